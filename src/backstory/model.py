@@ -1,0 +1,127 @@
+"""The things backstory talks about: one frozen type for each word of the product."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NewType
+
+# The two session ids are different types, so that the checker refuses one where the other is meant.
+ContentId = NewType("ContentId", str)  # the agent's own id of its conversation
+MemoryId = NewType("MemoryId", str)  # the observer's id of its conversation about it
+
+Kind = Literal[
+    "session_start",
+    "prompt",
+    "tool",
+    "tool_failure",
+    "stop",
+    "subagent_stop",
+    "pre_compact",
+    "post_compact",
+    "session_end",
+]
+#: Kinds that wait for the observer; the others are finished when they are stored.
+OBSERVED: frozenset[str] = frozenset({"tool", "tool_failure", "stop", "subagent_stop"})
+
+TYPES = ("bugfix", "feature", "refactor", "change", "discovery", "decision")
+CONCEPTS = (
+    "how-it-works",
+    "why-it-exists",
+    "what-changed",
+    "problem-solution",
+    "gotcha",
+    "pattern",
+    "trade-off",
+)
+STATES = ("created", "active", "paused", "completed", "expired", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What an agent told us, in our words: an agent's reader makes it, the store takes it."""
+
+    agent: str
+    kind: Kind
+    content_id: ContentId
+    event_id: str  #: minted by the sender; a second sending is a no-op
+    occurred_at: str
+    cwd: str = ""
+    tool_name: str | None = None
+    tool_use_id: str | None = None
+    prompt_id: str | None = None  #: the agent's own id of the prompt, where it has one
+    transcript_path: str | None = None
+    #: what the kind brings: tool_input, tool_response, error, prompt, source, reason, last_assistant_message …
+    payload: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One stored report: stripped, never edited."""
+
+    id: int
+    session_id: int
+    prompt_number: int
+    kind: Kind
+    occurred_at: str
+    tool_name: str | None
+    tool_use_id: str | None
+    payload: Mapping[str, Any]
+    attempts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A prompt, what was done for it, and how it ended: what the observer reads at once."""
+
+    session_id: int
+    content_id: ContentId
+    memory_id: MemoryId | None
+    agent: str
+    project: str
+    cwd: str
+    prompt_number: int
+    prompt: str  #: empty if private or unknown
+    events: tuple[Event, ...]  #: to be observed now, oldest first
+    earlier: tuple[Event, ...] = ()  #: of the same round, observed before: to understand by, not to tell again
+
+    @property
+    def stop(self) -> Event | None:
+        """The round's end, if it is among the events: then a summary is due."""
+        return next((e for e in reversed(self.events) if e.kind == "stop"), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What an event, or a few, meant."""
+
+    type: str
+    title: str
+    subtitle: str = ""
+    narrative: str = ""
+    facts: tuple[str, ...] = ()
+    concepts: tuple[str, ...] = ()
+    files_read: tuple[str, ...] = ()
+    files_modified: tuple[str, ...] = ()
+    event_ids: tuple[int, ...] = ()  #: Event.id of each event it came from
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One round, told: what was asked, found, learned, done, and what is next."""
+
+    request: str = ""
+    investigated: str = ""
+    learned: str = ""
+    completed: str = ""
+    next_steps: str = ""
+    notes: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a provider made of a round."""
+
+    observations: tuple[Observation, ...] = ()
+    summary: Summary | None = None
+    memory_id: MemoryId | None = None  #: the provider's own conversation, if it has one
