@@ -51,6 +51,7 @@ class Report:
     tool_use_id: str | None = None
     prompt_id: str | None = None  #: the agent's own id of the prompt, where it has one
     transcript_path: str | None = None
+    is_notification: bool = False  #: a prompt that the agent wrote itself; it gets no number
     #: what the kind brings: tool_input, tool_response, error, prompt, source, reason, last_assistant_message …
     payload: Mapping[str, Any] = field(default_factory=dict)
 

@@ -1,0 +1,47 @@
+"""The agents we listen to: each is a row of data, in a dict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from backstory.agents import claude_code
+from backstory.agents.install import Hook
+from backstory.model import Report
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """How to understand an agent, how to answer it, and where its settings are."""
+
+    name: str
+    #: (event, payload, event_id, occurred_at) -> what it means, or None if it means nothing to us
+    read: Callable[[str, Mapping[str, Any], str, str], Report | None]
+    #: (event, context) -> the bytes the agent expects on the hook's standard output
+    reply: Callable[[str, str], bytes]
+    #: (transcript, roots) -> the assistant's last message, where a payload does not bring it
+    last_message: Callable[[str, tuple[Path, ...]], str]
+    #: (home, environment) -> the folders under which its transcripts lie
+    roots: Callable[[Path, Mapping[str, str]], tuple[Path, ...]]
+    #: (scope, home, cwd, environment) -> the settings file
+    settings: Callable[[str, Path, Path, Mapping[str, str]], Path]
+    #: shim -> the entries to write there
+    hooks: Callable[[Path, str], Mapping[str, Hook]]
+    #: is this command of a hook ours, of whatever version
+    ours: Callable[[str], bool]
+
+
+AGENTS: dict[str, Agent] = {
+    claude_code.NAME: Agent(
+        name=claude_code.NAME,
+        read=claude_code.read,
+        reply=claude_code.reply,
+        last_message=claude_code.last_message,
+        roots=claude_code.roots,
+        settings=claude_code.settings,
+        hooks=claude_code.hooks,
+        ours=claude_code.ours,
+    ),
+}

@@ -1,0 +1,119 @@
+"""install and uninstall: our hooks into an agent's settings, and out again."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from backstory import settings
+from backstory.agents import AGENTS, Agent
+from backstory.agents import install as installer
+from backstory.errors import BackstoryError
+from backstory.settings import Settings
+
+_GONE = "#!/bin/sh\n# backstory was uninstalled; sessions that still run may call this, and nothing happens.\nexit 0\n"
+
+
+def add(commands: Any) -> None:
+    for name, run, text in (
+        ("install", install, "put the hooks into an agent's settings"),
+        ("uninstall", uninstall, "take the hooks out again, and stop the worker; what is remembered stays"),
+    ):
+        command = commands.add_parser(name, help=text, description=text.capitalize() + ".")
+        command.add_argument("--agent", default="claude-code", choices=sorted(AGENTS), help="which agent")
+        command.add_argument("--scope", default="user", choices=["user", "project"], help="for you, or this project only")
+        command.add_argument("--dry-run", action="store_true", help="show what would change, change nothing")
+        command.set_defaults(run=run)
+
+
+def install(options: argparse.Namespace) -> int:
+    chosen, agent = settings.load(), AGENTS[options.agent]
+    path = _settings_file(agent, options.scope)
+    hooks = agent.hooks(chosen.paths.bin / "hook", options.scope)
+    if not options.dry_run:
+        chosen.paths.prepare()
+        write_shims(chosen)
+    change = installer.install(path, hooks, agent.ours, _record(chosen, agent, path), options.dry_run)
+    if options.dry_run:
+        print(change.diff() or f"{path} would stay as it is.", end="" if change.diff() else "\n")
+    elif change.what == "unchanged":
+        print(f"{agent.name}: the hooks are in {path} already.")
+    else:
+        print(f"{agent.name}: the hooks are in {path}.")
+        print("The next session is remembered, and told what the ones before it did.")
+        if options.scope == "project":
+            print("This file is often shared: on a machine without backstory the hooks do nothing.")
+    return 0
+
+
+def uninstall(options: argparse.Namespace) -> int:
+    from backstory.worker import process
+
+    chosen, agent = settings.load(), AGENTS[options.agent]
+    path = _settings_file(agent, options.scope)
+    change = installer.uninstall(path, agent.ours, _record(chosen, agent, path), options.dry_run)
+    if options.dry_run:
+        print(change.diff() or f"{path} holds nothing of ours.", end="" if change.diff() else "\n")
+        return 0
+    print(f"{agent.name}: {'nothing of ours is' if change.what == 'absent' else 'the hooks are no longer'} in {path}.")
+    if not installed(chosen):
+        process.stop(chosen.paths)
+        hook = chosen.paths.bin / "hook"
+        if hook.exists():
+            hook.write_text(_GONE)
+        (chosen.paths.bin / "worker").unlink(missing_ok=True)
+        if chosen.data_dir.exists():
+            print(f"What is remembered stays in {chosen.data_dir}; remove that folder to forget it all.")
+    return 0
+
+
+def installed(chosen: Settings) -> list[str]:
+    """Where our hooks are, by our own records."""
+    found = []
+    for file in sorted(chosen.paths.installs.glob("*.json")):
+        agent, _, rest = file.stem.rpartition("-")
+        found.append(agent or rest)
+    return found
+
+
+def _settings_file(agent: Agent, scope: str) -> Path:
+    return agent.settings(scope, Path.home(), Path.cwd(), settings.environment())
+
+
+def _record(chosen: Settings, agent: Agent, path: Path) -> Path:
+    mark = hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
+    return chosen.paths.installs / f"{agent.name}-{mark}.json"
+
+
+def write_shims(chosen: Settings) -> None:
+    """The two programs that others call by a name that never changes."""
+    package = Path(__file__).resolve().parent.parent
+    # The hook needs no package: the plain interpreter starts faster than a virtual environment's.
+    plain = getattr(sys, "_base_executable", None) or sys.executable
+    for path in (package, Path(plain), Path(sys.executable), chosen.data_dir):
+        if "\n" in str(path):
+            raise BackstoryError(f"The path {path!s} has a line break in it.", "Install backstory somewhere else.")
+    program = f"import sys; sys.path.append({str(package)!r}); import hook"
+    data = _quote(str(chosen.data_dir))
+    shims = {
+        "hook": f"#!/bin/sh\nexec {_quote(plain)} -I -S -c {_quote(program)} {data} \"$@\"\n",
+        "worker": (
+            f"#!/bin/sh\nexport BACKSTORY_DATA_DIR={data}\n"
+            f"exec {_quote(sys.executable)} -P -m backstory worker 2>>{_quote(str(chosen.paths.log))}\n"
+        ),
+    }
+    chosen.paths.bin.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for name, text in shims.items():
+        target = chosen.paths.bin / name
+        temporary = target.with_name(f".{name}.{os.getpid()}")
+        temporary.write_text(text)
+        temporary.chmod(0o700)
+        temporary.replace(target)
+
+
+def _quote(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"

@@ -1,0 +1,66 @@
+"""config: the settings, where each comes from, and changing one."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from typing import Any
+
+from backstory import settings
+from backstory.cli import show
+from backstory.errors import BadSetting
+
+
+def add(commands: Any) -> None:
+    top = commands.add_parser("config", help="show and change settings", description="Show and change settings.")
+    top.set_defaults(run=list_settings, json=False)
+    actions = top.add_subparsers(metavar="ACTION")
+    list_ = actions.add_parser("list", help="every setting, its value and what it is for")
+    list_.add_argument("--json", action="store_true", help="print JSON")
+    list_.set_defaults(run=list_settings)
+    get_ = actions.add_parser("get", help="one setting's value")
+    get_.add_argument("name", metavar="NAME")
+    get_.set_defaults(run=get)
+    set_ = actions.add_parser("set", help="change a setting")
+    set_.add_argument("name", metavar="NAME")
+    set_.add_argument("value", metavar="VALUE")
+    set_.set_defaults(run=change)
+    unset_ = actions.add_parser("unset", help="go back to a setting's default")
+    unset_.add_argument("name", metavar="NAME")
+    unset_.set_defaults(run=unset)
+
+
+def _text(value: Any) -> str:
+    return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+def list_settings(options: argparse.Namespace) -> int:
+    chosen, sources = dataclasses.asdict(settings.load()), settings.sources()
+    if options.json:
+        show.as_json({n: {"value": chosen[n], "from": sources.get(n, "default")} for n in settings.NAMES})
+        return 0
+    for name in settings.NAMES:
+        source = f" (from {sources[name]})" if name in sources else ""
+        print(f"{name} = {_text(chosen[name])}{source}\n    {settings.sentence(name)}")
+    return 0
+
+
+def get(options: argparse.Namespace) -> int:
+    if options.name not in (*settings.NAMES, "data_dir"):
+        raise BadSetting(f"There is no setting `{options.name}`.")
+    print(_text(getattr(settings.load(), options.name)))
+    return 0
+
+
+def change(options: argparse.Namespace) -> int:
+    chosen = settings.load()
+    chosen.paths.prepare()
+    settings.change(chosen.paths.config, options.name, options.value)
+    print(f"{options.name} = {_text(settings.convert(options.name, options.value))}; `backstory restart` puts it in force.")
+    return 0
+
+
+def unset(options: argparse.Namespace) -> int:
+    settings.change(settings.load().paths.config, options.name, None)
+    print(f"{options.name} is at its default again; `backstory restart` puts it in force.")
+    return 0

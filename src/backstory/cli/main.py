@@ -1,0 +1,65 @@
+"""`backstory`: reads the command line and hands it to the file of its noun."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+
+from backstory import __version__
+from backstory.errors import BackstoryError
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run a command; one clear sentence on error, never a stack trace for a mistake of the user's."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["hook"]:
+        _hook(words[1:])  # before anything is imported: it is paid for with every event
+    if words[:1] == ["version"]:
+        words[:1] = ["--version"]
+    try:
+        options = parser().parse_args(words)
+        run: Callable[[argparse.Namespace], int | None] = options.run
+        code = run(options) or 0
+    except BackstoryError as error:
+        print(f"backstory: {error}" + (f"\n{error.hint}" if error.hint else ""), file=sys.stderr)
+        code = 1
+    except KeyboardInterrupt:
+        code = 130
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output has gone; that is no error
+        code = 0
+    sys.exit(code)
+
+
+def _hook(words: list[str]) -> None:
+    """An agent's event on standard input; always exits 0."""
+    import os
+
+    from backstory import hook, settings
+
+    try:
+        data = str(settings.data_dir(settings.environment()))
+    except BaseException:
+        os._exit(0)
+    hook.main([data, *words])
+    os._exit(0)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Every command, from the files of the nouns."""
+    from backstory.cli import agents, config, memory, queue, sessions, worker
+
+    top = argparse.ArgumentParser(
+        prog="backstory",
+        description="Memory for AI coding agents: what happens in one session is known in the next.",
+    )
+    top.add_argument("--version", action="version", version=f"backstory {__version__}")
+    commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for noun in (agents, worker, memory, sessions, queue, config):
+        noun.add(commands)
+    hook = commands.add_parser("hook", help="take an agent's event from standard input (agents call this)")
+    hook.add_argument("agent", metavar="AGENT")
+    hook.add_argument("event", metavar="EVENT")
+    commands.add_parser("version", help="show the version")
+    return top

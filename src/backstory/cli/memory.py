@@ -1,0 +1,92 @@
+"""What is remembered: search, show, context."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from backstory import project
+from backstory.cli import show
+from backstory.cli.worker import connect
+from backstory.errors import BackstoryError
+from backstory.text import escaped
+
+
+def add(commands: Any) -> None:
+    search_ = commands.add_parser("search", help="find what is remembered", description="Find what is remembered.")
+    search_.add_argument("words", nargs="+", metavar="WORDS", help='words, or a phrase in "quotes"')
+    search_.add_argument("--project", default="", help="a project's name or key")
+    search_.add_argument("--kind", default="", choices=["observations", "summaries", "prompts"], help="only these")
+    search_.add_argument("--limit", type=int, default=20, help="how many (20)")
+    search_.add_argument("--json", action="store_true", help="print JSON")
+    search_.set_defaults(run=search)
+    show_ = commands.add_parser("show", help="show an observation whole", description="Show observations whole.")
+    show_.add_argument("ids", nargs="+", metavar="ID", help="a number, as search and context give it")
+    show_.add_argument("--json", action="store_true", help="print JSON")
+    show_.set_defaults(run=show_observations)
+    context_ = commands.add_parser("context", help="show what a new session would be told")
+    context_.description = "Show what a new session would be told."
+    context_.add_argument("--project", default="", help="a project's name or key; else this directory's")
+    context_.add_argument("--json", action="store_true", help="print JSON")
+    context_.set_defaults(run=context)
+
+
+def search(options: argparse.Namespace) -> int:
+    query = " ".join(f'"{word}"' if " " in word else word for word in options.words)
+    if not 1 <= options.limit <= 200:
+        raise BackstoryError("--limit takes a number from 1 to 200.")
+    page = connect().get(
+        "/api/search", query=query, project=options.project, kind=options.kind, limit=options.limit
+    )
+    if options.json:
+        show.as_json(page)
+        return 0
+    for item in page["items"]:
+        mark = f"#{item['id']}" if item["kind"] == "observation" else f"s{item['session_id']}"
+        what = item.get("type") or item["kind"]
+        show.line(f"{mark:>6} {show.when(item['created_at'])} {item['project']} {what}: {item['title']}")
+    if not page["items"]:
+        print("Nothing was found.")
+    return 0
+
+
+def show_observations(options: argparse.Namespace) -> int:
+    client = connect()
+    rows = [client.get(f"/api/observations/{_number(word)}") for word in options.ids]
+    if options.json:
+        show.as_json(rows)
+        return 0
+    for at, row in enumerate(rows):
+        if at:
+            print()
+        _print(row)
+    return 0
+
+
+def _number(word: str) -> int:
+    digits = word.removeprefix("#")
+    if not (digits.isascii() and digits.isdigit()):
+        raise BackstoryError(f"`{word}` is not an id.", "Ids are numbers, as `backstory search` shows them.")
+    return int(digits)
+
+
+def _print(row: dict[str, Any]) -> None:
+    print(escaped(f"#{row['id']} {row['type']}: {row['title']}"))
+    print(escaped(f"{row['project']}, {row['agent']}, {show.when(row['created_at'])}, session {row['session_id']}"))
+    if row["subtitle"]:
+        print(escaped(row["subtitle"]))
+    show.block("What", row["narrative"])
+    for label, name in (("Facts", "facts"), ("Changed", "files_modified"), ("Read", "files_read")):
+        show.block(label, "\n".join(f"- {item}" for item in row[name]))
+    show.block("Concepts", ", ".join(row["concepts"]))
+
+
+def context(options: argparse.Namespace) -> int:
+    name = options.project or project.find(str(Path.cwd())).key
+    text = connect().get("/api/context/inject", project=name)
+    if options.json:
+        show.as_json({"project": name, "context": text})
+    else:
+        print(escaped(text))
+    return 0

@@ -1,0 +1,65 @@
+"""sessions: list and show conversations."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+from urllib.parse import quote
+
+from backstory.cli import show
+from backstory.cli.worker import connect
+from backstory.errors import BackstoryError
+from backstory.text import escaped
+
+
+def add(commands: Any) -> None:
+    top = commands.add_parser("sessions", help="list and show sessions", description="List and show sessions.")
+    top.set_defaults(run=list_sessions, project="", limit=20, json=False)
+    actions = top.add_subparsers(metavar="ACTION")
+    list_ = actions.add_parser("list", help="the newest first")
+    list_.add_argument("--project", default="", help="a project's name or key")
+    list_.add_argument("--limit", type=int, default=20, help="how many (20)")
+    list_.add_argument("--json", action="store_true", help="print JSON")
+    list_.set_defaults(run=list_sessions)
+    show_ = actions.add_parser("show", help="one session: its prompts and what came of them")
+    show_.add_argument("id", metavar="ID", help="its number, the agent's id, or the beginning of that")
+    show_.add_argument("--json", action="store_true", help="print JSON")
+    show_.set_defaults(run=show_session)
+
+
+def list_sessions(options: argparse.Namespace) -> int:
+    if not 1 <= options.limit <= 200:
+        raise BackstoryError("--limit takes a number from 1 to 200.")
+    page = connect().get("/api/sessions", project=options.project, limit=options.limit)
+    if options.json:
+        show.as_json(page)
+        return 0
+    for row in page["items"]:
+        asked = row["title"] or row["first_user_prompt"] or "(private)"
+        counts = f"{row['prompt_counter']} prompts, {row['observation_count']} observations"
+        show.line(f"{row['id']:>4} {show.when(row['last_event_at'])} {row['project']} {row['status']}, {counts}: {asked}")
+    if not page["items"]:
+        print("No session is known yet.")
+    return 0
+
+
+def show_session(options: argparse.Namespace) -> int:
+    row = connect().get(f"/api/sessions/{quote(options.id, safe='')}")
+    if options.json:
+        show.as_json(row)
+        return 0
+    print(escaped(f"Session {row['id']} of {row['project']} ({row['agent']} {row['content_session_id']})"))
+    branch = f", branch {row['git_branch']}" if row["git_branch"] else ""
+    print(escaped(f"{row['status']}, {show.when(row['created_at'])} to {show.when(row['last_event_at'])}{branch}"))
+    summaries = {s["prompt_number"]: s for s in row["summaries"] if s["source"] == "stop"}
+    for prompt in row["prompts"]:
+        print()
+        number = prompt["prompt_number"]
+        show.block(f"{number}. Asked", "(private)" if prompt["is_private"] else prompt["prompt"])
+        if summary := summaries.get(number):
+            for label, name in (("Done", "completed"), ("Learned", "learned"), ("Next", "next_steps"), ("Note", "notes")):
+                show.block(label, summary[name])
+        seen = [o for o in reversed(row["observations"]) if o["prompt_number"] == number]
+        for o in seen:
+            show.line(f"  #{o['id']} {o['type']}: {o['title']}")
+    return 0

@@ -1,0 +1,180 @@
+"""The worker's commands: start, stop, restart, status, worker, open."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from typing import Any
+
+from backstory import __version__, settings
+from backstory.cli import show
+from backstory.client import Client
+from backstory.errors import WorkerAway
+from backstory.settings import Settings
+
+START_S = 15.0
+
+
+def add(commands: Any) -> None:
+    for name, run, text in (
+        ("start", start, "start the worker in the background"),
+        ("stop", stop, "stop the worker"),
+        ("restart", restart, "stop the worker and start it again"),
+        ("worker", foreground, "run the worker in the foreground"),
+    ):
+        commands.add_parser(name, help=text, description=text.capitalize() + ".").set_defaults(run=run)
+    status_ = commands.add_parser("status", help="show whether all is well", description="Show whether all is well.")
+    status_.add_argument("--json", action="store_true", help="print JSON")
+    status_.set_defaults(run=status)
+    open_ = commands.add_parser("open", help="open the page in a browser", description="Open the page in a browser.")
+    open_.add_argument("--print", action="store_true", help="only print the address; it lets one browser in, once")
+    open_.set_defaults(run=open_page)
+
+
+def connect(chosen: Settings | None = None) -> Client:
+    """The worker, started if it is away."""
+    chosen = chosen or settings.load()
+    client = Client(chosen.paths.socket)
+    if _health(client) is None:
+        _start(chosen, client)
+    return client
+
+
+def _health(client: Client) -> dict[str, Any] | None:
+    try:
+        answer: dict[str, Any] = client.get("/api/health")
+    except WorkerAway:
+        return None
+    return answer
+
+
+def _start(chosen: Settings, client: Client) -> dict[str, Any]:
+    from backstory.worker import process
+
+    child = process.spawn(chosen)
+    until = time.monotonic() + START_S
+    while time.monotonic() < until:
+        if health := _health(client):
+            return health
+        if child.poll() not in (None, 0):
+            break
+        time.sleep(0.03)
+    raise WorkerAway(f"The worker did not start. {_last_words(chosen)}".strip(), f"Its log is {chosen.paths.log}.")
+
+
+def _last_words(chosen: Settings) -> str:
+    try:
+        return chosen.paths.log.read_text("utf-8", "replace").strip().splitlines()[-1][-300:]
+    except (OSError, IndexError):
+        return ""
+
+
+def start(options: argparse.Namespace) -> int:
+    chosen = settings.load()
+    client = Client(chosen.paths.socket)
+    before = _health(client)
+    health = before or _start(chosen, client)
+    print(f"The worker {'runs already' if before else 'is up'}: pid {health['pid']}, {address(chosen)}")
+    return 0
+
+
+def address(chosen: Settings) -> str:
+    """Where the page is."""
+    host = f"[{chosen.host}]" if ":" in chosen.host else chosen.host
+    return f"http://{host}:{_told(chosen).get('port', chosen.port)}/"
+
+
+def _told(chosen: Settings) -> dict[str, Any]:
+    try:
+        told: dict[str, Any] = json.loads(chosen.paths.worker.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return told
+
+
+def stop(options: argparse.Namespace) -> int:
+    from backstory.worker import process
+
+    stopped = process.stop(settings.load().paths)
+    print("The worker is stopped." if stopped else "No worker runs.")
+    return 0
+
+
+def restart(options: argparse.Namespace) -> int:
+    stop(options)
+    return start(options)
+
+
+def foreground(options: argparse.Namespace) -> int:
+    from backstory.worker import process
+
+    chosen = settings.load()
+    try:
+        process.run(chosen)
+    except process.AlreadyRunning:
+        print(f"A worker runs already for {chosen.data_dir}.")
+    return 0
+
+
+def status(options: argparse.Namespace) -> int:
+    from backstory.cli.agents import installed
+    from backstory.worker import process, spool
+
+    chosen = settings.load()
+    health = _health(Client(chosen.paths.socket, timeout=5))
+    pid = process.holder(chosen.paths)
+    waiting, rejected = spool.size(chosen.paths)
+    found = {
+        "running": health is not None,
+        "pid": pid,
+        "address": address(chosen) if health else None,
+        "version": __version__,
+        "health": health,
+        "spool": {"waiting": waiting, "rejected": rejected},
+        "data_dir": str(chosen.data_dir),
+        "database_bytes": chosen.paths.database.stat().st_size if chosen.paths.database.exists() else 0,
+        "installed": installed(chosen),
+    }
+    if options.json:
+        show.as_json(found)
+    else:
+        _print_status(found)
+    return 0 if health else 1
+
+
+def _print_status(found: dict[str, Any]) -> None:
+    health = found["health"]
+    if health:
+        minutes = int(health["uptime_s"] // 60)
+        show.line(f"worker    running: pid {health['pid']}, up {minutes} min, version {health['version']}")
+        show.line(f"address   {found['address']} (`backstory open`)")
+        if health["status"] != "ok":
+            show.line("store     the database can not be read; see worker.log in the data directory")
+        queue = health["queue"]
+        show.line(f"queue     {queue['queued']} waiting, {queue['leased']} at work, {queue['dead']} set aside")
+        show.line(f"provider  {health['provider']}")
+    elif found["pid"]:
+        show.line(f"worker    pid {found['pid']} does not answer; `backstory restart` starts it anew")
+    else:
+        show.line("worker    not running; it starts with the next session, or `backstory start`")
+    spool = found["spool"]
+    show.line(f"spool     {spool['waiting']} waiting, {spool['rejected']} rejected")
+    show.line(f"data      {found['data_dir']} (database {show.size(found['database_bytes'])})")
+    show.line(f"agents    {', '.join(found['installed']) or 'none; `backstory install --agent claude-code`'}")
+
+
+def open_page(options: argparse.Namespace) -> int:
+    chosen = settings.load()
+    code = connect(chosen).post("/api/open")["code"]
+    link = f"{address(chosen)}open?code={code}"
+    if options.print:
+        print(link)
+        return 0
+    import webbrowser
+
+    if webbrowser.open(link):
+        print(f"Opened {address(chosen)}")
+    else:
+        print(f"No browser was found. This link lets one in, once, within two minutes:\n{link}")
+    return 0

@@ -1,0 +1,82 @@
+"""Everything that can go wrong in a way people should read: the docstring is the message, `hint` says what to do."""
+
+from __future__ import annotations
+
+
+class BackstoryError(Exception):
+    """Something went wrong in backstory."""
+
+    hint = ""
+    status = 400  #: what the worker answers with, where a request caused it
+
+    def __init__(self, message: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message or (self.__doc__ or "").strip())
+        if hint is not None:
+            self.hint = hint
+
+
+class BadInput(BackstoryError):
+    """The request could not be read."""
+
+
+class NotFound(BackstoryError):
+    """There is no such thing."""
+
+    status = 404
+
+
+class TooLarge(BackstoryError):
+    """The body is larger than 16 MiB."""
+
+    hint = "Send less: cut the tool's output to its head and tail."
+    status = 413
+
+
+class Refused(BackstoryError):
+    """The token is missing or wrong."""
+
+    hint = "Send `Authorization: Bearer TOKEN`, with the token from the file `token` in the data directory."
+    status = 401
+
+
+class Stranger(BackstoryError):
+    """This worker answers only its own machine and its own pages."""
+
+    hint = "Use http://127.0.0.1 and the port that `backstory status` shows."
+    status = 403
+
+
+class TooMany(BackstoryError):
+    """Too many requests at once."""
+
+    hint = "Wait a second and send it again."
+    status = 429
+
+
+class StoreUnavailable(BackstoryError):
+    """The database could not be written."""
+
+    hint = "Look at free disk space and at `backstory status`; what was sent is kept by its sender and comes again."
+    status = 503
+
+
+class LeaseLost(BackstoryError):
+    """Somebody else has taken these events over."""
+
+
+class WorkerAway(BackstoryError):
+    """The worker does not answer."""
+
+    hint = "Start it with `backstory start`; its log is worker.log in the data directory."
+
+
+class SettingsUnreadable(BackstoryError):
+    """The agent's settings file could not be read, so nothing was changed."""
+
+    hint = "Mend the file, or move it away, and try again."
+
+
+class BadSetting(BackstoryError):
+    """A setting could not be used."""
+
+    hint = "See `backstory config` for the settings and what they take."

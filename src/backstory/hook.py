@@ -1,0 +1,175 @@
+"""One hook event, near side: hands an agent's payload to the worker, else leaves it in the spool. Always exits 0.
+
+Every tool use of every agent pays for this file: interpreter start is the whole cost, so it imports C modules only,
+passes bytes on and parses nothing. `python -I -S -c 'import hook' DATA_DIR AGENT EVENT` is how the shim calls it.
+"""
+
+import posix
+import sys
+import time
+
+import _signal  # type: ignore[import-not-found]
+import _socket
+
+NETWORK_S = 0.4  # for a worker that is there
+WHOLE_S = 1.8  # for everything; the agent's own patience is longer
+END_S = 0.9  # SessionEnd: Claude Code kills at 1.5
+LARGEST = 64 << 20
+SPOOL_LIMIT = 1 << 30
+CONTINUE = b'{"continue":true,"suppressOutput":true}'
+CONTINUES = ("UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "Stop", "SubagentStop")
+STARTS_WORKER = ("SessionStart", "UserPromptSubmit")
+
+
+class _Late(Exception):
+    """The time is up."""
+
+
+def _ring(*_):  # type: ignore[no-untyped-def]
+    raise _Late
+
+
+def main(argv: list[str]) -> None:
+    """Do it all, and never fail the agent."""
+    try:
+        data, agent, event = argv[:3]
+        _signal.signal(_signal.SIGALRM, _ring)
+        _signal.setitimer(_signal.ITIMER_REAL, END_S if event == "SessionEnd" else WHOLE_S)
+        # The observer's own sessions are never observed.
+        if not posix.environ.get(b"BACKSTORY_OBSERVER") and (agent + event).replace("-", "").isalnum():
+            _deliver(data, agent, event)
+    except BaseException:  # noqa: S110 - whatever it is, the agent must not hear of it
+        pass
+
+
+def _deliver(data: str, agent: str, event: str) -> None:
+    started = time.monotonic()
+    body = _read()
+    if body is None:
+        return
+    _go(data)
+    event_id = f"{time.time_ns() // 1_000_000:013x}-{posix.urandom(8).hex()}"
+    request = (
+        f"POST /hooks/{agent}/{event} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+        f"X-Backstory-Event: {event_id}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    ).encode() + body
+    status, reply = _send(request, time.monotonic() + NETWORK_S)
+    if status == 0 and event in STARTS_WORKER and _start_worker() and event == "SessionStart":
+        # Only here is it worth waiting: what the agent is to be told comes with the answer.
+        limit = started + WHOLE_S - 0.2
+        while status == 0 and time.monotonic() < limit:
+            time.sleep(0.02)
+            status, reply = _send(request, limit)
+    if 200 <= status < 300:
+        _print(reply)
+        return
+    if agent == "claude-code" and event in CONTINUES:
+        _print(CONTINUE)
+    # No answer, trouble or a wrong key: it comes again. Refused for what it is: kept aside, for people to look at.
+    again = status in (-1, 0, 401, 408, 429) or status >= 500
+    _spool("spool" if again else "spool/rejected", f"{event_id}.{agent}.{event}.json", body)
+
+
+def _read() -> bytes | None:
+    """The payload, stripped where a cheap look says that it may hold something private."""
+    chunks, size = [], 0
+    while chunk := posix.read(0, 1 << 20):
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > LARGEST:
+            return None
+    body = b"".join(chunks)
+    here = __file__.rpartition("/")[0]
+    if here not in sys.path:
+        sys.path.append(here)
+    from glance import suspicious  # type: ignore[import-not-found,unused-ignore]
+
+    if suspicious(body):
+        from privacy import strip_bytes  # type: ignore[import-not-found,unused-ignore]
+
+        body = strip_bytes(body)
+    return body
+
+
+def _go(data: str) -> None:
+    """Into the data directory: relative names have no length limit, a socket's path has."""
+    try:
+        posix.chdir(data)
+    except FileNotFoundError:
+        posix.mkdir(data, 0o700)
+        posix.chdir(data)
+
+
+def _send(request: bytes, limit: float) -> tuple[int, bytes]:
+    """Ask the worker. The status is 0 if nobody is there, -1 if somebody is and does not answer in time."""
+    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    status = 0
+    try:
+        connection.settimeout(max(0.01, limit - time.monotonic()))
+        connection.connect("worker.sock")
+        status = -1
+        connection.sendall(request)
+        answer = b""
+        while True:
+            connection.settimeout(max(0.01, limit - time.monotonic()))
+            chunk = connection.recv(1 << 16)
+            answer += chunk
+            head, _, body = answer.partition(b"\r\n\r\n")
+            if not chunk or len(body) >= _length(head):
+                return int(head[9:12]), body
+    except (OSError, ValueError):
+        return status, b""
+    finally:
+        connection.close()
+
+
+def _length(head: bytes) -> int:
+    at = head.lower().find(b"content-length:")
+    return int(head[at + 15 :].split(b"\r\n", 1)[0]) if at > 0 else 1 << 40
+
+
+def _start_worker() -> bool:
+    """Start the worker on its own, with nothing of ours attached."""
+    quiet = [(posix.POSIX_SPAWN_OPEN, fd, "/dev/null", posix.O_RDWR, 0) for fd in (0, 1, 2)]
+    environment = {k: v for k, v in posix.environ.items() if not k.startswith(b"CLAUDE")}
+    try:
+        posix.posix_spawn("bin/worker", ["bin/worker"], environment, file_actions=quiet, setsid=True)
+    except OSError:
+        return False
+    return True
+
+
+def _spool(folder: str, name: str, body: bytes) -> None:
+    """Leave the event where the worker finds it: whole or not at all, for its owner only."""
+    for path in ("spool", folder):
+        try:
+            posix.mkdir(path, 0o700)
+        except FileExistsError:
+            continue
+    # One byte for each KiB ever spooled: its length is the size of the spool without listing it. The worker resets it.
+    gauge = posix.open("spool/.size", posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT, 0o600)
+    kib = len(body) // 1024 + 1
+    if (posix.fstat(gauge).st_size + kib) * 1024 > SPOOL_LIMIT:
+        return
+    posix.write(gauge, bytes(kib))
+    temporary = f"spool/.{name}"
+    out = posix.open(temporary, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL, 0o600)
+    try:
+        view = memoryview(body)
+        while view:
+            view = view[posix.write(out, view) :]
+        posix.rename(temporary, f"{folder}/{name}")
+    except BaseException:
+        posix.unlink(temporary)
+        raise
+
+
+def _print(reply: bytes) -> None:
+    while reply:
+        reply = reply[posix.write(1, reply) :]
+
+
+if __name__ in ("__main__", "hook"):
+    main(sys.argv[1:])
+    # No interpreter shutdown: it costs a millisecond and could still print.
+    posix._exit(0)

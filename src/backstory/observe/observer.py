@@ -1,0 +1,129 @@
+"""The loop that turns events into memory: claim a round, ask the provider, store the answer, finish; else put it back."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from backstory import ids
+from backstory.errors import LeaseLost, StoreUnavailable
+from backstory.model import Reply, Round
+from backstory.store import events
+from backstory.store.observations import Stored, Told
+from backstory.store.sqlite import Store, Tx
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+Provider = Callable[[Round], Awaitable[Reply]]
+#: Called with each round that was stored: the viewer is told.
+Listener = Callable[[Round, Told], None]
+
+
+class Observer:
+    """Observes rounds of several sessions at a time, each session in its order."""
+
+    def __init__(
+        self,
+        store: Store,
+        provider: Provider,
+        name: str = "offline",
+        *,
+        parallel: int = 4,
+        lease_s: float = 60,
+        retry_s: float = 1,
+        listener: Listener = lambda round, told: None,
+    ) -> None:
+        self._store, self._provider, self._name = store, provider, name
+        self._lease_s, self._retry_s = lease_s, retry_s
+        self._listener = listener
+        self._places = asyncio.Semaphore(parallel)
+        self._woken = asyncio.Event()
+        self._running: set[asyncio.Task[None]] = set()
+        self._loop: asyncio.Task[None] | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._running)
+
+    def start(self) -> None:
+        self._loop = asyncio.create_task(self._work(), name="observer")
+
+    def wake(self) -> None:
+        """Something was queued, or a round ended."""
+        self._woken.set()
+
+    async def stop(self) -> None:
+        """Stop claiming; what is under way is given up, and its lease with it."""
+        for task in (self._loop, *self._running):
+            if task:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+
+    async def _work(self) -> None:
+        while True:
+            self._woken.clear()
+            try:
+                await self._claim_all()
+                wait = await self._until_due()
+            except StoreUnavailable as error:
+                log.warning("the queue can not be read: %s", error)
+                wait = 5.0
+            # A signal, not a poll: the time-out is the moment at which something is known to fall due.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._woken.wait(), wait)
+
+    async def _claim_all(self) -> None:
+        while True:
+            await self._places.acquire()
+            try:
+                claim = await self._write(lambda tx: events.claim(tx, int(self._lease_s * 1000)))
+            except BaseException:
+                self._places.release()
+                raise
+            if claim is None:
+                self._places.release()
+                return
+            task = asyncio.create_task(self._observe(claim))
+            self._running.add(task)
+            task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        self._places.release()
+        # The session's next round waited for this one.
+        self.wake()
+
+    async def _until_due(self) -> float | None:
+        due = await asyncio.to_thread(self._store.read, events.next_due)
+        return None if due is None else max(0.01, (due - ids.now_ms()) / 1000)
+
+    async def _observe(self, claim: events.Claim) -> None:
+        try:
+            async with asyncio.timeout(self._lease_s * 0.9):
+                reply = await self._provider(claim.round)
+            told = await self._write(lambda tx: events.finish(tx, claim, Stored(reply, self._name)))
+        except LeaseLost:
+            log.warning("session %s: a round took too long and was given to another", claim.round.session_id)
+        except StoreUnavailable as error:
+            # Nothing was stored; the lease runs out and the round is observed again.
+            log.warning("session %s: %s", claim.round.session_id, error)
+            await asyncio.sleep(self._retry_s)
+        except Exception as error:
+            await self._put_back(claim, error)
+        else:
+            self._listener(claim.round, told)
+
+    async def _put_back(self, claim: events.Claim, error: Exception) -> None:
+        # The kind of error and no more: its text may quote what was observed.
+        cause = f"{type(error).__name__}"
+        log.warning("session %s: a round could not be observed (%s)", claim.round.session_id, cause, exc_info=False)
+        with contextlib.suppress(StoreUnavailable):
+            await self._write(lambda tx: events.fail(tx, claim, cause, int(self._retry_s * 1000)))
+
+    async def _write(self, work: Callable[[Tx], T]) -> T:
+        return await asyncio.wrap_future(self._store.submit(work))

@@ -1,0 +1,87 @@
+"""Where things lie in the data directory, and its modes: nobody but its owner looks in."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """Every file and folder of ours, by name."""
+
+    data: Path
+
+    @property
+    def database(self) -> Path:
+        return self.data / "backstory.db"
+
+    @property
+    def config(self) -> Path:
+        return self.data / "config.toml"
+
+    @property
+    def token(self) -> Path:
+        return self.data / "token"
+
+    @property
+    def socket(self) -> Path:
+        return self.data / "worker.sock"
+
+    @property
+    def worker(self) -> Path:
+        """`{pid, port, version, started_at}` of the worker that runs."""
+        return self.data / "worker.json"
+
+    @property
+    def lock(self) -> Path:
+        """Held by the one worker; its text is that worker's process id."""
+        return self.data / "worker.lock"
+
+    @property
+    def log(self) -> Path:
+        return self.data / "worker.log"
+
+    @property
+    def spool(self) -> Path:
+        return self.data / "spool"
+
+    @property
+    def rejected(self) -> Path:
+        return self.spool / "rejected"
+
+    @property
+    def bin(self) -> Path:
+        """The shims that agents' settings name, so that an upgrade never rewrites those."""
+        return self.data / "bin"
+
+    @property
+    def installs(self) -> Path:
+        """What each settings file was before we touched it."""
+        return self.data / "installs"
+
+    @property
+    def observer(self) -> Path:
+        """The observer's own working directory: sessions in here are never observed."""
+        return self.data / "observer"
+
+    def prepare(self) -> None:
+        """Make the data directory, closed to others."""
+        self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self.data.stat().st_mode & 0o077:
+            self.data.chmod(0o700)
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write a file that only its owner reads, whole or not at all."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as out:
+            out.write(data)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

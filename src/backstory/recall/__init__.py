@@ -1,0 +1,1 @@
+"""Memory into words: what a new session is told."""

@@ -1,0 +1,160 @@
+"""What people can set: defaults, then config.toml in the data directory, then BACKSTORY_*. The environment is read here only."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from backstory.errors import BadSetting
+from backstory.paths import Paths, write_private
+
+SKIPPED_TOOLS = ("ListMcpResourcesTool", "SlashCommand", "Skill", "TodoWrite", "AskUserQuestion")
+
+
+def _say(default: Any, sentence: str, choices: tuple[str, ...] = ()) -> Any:
+    return field(default=default, metadata={"sentence": sentence, "choices": choices})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Every setting, typed, with a sentence each."""
+
+    data_dir: Path = _say(Path("~/.backstory"), "Where everything is kept; only by BACKSTORY_DATA_DIR.")
+    host: str = _say("127.0.0.1", "The address that the worker listens on.")
+    port: int = _say(37777, "The port that the worker listens on; 0 takes any free one.")
+    auth: str = _say("on", "Ask for the token over TCP; off only where every user of the machine is trusted.", ("on", "off"))
+    provider: str = _say("offline", "Who turns events into memory; offline needs no network and costs nothing.", ("offline",))
+    skip_tools: tuple[str, ...] = _say((), "Tools never to remember, beside " + ", ".join(SKIPPED_TOOLS) + ".")
+    exclude_projects: tuple[str, ...] = _say((), "Projects never to remember: names or paths, with * and ?.")
+    context_tokens: int = _say(2000, "How many tokens a new session is told at the most.")
+    observers: int = _say(4, "How many sessions are observed at the same time.")
+    settle_seconds: float = _say(10.0, "How long a round must be quiet before it is observed without its end.")
+    lease_seconds: float = _say(60.0, "How long the observer may work on a round before it is given to another.")
+    retry_seconds: float = _say(1.0, "The first pause after a failure; it doubles with each try.")
+    requests_per_second: int = _say(10_000, "How many requests a second are taken over TCP.")
+    log_level: str = _say("info", "How much worker.log tells.", ("debug", "info", "warning", "error"))
+
+    @property
+    def paths(self) -> Paths:
+        return Paths(self.data_dir)
+
+    @property
+    def skipped_tools(self) -> frozenset[str]:
+        return frozenset(SKIPPED_TOOLS) | frozenset(self.skip_tools)
+
+
+NAMES = tuple(f.name for f in fields(Settings) if f.name != "data_dir")
+_FIELDS = {f.name: f for f in fields(Settings)}
+
+
+def sentence(name: str) -> str:
+    """What a setting is for."""
+    return str(_FIELDS[name].metadata["sentence"])
+
+
+def data_dir(env: Mapping[str, str]) -> Path:
+    """Where everything is kept."""
+    data = Path(env.get("BACKSTORY_DATA_DIR") or "~/.backstory").expanduser()
+    return Path(os.path.abspath(data))  # noqa: PTH100 - a link to the data directory stays a link
+
+
+def load(env: Mapping[str, str] | None = None) -> Settings:
+    """The settings in force."""
+    env = os.environ if env is None else env
+    settings = Settings(data_dir=data_dir(env))
+    chosen: dict[str, Any] = read_config(settings.paths.config)
+    for name in NAMES:
+        if value := env.get(f"BACKSTORY_{name.upper()}"):
+            chosen[name] = value
+    return replace(settings, **{name: convert(name, value) for name, value in chosen.items()})
+
+
+def sources(env: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Where each setting that is not a default comes from."""
+    env = os.environ if env is None else env
+    config = load({k: v for k, v in env.items() if k == "BACKSTORY_DATA_DIR" or k == "HOME"}).paths.config
+    found = dict.fromkeys(read_config(config), "config.toml")
+    found |= {n: f"BACKSTORY_{n.upper()}" for n in NAMES if env.get(f"BACKSTORY_{n.upper()}")}
+    return found
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """What the user changed."""
+    try:
+        text = path.read_text("utf-8")
+    except FileNotFoundError:
+        return {}
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadSetting(f"{path} is not valid TOML: {error}.", "Mend the line it names.") from None
+    # A setting of a newer version is left alone: an older program must still start.
+    return {name: value for name, value in values.items() if name in NAMES}
+
+
+def convert(name: str, value: Any) -> Any:
+    """A value as the setting's own type, or a clear refusal."""
+    if name not in NAMES:
+        raise BadSetting(f"There is no setting `{name}`.")
+    default = _FIELDS[name].default
+    try:
+        result = _as_type(default, value)
+    except (TypeError, ValueError):
+        raise BadSetting(f"`{name}` takes {_kind(default)}, not {value!r}.") from None
+    choices = _FIELDS[name].metadata["choices"]
+    if choices and result not in choices:
+        raise BadSetting(f"`{name}` is one of {', '.join(choices)}, not {value!r}.")
+    if name == "port" and not 0 <= result <= 65535:
+        raise BadSetting("`port` lies between 0 and 65535.")
+    if isinstance(result, int | float) and result < 0:
+        raise BadSetting(f"`{name}` can not be negative.")
+    return result
+
+
+def _as_type(default: Any, value: Any) -> Any:
+    if isinstance(default, tuple):
+        parts = value.split(",") if isinstance(value, str) else value
+        return tuple(part.strip() for part in parts if part.strip())
+    if isinstance(value, bool | list | dict):
+        raise TypeError
+    return type(default)(value)
+
+
+def _kind(default: Any) -> str:
+    return {tuple: "a list of names", int: "a whole number", float: "a number"}.get(type(default), "a text")
+
+
+def change(path: Path, name: str, value: Any | None) -> None:
+    """Write one setting to config.toml, or take it out; whatever else stands there stays."""
+    if name not in NAMES:
+        raise BadSetting(f"There is no setting `{name}`.")
+    line = None if value is None else f"{name} = {_toml(convert(name, value))}"
+    lines = path.read_text("utf-8").splitlines() if path.exists() else []
+    mine = re.compile(rf"\s*{re.escape(name)}\s*=")
+    kept = [text for text in lines if not mine.match(text)]
+    if line is not None:
+        # Before the first table header, where a top-level key belongs.
+        at = next((i for i, text in enumerate(kept) if text.lstrip().startswith("[")), len(kept))
+        kept.insert(at, line)
+    body = "\n".join(kept) + "\n" if kept else ""
+    tomllib.loads(body)
+    write_private(path, body.encode())
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, tuple):
+        return "[" + ", ".join(_toml(item) for item in value) + "]"
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return '"' + re.sub(r"[\x00-\x1f\x7f]", lambda m: f"\\u{ord(m[0]):04x}", escaped) + '"'
+    return str(value)
+
+
+def environment() -> Mapping[str, str]:
+    """The environment, for those who look up an agent's own variables in it."""
+    return os.environ

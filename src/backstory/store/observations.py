@@ -1,0 +1,136 @@
+"""Observations and summaries: what a round meant, stored under its session in one piece."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from backstory import ids
+from backstory.model import Event, MemoryId, Observation, Reply, Round, Summary
+from backstory.store import sessions
+from backstory.store.search import put_words
+from backstory.store.sqlite import Row, Tx
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A provider's reply, ready to be stored."""
+
+    reply: Reply
+    provider: str
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The rows that were made."""
+
+    observation_ids: tuple[int, ...] = ()
+    summary_id: int | None = None
+
+
+def store(tx: Tx, round: Round, stored: Stored) -> Told:
+    """Register the memory id and store under it, in one transaction."""
+    session = tx.one("session_by_id", id=round.session_id)
+    assert session is not None  # noqa: S101 - its events hang on it
+    reply = stored.reply
+    memory_id = reply.memory_id or session["memory_session_id"] or synthesize(session, stored.provider)
+    sessions.register_memory_id(tx, session, MemoryId(memory_id), stored.provider)
+    made = tuple(_add(tx, session, round, o, memory_id, stored.provider) for o in reply.observations)
+    summary_id = None
+    if reply.summary:
+        summary_id = put_summary(tx, session, round.prompt_number, reply.summary, stored.provider, memory_id)
+    return Told(made, summary_id)
+
+
+def synthesize(session: Row, provider: str) -> MemoryId:
+    """An id for a provider that has no conversations of its own. It is never resumed."""
+    return MemoryId(f"{provider}-{session['id']}-{ids.new_event_id()}")
+
+
+def _add(tx: Tx, session: Row, round: Round, seen: Observation, memory_id: str, provider: str) -> int:
+    sources = [event for event in round.events if event.id in seen.event_ids] or list(round.events)
+    row = tx.one(
+        "observation_add",
+        session_id=session["id"],
+        prompt_number=round.prompt_number,
+        memory_id=memory_id,
+        project=session["project"],
+        project_key=session["project_key"],
+        type=seen.type,
+        title=seen.title,
+        subtitle=seen.subtitle,
+        narrative=seen.narrative,
+        facts=_json(seen.facts),
+        concepts=_json(seen.concepts),
+        files_read=_json(seen.files_read),
+        files_modified=_json(seen.files_modified),
+        compressed=_json({k: v for k, v in asdict(seen).items() if k != "event_ids"}),
+        provider=provider,
+        at=sources[-1].occurred_at,
+        **_source(sources),
+    )
+    assert row is not None  # noqa: S101 - an insert answers with its id
+    for event in sources:
+        tx.run("observation_from_event", observation_id=row["id"], event_id=event.id)
+    body = "\n".join(
+        (seen.subtitle, seen.narrative, *seen.facts, *seen.files_read, *seen.files_modified, " ".join(seen.concepts))
+    )
+    put_words(tx, "observation", row["id"], seen.title, body, session["project"], session["project_key"])
+    return int(row["id"])
+
+
+def _source(sources: list[Event]) -> Mapping[str, Any]:
+    """The one event that an observation came from, in the columns for it; none if there were several."""
+    if len(sources) != 1:
+        return {"tool_name": None, "tool_input_json": None, "tool_response_text": None}
+    event = sources[0]
+    response = event.payload.get("tool_response", event.payload.get("error"))
+    return {
+        "tool_name": event.tool_name,
+        "tool_input_json": _json(event.payload.get("tool_input")),
+        "tool_response_text": response if response is None or isinstance(response, str) else _json(response),
+    }
+
+
+def put_summary(
+    tx: Tx,
+    session: Row,
+    prompt_number: int,
+    summary: Summary,
+    provider: str,
+    memory_id: str | None,
+    source: str = "stop",
+) -> int:
+    """Keep a round's summary; a later one of the same round takes its place."""
+    fields = asdict(summary)
+    row = tx.one(
+        "summary_put",
+        session_id=session["id"],
+        prompt_number=prompt_number,
+        memory_id=memory_id,
+        project=session["project"],
+        project_key=session["project_key"],
+        source=source,
+        provider=provider,
+        at=ids.now(),
+        **fields,
+    )
+    assert row is not None  # noqa: S101 - an upsert always answers
+    body = "\n".join(text for name, text in fields.items() if name != "request" and text)
+    put_words(tx, "summary", row["id"], summary.request, body, session["project"], session["project_key"])
+    return int(row["id"])
+
+
+def decode(row: Row) -> Row:
+    """An observation's row with its lists as lists."""
+    out = {k: v for k, v in row.items() if k not in ("tool_input_json", "tool_response_text", "compressed_observation")}
+    for name in ("facts", "concepts", "files_read", "files_modified"):
+        if name in out:
+            out[name] = json.loads(out[name])
+    return out
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,84 @@
+"""Words in, words out: the text index of observations, summaries and prompts."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from backstory.store.sqlite import Row, Tx
+
+#: Longer texts are indexed by their beginning; the whole stays in its own table.
+INDEXED_CHARS = 20_000
+_WORD = re.compile(r"\w+", re.UNICODE)
+_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+|[a-z]+(?:[A-Z][a-z0-9]*)+|(?:[A-Z][a-z0-9]+){2,}")
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+#: Words that say nothing about what is looked for.
+_COMMON = frozenset(
+    "a an and are as at be but by did do does for from had has have how i if in into is it its me my of on or our so "
+    "that the their them then there these they this to was we were what when where which who why will with you your".split()
+)
+
+
+def with_parts(text: str) -> str:
+    """A text with the parts of its identifiers behind it: `parseDate` is found by `date` too."""
+    text = text[:INDEXED_CHARS]
+    parts: dict[str, None] = {}
+    for name in _IDENTIFIER.findall(text):
+        parts.update(dict.fromkeys(_PART.findall(name)))
+    return f"{text}\n{' '.join(parts)}" if parts else text
+
+
+def put_words(tx: Tx, kind: str, item_id: int, title: str, body: str, project: str, project_key: str) -> None:
+    """Index an item; one that is indexed already is indexed anew."""
+    remove_words(tx, kind, item_id)
+    row = tx.one(
+        "words_add",
+        title=with_parts(title),
+        body=with_parts(body),
+        kind=kind,
+        item_id=item_id,
+        project=project,
+        project_key=project_key,
+    )
+    assert row is not None  # noqa: S101 - an insert answers with its row
+    tx.run("word_row_add", kind=kind, item_id=item_id, words_rowid=row["rowid"])
+
+
+def remove_words(tx: Tx, kind: str, item_id: int) -> None:
+    if row := tx.one("word_row", kind=kind, item_id=item_id):
+        tx.run("words_remove", words_rowid=row["words_rowid"])
+        tx.run("word_row_remove", kind=kind, item_id=item_id)
+
+
+def match_for(query: str) -> str:
+    """Any text as a safe match: its words, each quoted, any of them; quoted phrases stay phrases."""
+    phrases = re.findall(r'"([^"]+)"', query)
+    rest = re.sub(r'"[^"]*"', " ", query)
+    terms: dict[str, None] = {}
+    for phrase in phrases:
+        if words := _WORD.findall(phrase):
+            terms[" ".join(words)] = None
+    for text in with_parts(rest[:2000]).split():
+        terms.update(dict.fromkeys(word.replace("_", " ") for word in _WORD.findall(text)))
+    wanted = [term for term in terms if term.lower() not in _COMMON and term.strip()] or [t for t in terms if t.strip()]
+    return " OR ".join(f'"{term}"' for term in wanted[:40])
+
+
+def find(tx: Tx, query: str, project: str = "", kind: str = "", limit: int = 20, skip: int = 0) -> list[Row]:
+    """Observations, summaries and prompts with these words, best first. No match is an empty list."""
+    match = match_for(query)
+    if not match:
+        return []
+    hits = tx.all("words_find", match=match, project=project, kind=kind, limit=limit, skip=skip)
+    found: dict[tuple[str, int], Row] = {}
+    for name in ("observation", "summary", "prompt"):
+        wanted = [hit["item_id"] for hit in hits if hit["kind"] == name]
+        if wanted:
+            table = {"observation": "observations", "summary": "summaries", "prompt": "prompts"}[name]
+            for row in tx.all(f"found_{table}", ids=json.dumps(wanted)):
+                found[name, row["id"]] = row
+    return [
+        {"kind": hit["kind"], "score": round(-hit["score"], 3)} | found[hit["kind"], hit["item_id"]]
+        for hit in hits
+        if (hit["kind"], hit["item_id"]) in found
+    ]

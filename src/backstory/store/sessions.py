@@ -1,0 +1,132 @@
+"""Sessions and prompts: who is talking, in which state, and what was asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from backstory import ids, states
+from backstory.model import ContentId, MemoryId
+from backstory.project import Project
+from backstory.store.search import put_words
+from backstory.store.sqlite import Row, Tx
+
+#: A `/clear` and the session that follows it are this close.
+CLEAR_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A prompt's place in its session."""
+
+    number: int
+    is_private: bool
+    is_new: bool = True
+
+
+def get_or_create(
+    tx: Tx,
+    agent: str,
+    content_id: ContentId,
+    project: Project,
+    cwd: str = "",
+    transcript_path: str | None = None,
+    start_source: str | None = None,
+    at: str | None = None,
+) -> Row:
+    """The same agent and content id give the same row, always."""
+    before = tx.one("session_by_content_id", agent=agent, content_id=content_id)
+    at = at or ids.now()
+    row = tx.one(
+        "session_upsert",
+        agent=agent,
+        content_id=content_id,
+        project=project.name,
+        project_key=project.key,
+        cwd=cwd,
+        git_branch=project.branch,
+        transcript_path=transcript_path,
+        start_source=start_source,
+        at=at,
+    )
+    assert row is not None  # noqa: S101 - an upsert always answers
+    if before is None:
+        tx.run("session_moved", id=row["id"], from_status=None, status="created", cause="start", at=at)
+        if start_source == "clear":
+            _link_to_cleared(tx, row, at)
+    return row | {"is_new": before is None}
+
+
+def _link_to_cleared(tx: Tx, row: Row, at: str) -> None:
+    since = ids.from_ms(ids.at_ms(at) - CLEAR_MS)
+    parent = tx.one("session_cleared_before", agent=row["agent"], cwd=row["cwd"], since=since, id=row["id"])
+    if parent:
+        tx.run("session_set_parent", id=row["id"], parent_id=parent["id"])
+
+
+def by_content_id(tx: Tx, agent: str, content_id: ContentId) -> Row | None:
+    return tx.one("session_by_content_id", agent=agent, content_id=content_id)
+
+
+def move(tx: Tx, session: Row, cause: str, reason: str | None = None, at: str | None = None) -> str:
+    """Apply a cause to a session's state and record the move; the state after it."""
+    at = at or ids.now()
+    before, after = session["status"], states.after(session["status"], cause)
+    if after == before:
+        return str(after)
+    tx.run("session_move", id=session["id"], status=after)
+    tx.run("session_moved", id=session["id"], from_status=before, status=after, cause=reason or cause, at=at)
+    if after == "completed":
+        tx.run("session_complete", id=session["id"], at=at, reason=reason)
+    elif before == "completed":
+        tx.run("session_reopen", id=session["id"])
+    return after
+
+
+def add_prompt(
+    tx: Tx, session: Row, text: str, at: str, number: int | None = None, prompt_id: str | None = None
+) -> Prompt:
+    """Number a prompt and keep it. A fully private one keeps its number and no text."""
+    if number is not None and (known := tx.one("prompt_by_number", session_id=session["id"], number=number)):
+        return Prompt(number, bool(known["is_private"]), is_new=False)
+    private = not text.strip()
+    number = number or session["prompt_counter"] + 1
+    kept = None if private else text
+    row = tx.one(
+        "prompt_add",
+        session_id=session["id"],
+        number=number,
+        prompt=kept,
+        is_private=int(private),
+        prompt_id=prompt_id,
+        at=at,
+    )
+    tx.run("session_count_prompt", id=session["id"], number=number, prompt=kept and kept[:2000])
+    # A new prompt ends the round before it: whatever of that still waits may be observed now.
+    tx.run("session_settle", id=session["id"], settles_at=0)
+    if kept and row:
+        put_words(tx, "prompt", row["id"], "", kept, session["project"], session["project_key"])
+    return Prompt(number, private)
+
+
+def prompt_for(tx: Tx, session: Row, prompt_id: str | None, at: str) -> Prompt:
+    """The prompt that a thing belongs to: by the agent's own id of it, else by the clock."""
+    row = tx.one("prompt_by_agents_id", session_id=session["id"], prompt_id=prompt_id) if prompt_id else None
+    row = row or tx.one("prompt_at", session_id=session["id"], at=at)
+    if row:
+        return Prompt(row["prompt_number"], bool(row["is_private"]), is_new=False)
+    return Prompt(min(session["prompt_counter"], 1), is_private=False, is_new=False)
+
+
+def register_memory_id(tx: Tx, session: Row, memory_id: MemoryId, provider: str) -> None:
+    """Take the observer's id of a session; an id that replaces another replaces it everywhere at once."""
+    if session["memory_session_id"] == memory_id:
+        return
+    tx.run("session_set_memory_id", id=session["id"], memory_id=memory_id, provider=provider)
+    tx.run("observations_follow_memory_id", id=session["id"], memory_id=memory_id)
+    tx.run("summaries_follow_memory_id", id=session["id"], memory_id=memory_id)
+
+
+def shown(row: Row) -> Row:
+    """A session as the outside sees it: without what only the queue needs."""
+    hidden = ("settles_at", "force_init", "memory_provider", "claude_session_id", "is_new")
+    return {name: value for name, value in row.items() if name not in hidden}

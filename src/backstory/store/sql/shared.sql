@@ -1,0 +1,283 @@
+-- Every query that both engines share. A query that must differ stands in the engine's own file under the same name.
+
+-- name: session_upsert
+-- Get or create. What is known already stays; what was empty is filled in.
+INSERT INTO sdk_sessions
+  (agent, content_session_id, project, project_key, cwd, git_branch, transcript_path, start_source, created_at, last_event_at)
+VALUES
+  (:agent, :content_id, :project, :project_key, :cwd, :git_branch, :transcript_path, :start_source, :at, :at)
+ON CONFLICT (agent, content_session_id) DO UPDATE SET
+  project = CASE WHEN sdk_sessions.project = '' THEN excluded.project ELSE sdk_sessions.project END,
+  project_key = CASE WHEN sdk_sessions.project_key = '' THEN excluded.project_key ELSE sdk_sessions.project_key END,
+  cwd = CASE WHEN sdk_sessions.cwd = '' THEN excluded.cwd ELSE sdk_sessions.cwd END,
+  git_branch = COALESCE(excluded.git_branch, sdk_sessions.git_branch),
+  transcript_path = COALESCE(excluded.transcript_path, sdk_sessions.transcript_path),
+  last_event_at = CASE WHEN excluded.last_event_at > sdk_sessions.last_event_at
+    THEN excluded.last_event_at ELSE sdk_sessions.last_event_at END
+RETURNING *;
+
+-- name: session_by_id
+SELECT * FROM sdk_sessions WHERE id = :id;
+
+-- name: session_by_content_id
+SELECT * FROM sdk_sessions WHERE agent = :agent AND content_session_id = :content_id;
+
+-- name: sessions_like
+-- By our number, the agent's id or the beginning of one.
+SELECT * FROM sdk_sessions WHERE content_session_id = :id OR content_session_id LIKE :prefix ESCAPE '\' ORDER BY id DESC LIMIT 3;
+
+-- name: session_cleared_before
+-- The session that a `/clear` ended just before another began in the same place.
+SELECT id FROM sdk_sessions
+WHERE agent = :agent AND cwd = :cwd AND end_reason = 'clear' AND completed_at >= :since AND id <> :id
+ORDER BY completed_at DESC, id DESC LIMIT 1;
+
+-- name: session_set_parent
+UPDATE sdk_sessions SET parent_id = :parent_id WHERE id = :id AND parent_id IS NULL;
+
+-- name: session_move
+UPDATE sdk_sessions SET status = :status WHERE id = :id;
+
+-- name: session_complete
+UPDATE sdk_sessions SET completed_at = :at, end_reason = :reason WHERE id = :id;
+
+-- name: session_reopen
+UPDATE sdk_sessions SET completed_at = NULL, end_reason = NULL WHERE id = :id;
+
+-- name: session_moved
+INSERT INTO session_moves (session_id, from_status, to_status, cause, at) VALUES (:id, :from_status, :status, :cause, :at);
+
+-- name: session_moves
+SELECT from_status, to_status, cause, at FROM session_moves WHERE session_id = :id ORDER BY id;
+
+-- name: session_count_prompt
+UPDATE sdk_sessions SET
+  prompt_counter = CASE WHEN prompt_counter < :number THEN :number ELSE prompt_counter END,
+  first_user_prompt = COALESCE(first_user_prompt, :prompt)
+WHERE id = :id;
+
+-- name: session_settle
+UPDATE sdk_sessions SET settles_at = :settles_at WHERE id = :id;
+
+-- name: session_set_memory_id
+UPDATE sdk_sessions SET memory_session_id = :memory_id, memory_provider = :provider, force_init = 0 WHERE id = :id;
+
+-- name: observations_follow_memory_id
+UPDATE observations SET memory_session_id = :memory_id WHERE session_id = :id AND memory_session_id <> :memory_id;
+
+-- name: summaries_follow_memory_id
+UPDATE session_summaries SET memory_session_id = :memory_id WHERE session_id = :id AND memory_session_id <> :memory_id;
+
+-- name: sessions_force_init
+-- A worker that starts does not trust the conversations of the one before.
+UPDATE sdk_sessions SET force_init = 1 WHERE memory_session_id IS NOT NULL AND force_init = 0;
+
+-- name: sessions_list
+SELECT s.*,
+  (SELECT COUNT(*) FROM observations o WHERE o.session_id = s.id) AS observation_count
+FROM sdk_sessions s
+WHERE (s.prompt_counter > 0 OR EXISTS (SELECT 1 FROM events e WHERE e.session_id = s.id AND e.kind <> 'session_start'))
+  AND (:project = '' OR s.project = :project OR s.project_key = :project)
+  AND (:agent = '' OR s.agent = :agent)
+  AND (:status = '' OR s.status = :status)
+  AND s.id < :before
+ORDER BY s.id DESC LIMIT :limit;
+
+-- name: projects_list
+SELECT project AS name, project_key AS key, COUNT(*) AS sessions, MAX(last_event_at) AS last_event_at,
+  (SELECT COUNT(*) FROM observations o WHERE o.project_key = s.project_key) AS observations
+FROM sdk_sessions s WHERE project <> '' AND prompt_counter > 0
+GROUP BY project_key, project ORDER BY last_event_at DESC LIMIT :limit;
+
+-- name: project_key_of
+-- The key of the project that was worked in last under this name or key.
+SELECT project_key FROM sdk_sessions WHERE project = :project OR project_key = :project
+ORDER BY (project_key = :project) DESC, last_event_at DESC LIMIT 1;
+
+-- name: prompt_add
+INSERT INTO user_prompts (session_id, prompt_number, prompt, is_private, prompt_id, created_at)
+VALUES (:session_id, :number, :prompt, :is_private, :prompt_id, :at)
+ON CONFLICT (session_id, prompt_number) DO NOTHING RETURNING id;
+
+-- name: prompt_by_number
+SELECT * FROM user_prompts WHERE session_id = :session_id AND prompt_number = :number;
+
+-- name: prompt_by_agents_id
+SELECT * FROM user_prompts WHERE session_id = :session_id AND prompt_id = :prompt_id ORDER BY prompt_number DESC LIMIT 1;
+
+-- name: prompt_at
+-- The prompt that was being answered at a moment.
+SELECT * FROM user_prompts WHERE session_id = :session_id AND created_at <= :at ORDER BY prompt_number DESC LIMIT 1;
+
+-- name: prompts_of_session
+SELECT prompt_number, prompt, is_private, created_at FROM user_prompts WHERE session_id = :session_id ORDER BY prompt_number;
+
+-- name: prompts_list
+SELECT p.id, p.session_id, p.prompt_number, p.prompt, p.is_private, p.created_at, s.project, s.project_key, s.agent, s.content_session_id
+FROM user_prompts p JOIN sdk_sessions s ON s.id = p.session_id
+WHERE (:project = '' OR s.project = :project OR s.project_key = :project)
+  AND (:session_id = 0 OR p.session_id = :session_id) AND p.id < :before
+ORDER BY p.id DESC LIMIT :limit;
+
+-- name: event_add
+INSERT INTO events
+  (event_id, session_id, prompt_number, kind, tool_name, tool_use_id, payload, occurred_at, created_at, status, reason)
+VALUES
+  (:event_id, :session_id, :prompt_number, :kind, :tool_name, :tool_use_id, :payload, :occurred_at, :at, :status, :reason)
+ON CONFLICT DO NOTHING RETURNING id;
+
+-- name: event_by_event_id
+SELECT * FROM events WHERE session_id = :session_id AND event_id = :event_id;
+
+-- name: event_by_tool_use
+SELECT * FROM events WHERE session_id = :session_id AND tool_use_id = :tool_use_id;
+
+-- name: events_of_round
+SELECT * FROM events
+WHERE session_id = :session_id AND prompt_number = :prompt_number AND status = 'done' AND payload IS NOT NULL
+  AND kind IN ('tool', 'tool_failure', 'stop', 'subagent_stop') AND id < :before
+ORDER BY id DESC LIMIT :limit;
+
+-- name: events_of_session
+SELECT id, event_id, prompt_number, kind, tool_name, tool_use_id, occurred_at, status, reason, attempts
+FROM events WHERE session_id = :session_id ORDER BY id DESC LIMIT :limit;
+
+-- name: queue_head
+-- The oldest round that may be observed now: its session is not being observed, its first event is not waiting for
+-- another try, and it has ended, been left behind by a newer prompt, or been quiet (or simply long) enough.
+SELECT e.id, e.session_id, e.prompt_number, e.attempts FROM events e JOIN sdk_sessions s ON s.id = e.session_id
+WHERE e.id IN (SELECT MIN(id) FROM events WHERE status IN ('queued', 'leased') GROUP BY session_id)
+  AND (e.status = 'queued' OR e.lease_until <= :now)
+  AND e.available_at <= :now
+  AND (s.settles_at <= :now OR e.prompt_number < s.prompt_counter OR e.attempts > 0 OR e.created_at <= :long_ago)
+  AND NOT EXISTS (SELECT 1 FROM events l WHERE l.session_id = e.session_id AND l.status = 'leased' AND l.lease_until > :now)
+ORDER BY e.id LIMIT 1;
+
+-- name: queue_next_due
+-- When the next round will be ready, if nothing else happens.
+SELECT MIN(CASE
+    WHEN e.status = 'leased' THEN e.lease_until
+    WHEN e.available_at > s.settles_at OR e.attempts > 0 OR e.prompt_number < s.prompt_counter THEN e.available_at
+    ELSE s.settles_at END) AS due
+FROM events e JOIN sdk_sessions s ON s.id = e.session_id
+WHERE e.id IN (SELECT MIN(id) FROM events WHERE status IN ('queued', 'leased') GROUP BY session_id);
+
+-- name: queue_round
+-- The open events of a round, oldest first.
+SELECT * FROM events
+WHERE session_id = :session_id AND prompt_number = :prompt_number AND status IN ('queued', 'leased')
+  AND id >= :head AND (:alone = 0 OR id = :head)
+ORDER BY id LIMIT :limit;
+
+-- name: event_lease
+UPDATE events SET status = 'leased', lease_until = :lease_until, lease_owner = :owner, attempts = attempts + 1 WHERE id = :id;
+
+-- name: event_finish
+UPDATE events SET status = 'done', lease_until = NULL, lease_owner = NULL, last_error = NULL, observed_at = :at
+WHERE id = :id AND status = 'leased' AND lease_owner = :owner;
+
+-- name: event_fail
+UPDATE events SET status = :status, lease_until = NULL, lease_owner = NULL, last_error = :error, available_at = :available_at
+WHERE id = :id AND status = 'leased' AND lease_owner = :owner;
+
+-- name: queue_release
+-- What a worker that is gone had taken.
+UPDATE events SET status = 'queued', lease_until = NULL, lease_owner = NULL WHERE status = 'leased';
+
+-- name: queue_counts
+SELECT status, COUNT(*) AS count FROM events WHERE status IN ('queued', 'leased') GROUP BY status
+UNION ALL SELECT 'dead', COUNT(*) FROM events WHERE status = 'dead';
+
+-- name: queue_list
+SELECT e.id, e.event_id, e.session_id, e.prompt_number, e.kind, e.tool_name, e.status, e.attempts, e.last_error,
+  e.created_at, e.available_at, s.project, s.content_session_id, s.agent
+FROM events e JOIN sdk_sessions s ON s.id = e.session_id
+WHERE ((:status = '' AND e.status IN ('queued', 'leased', 'dead')) OR e.status = :status) AND e.id > :after
+ORDER BY e.id LIMIT :limit;
+
+-- name: queue_retry
+UPDATE events SET status = 'queued', attempts = 0, available_at = 0, last_error = NULL
+WHERE (id = :id OR :id = 0) AND status = 'dead';
+
+-- name: queue_drop
+UPDATE events SET status = 'dropped', payload = NULL, lease_until = NULL, lease_owner = NULL
+WHERE (id = :id OR :id = 0) AND (status = 'dead' OR (status = 'queued' AND :id <> 0));
+
+-- name: observation_add
+INSERT INTO observations
+  (session_id, prompt_number, memory_session_id, project, project_key, type, title, subtitle, narrative, facts, concepts,
+   files_read, files_modified, tool_name, tool_input_json, tool_response_text, compressed_observation, provider, created_at)
+VALUES
+  (:session_id, :prompt_number, :memory_id, :project, :project_key, :type, :title, :subtitle, :narrative, :facts, :concepts,
+   :files_read, :files_modified, :tool_name, :tool_input_json, :tool_response_text, :compressed, :provider, :at)
+RETURNING id;
+
+-- name: observation_from_event
+INSERT INTO observation_events (observation_id, event_id) VALUES (:observation_id, :event_id) ON CONFLICT DO NOTHING;
+
+-- name: observation_event_ids
+SELECT e.event_id FROM observation_events oe JOIN events e ON e.id = oe.event_id WHERE oe.observation_id = :id ORDER BY e.id;
+
+-- name: observation_by_id
+SELECT o.*, s.agent, s.content_session_id FROM observations o JOIN sdk_sessions s ON s.id = o.session_id WHERE o.id = :id;
+
+-- name: observations_list
+SELECT o.*, s.agent, s.content_session_id FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
+WHERE (:project = '' OR o.project = :project OR o.project_key = :project)
+  AND (:type = '' OR o.type = :type)
+  AND (:session_id = 0 OR o.session_id = :session_id)
+  AND o.id < :before
+ORDER BY o.id DESC LIMIT :limit;
+
+-- name: observations_recent
+-- The newest of a project, for its next session.
+SELECT id, session_id, prompt_number, type, title, subtitle, facts, files_modified, created_at
+FROM observations WHERE project_key = :project_key ORDER BY id DESC LIMIT :limit;
+
+-- name: observations_of_session
+SELECT id, session_id, prompt_number, type, title, subtitle, facts, files_modified, created_at
+FROM observations WHERE session_id = :session_id ORDER BY id DESC LIMIT :limit;
+
+-- name: summary_put
+INSERT INTO session_summaries
+  (session_id, prompt_number, memory_session_id, project, project_key, source, request, investigated, learned, completed,
+   next_steps, notes, provider, created_at)
+VALUES
+  (:session_id, :prompt_number, :memory_id, :project, :project_key, :source, :request, :investigated, :learned, :completed,
+   :next_steps, :notes, :provider, :at)
+ON CONFLICT (session_id, prompt_number, source) DO UPDATE SET
+  memory_session_id = excluded.memory_session_id, request = excluded.request, investigated = excluded.investigated,
+  learned = excluded.learned, completed = excluded.completed, next_steps = excluded.next_steps, notes = excluded.notes,
+  provider = excluded.provider, created_at = excluded.created_at
+RETURNING id;
+
+-- name: summary_by_id
+SELECT m.*, s.agent, s.content_session_id FROM session_summaries m JOIN sdk_sessions s ON s.id = m.session_id WHERE m.id = :id;
+
+-- name: summaries_list
+SELECT m.*, s.agent, s.content_session_id FROM session_summaries m JOIN sdk_sessions s ON s.id = m.session_id
+WHERE (:project = '' OR m.project = :project OR m.project_key = :project)
+  AND (:session_id = 0 OR m.session_id = :session_id) AND m.id < :before
+ORDER BY m.id DESC LIMIT :limit;
+
+-- name: summaries_recent
+SELECT m.*, s.agent, s.git_branch, s.title FROM session_summaries m JOIN sdk_sessions s ON s.id = m.session_id
+WHERE m.project_key = :project_key AND m.source = 'stop' ORDER BY m.id DESC LIMIT :limit;
+
+-- name: summaries_of_session
+SELECT * FROM session_summaries WHERE session_id = :session_id AND source = 'stop' ORDER BY id DESC LIMIT :limit;
+
+-- name: word_row
+SELECT words_rowid FROM word_rows WHERE kind = :kind AND item_id = :item_id;
+
+-- name: word_row_add
+INSERT INTO word_rows (kind, item_id, words_rowid) VALUES (:kind, :item_id, :words_rowid);
+
+-- name: word_row_remove
+DELETE FROM word_rows WHERE kind = :kind AND item_id = :item_id;
+
+-- name: migrations_done
+SELECT version FROM schema_versions ORDER BY version;
+
+-- name: migration_done
+INSERT INTO schema_versions (version, name, applied_at) VALUES (:version, :name, :at);

@@ -1,0 +1,33 @@
+-- What is said in SQLite's own way.
+
+-- name: schema_versions_exist
+CREATE TABLE IF NOT EXISTS schema_versions (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at TEXT NOT NULL);
+
+-- name: words_add
+INSERT INTO words (title, body, kind, item_id, project_key, project)
+VALUES (:title, :body, :kind, :item_id, :project_key, :project) RETURNING rowid;
+
+-- name: words_remove
+DELETE FROM words WHERE rowid = :words_rowid;
+
+-- name: words_find
+-- Best first; a title counts three times.
+SELECT kind, item_id, bm25(words, 3.0, 1.0) AS score FROM words
+WHERE words MATCH :match
+  AND (:project = '' OR project = :project OR project_key = :project)
+  AND (:kind = '' OR kind = :kind)
+ORDER BY score LIMIT :limit OFFSET :skip;
+
+-- name: found_observations
+SELECT o.id, o.session_id, o.prompt_number, o.type, o.title, o.subtitle, o.project, o.created_at, s.agent, s.content_session_id
+FROM observations o JOIN sdk_sessions s ON s.id = o.session_id WHERE o.id IN (SELECT value FROM json_each(:ids));
+
+-- name: found_summaries
+SELECT m.id, m.session_id, m.prompt_number, m.request AS title, m.completed AS subtitle, m.project, m.created_at,
+  s.agent, s.content_session_id
+FROM session_summaries m JOIN sdk_sessions s ON s.id = m.session_id WHERE m.id IN (SELECT value FROM json_each(:ids));
+
+-- name: found_prompts
+SELECT p.id, p.session_id, p.prompt_number, p.prompt AS title, '' AS subtitle, s.project, p.created_at,
+  s.agent, s.content_session_id
+FROM user_prompts p JOIN sdk_sessions s ON s.id = p.session_id WHERE p.id IN (SELECT value FROM json_each(:ids));

@@ -1,0 +1,169 @@
+"""SQLite as the store: one writer that commits for many at once, and a reader for each thread."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, TypeVar
+
+from backstory.errors import StoreUnavailable
+from backstory.store import queries
+
+T = TypeVar("T")
+Row = dict[str, Any]
+#: How many writers share one commit at the most.
+SHARED = 256
+
+
+class Tx:
+    """A transaction: three verbs, each on a named query."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._queries = queries.load("sqlite")
+
+    def run(self, name: str, /, **values: Any) -> int:
+        """Change rows; how many."""
+        return self._connection.execute(self._queries[name], values).rowcount
+
+    def one(self, name: str, /, **values: Any) -> Row | None:
+        """The first row, if any."""
+        # All rows are taken: a statement left half-read would hold the savepoint open.
+        rows: list[Row] = self._connection.execute(self._queries[name], values).fetchall()
+        return rows[0] if rows else None
+
+    def all(self, name: str, /, **values: Any) -> list[Row]:
+        rows: list[Row] = self._connection.execute(self._queries[name], values).fetchall()
+        return rows
+
+    def script(self, sql: str) -> None:
+        """Run a migration's statements, inside this transaction (`executescript` would commit it)."""
+        statement = ""
+        for line in sql.splitlines(keepends=True):
+            statement += line
+            if sqlite3.complete_statement(statement):
+                self._connection.execute(statement)
+                statement = ""
+
+
+def _as_dict(cursor: sqlite3.Cursor, row: tuple[Any, ...]) -> Row:
+    return {column[0]: value for column, value in zip(cursor.description, row, strict=True)}
+
+
+class Store:
+    """The database. `write` runs a function in a transaction of the one writer, `read` on a snapshot."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._jobs: queue.SimpleQueue[tuple[Callable[[Tx], Any], Future[Any]] | None] = queue.SimpleQueue()
+        self._readers = threading.local()
+        self._open_readers: list[sqlite3.Connection] = []
+        self._readers_lock = threading.Lock()
+        # Opened here, so that a database that can't be opened is known before anything is accepted.
+        self._connection = self._connect()
+        self._thread = threading.Thread(target=self._write_all, name="backstory-writer", daemon=True)
+        self._thread.start()
+
+    def _connect(self) -> sqlite3.Connection:
+        try:
+            connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10)
+            connection.row_factory = _as_dict
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute("PRAGMA foreign_keys = ON")
+            connection.execute("PRAGMA busy_timeout = 10000")
+        except sqlite3.Error as error:
+            raise StoreUnavailable(f"The database {self.path.name} could not be opened: {error}.") from None
+        return connection
+
+    def submit(self, work: Callable[[Tx], T]) -> Future[T]:
+        """Queue work for the writer; the future is done when the work is committed."""
+        future: Future[T] = Future()
+        self._jobs.put((work, future))
+        return future
+
+    def write(self, work: Callable[[Tx], T]) -> T:
+        return self.submit(work).result()
+
+    def read(self, work: Callable[[Tx], T]) -> T:
+        connection: sqlite3.Connection | None = getattr(self._readers, "connection", None)
+        if connection is None:
+            connection = self._connect()
+            connection.execute("PRAGMA query_only = ON")
+            self._readers.connection = connection
+            with self._readers_lock:
+                self._open_readers.append(connection)
+        connection.execute("BEGIN")
+        try:
+            return work(Tx(connection))
+        except sqlite3.OperationalError as error:
+            raise StoreUnavailable(f"The database could not be read: {error}.") from None
+        finally:
+            connection.execute("ROLLBACK")
+
+    def close(self) -> None:
+        """Finish what is queued, then let go."""
+        self._jobs.put(None)
+        self._thread.join()
+        with self._readers_lock:
+            for connection in self._open_readers:
+                connection.close()
+        with contextlib.suppress(sqlite3.Error):
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._connection.close()
+
+    def _write_all(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            batch = [job]
+            last = False
+            while len(batch) < SHARED and not self._jobs.empty():
+                if (job := self._jobs.get()) is None:
+                    last = True
+                    break
+                batch.append(job)
+            self._commit(batch)
+            if last:
+                return
+
+    def _commit(self, batch: list[tuple[Callable[[Tx], Any], Future[Any]]]) -> None:
+        """Run each job in a savepoint of one transaction: one that fails takes nobody along."""
+        done: list[tuple[Future[Any], Any]] = []
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            tx = Tx(self._connection)
+            for work, future in batch:
+                if not future.set_running_or_notify_cancel():
+                    continue
+                self._connection.execute("SAVEPOINT job")
+                try:
+                    result = work(tx)
+                except sqlite3.IntegrityError as error:
+                    self._undo(future, error)
+                except sqlite3.Error:
+                    raise
+                except Exception as error:
+                    self._undo(future, error)
+                else:
+                    self._connection.execute("RELEASE job")
+                    done.append((future, result))
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            # Disk full, database gone or damaged: nobody in this batch was stored, and each sender keeps its event.
+            with contextlib.suppress(sqlite3.Error):
+                self._connection.execute("ROLLBACK")
+            for _, future in batch:
+                if not future.done():
+                    future.set_exception(StoreUnavailable(f"The database could not be written: {error}."))
+            return
+        for future, result in done:
+            future.set_result(result)
+
+    def _undo(self, future: Future[Any], error: Exception) -> None:
+        self._connection.execute("ROLLBACK TO job")
+        self._connection.execute("RELEASE job")
+        future.set_exception(error)

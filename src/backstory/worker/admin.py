@@ -1,0 +1,149 @@
+"""The worker about itself: health, queue, live stream, OpenAPI, and the way into the browser."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import msgspec
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from backstory import __version__
+from backstory.errors import NotFound, Refused, StoreUnavailable
+from backstory.settings import Settings
+from backstory.store import events
+from backstory.store.sqlite import Store
+from backstory.worker.guard import COOKIE, Codes
+from backstory.worker.live import Live
+from backstory.worker.page import page
+from backstory.worker.recall import Limit, Page
+from backstory.worker.web import Call, Endpoint
+
+
+class Queue(msgspec.Struct):
+    queued: int = 0
+    leased: int = 0
+    dead: int = 0
+
+
+class Health(msgspec.Struct):
+    """Whether the worker is well; open to everybody, so it tells no more than this."""
+
+    status: str
+    version: str
+    pid: int
+    uptime_s: float
+    queue: Queue
+    provider: str
+    store: str
+
+
+class QueueOf(msgspec.Struct):
+    status: str = ""
+    limit: Limit = 50
+    cursor: str = ""
+
+
+class Which(msgspec.Struct):
+    """An event of the queue; 0 means all that were set aside."""
+
+    id: Annotated[int, msgspec.Meta(ge=0, le=2**62)] = 0
+
+
+class Changed(msgspec.Struct):
+    changed: int
+
+
+class Code(msgspec.Struct):
+    code: str
+
+
+class Admin:
+    """The routes of the worker itself."""
+
+    def __init__(
+        self, settings: Settings, store: Store, live: Live, codes: Codes, token: str, wake: Callable[[], None]
+    ) -> None:
+        self._settings, self._store, self._live, self._codes = settings, store, live, codes
+        self._token, self._wake = token, wake
+        self._started = time.monotonic()
+
+    def table(self) -> list[Endpoint]:
+        return [
+            Endpoint("GET", "/api/health", self.health, "Whether the worker is well.", Health, bare=True),
+            Endpoint("GET", "/api/queue", self.queue, "Events that wait, are being observed, or were set aside.", Page, query=QueueOf),
+            Endpoint("POST", "/api/queue/retry", self.retry, "Try what was set aside again.", Changed, Which),
+            Endpoint("POST", "/api/queue/drop", self.drop, "Drop what was set aside, and its payload.", Changed, Which),
+            Endpoint("GET", "/api/stream", self.stream, "Server-sent events, from Last-Event-ID on.", media="text/event-stream", bare=True),
+            Endpoint("POST", "/api/open", self.code, "A one-time code that lets a browser in.", Code),
+            Endpoint("GET", "/open", self.open, "Spends the code, and goes to the page.", status=303, media="text/html"),
+            Endpoint("GET", "/", self.page, "What is remembered, as a page.", media="text/html"),
+        ]
+
+    async def health(self, call: Call) -> Health:
+        try:
+            counts = await asyncio.to_thread(self._store.read, events.counts)
+            status = "ok"
+        except StoreUnavailable:
+            counts, status = {}, "degraded"
+        return Health(
+            status=status,
+            version=__version__,
+            pid=os.getpid(),
+            uptime_s=round(time.monotonic() - self._started, 3),
+            queue=Queue(**counts),
+            provider=self._settings.provider,
+            store="sqlite",
+        )
+
+    async def queue(self, call: Call) -> Page:
+        asked: QueueOf = call.query
+        after = int(asked.cursor) if asked.cursor.isascii() and asked.cursor.isdigit() and len(asked.cursor) < 19 else 0
+        rows = await asyncio.to_thread(
+            self._store.read, lambda tx: tx.all("queue_list", status=asked.status, after=after, limit=asked.limit + 1)
+        )
+        more = len(rows) > asked.limit
+        return Page(rows[: asked.limit], str(rows[asked.limit - 1]["id"]) if more else None)
+
+    async def retry(self, call: Call) -> Changed:
+        return await self._change("queue_retry", call.body.id)
+
+    async def drop(self, call: Call) -> Changed:
+        return await self._change("queue_drop", call.body.id)
+
+    async def _change(self, query: str, number: int) -> Changed:
+        changed = await asyncio.wrap_future(self._store.submit(lambda tx: tx.run(query, id=number)))
+        if number and not changed:
+            raise NotFound(f"Event {number} does not wait there.", "`backstory queue` lists what does.")
+        self._wake()
+        return Changed(changed)
+
+    async def stream(self, call: Call) -> Response:
+        return self._live.stream(call.request.headers.get("last-event-id"))
+
+    async def code(self, call: Call) -> Code:
+        return Code(self._codes.make())
+
+    async def open(self, call: Call) -> Response:
+        if not self._codes.spend(call.request.query_params.get("code", "")):
+            raise Refused("This link was used already, or is too old.", "Run `backstory open` again.")
+        answer = RedirectResponse("/", status_code=303)
+        answer.set_cookie(COOKIE, self._token, httponly=True, samesite="strict", max_age=400 * 24 * 3600)
+        return answer
+
+    async def page(self, call: Call) -> Response:
+        html = await asyncio.to_thread(self._store.read, page)
+        policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        return HTMLResponse(html, headers={"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff"})
+
+
+def document(openapi: dict[str, Any]) -> Endpoint:
+    """The route of the document itself; it is in the document too."""
+
+    async def run(call: Call) -> dict[str, Any]:
+        return openapi
+
+    return Endpoint("GET", "/openapi.json", run, "This document.")

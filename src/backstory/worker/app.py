@@ -1,0 +1,118 @@
+"""Builds the worker: settings in, every part made once and handed on, an application out."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp
+
+from backstory import __version__
+from backstory.agents import AGENTS
+from backstory.errors import BackstoryError, NotFound
+from backstory.model import Round
+from backstory.observe.observer import Observer, Provider
+from backstory.settings import Settings, environment
+from backstory.store import events, observations
+from backstory.store.migrate import migrate
+from backstory.store.observations import Told
+from backstory.store.sqlite import Store, Tx
+from backstory.worker import guard, web
+from backstory.worker.admin import Admin, document
+from backstory.worker.hooks import Reporting
+from backstory.worker.intake import Intake
+from backstory.worker.live import Live
+from backstory.worker.recall import Recall
+from backstory.worker.spool import Spool
+
+
+def provider_of(name: str) -> Provider:
+    """A provider by its name, imported when it is chosen."""
+    from backstory.observe import offline
+
+    return {"offline": offline.observe}[name]
+
+
+class App:
+    """Everything that lives as long as the worker."""
+
+    def __init__(self, settings: Settings, provider: Provider | None = None) -> None:
+        guard.check_binding(settings)
+        settings.paths.prepare()
+        self.settings = settings
+        self.store = Store(settings.paths.database)
+        settings.paths.database.chmod(0o600)
+        migrate(self.store)
+        self.store.write(events.recover)
+        self.live = Live()
+        self.token = guard.make_token(settings.paths.token)
+        self.observer = Observer(
+            self.store,
+            provider or provider_of(settings.provider),
+            settings.provider,
+            parallel=settings.observers,
+            lease_s=settings.lease_seconds,
+            retry_s=settings.retry_seconds,
+            listener=self._observed,
+        )
+        roots = {name: agent.roots(Path.home(), environment()) for name, agent in AGENTS.items()}
+        self.intake = Intake(settings, self.store, self.live, self.observer.wake, roots)
+        reporting = Reporting(settings, self.store, self.intake, self.live)
+        self.spool = Spool(settings.paths, reporting.deliver)
+        codes = guard.Codes()
+        admin = Admin(settings, self.store, self.live, codes, self.token, self.observer.wake)
+        self.table = [*admin.table(), *reporting.table(), *Recall(settings, self.store).table()]
+        description: dict[str, Any] = {}
+        self.table.append(document(description))
+        description.update(web.openapi(self.table, __version__))
+        self.asgi: ASGIApp = guard.Guard(self._starlette(), settings, self.token, codes)
+
+    def _starlette(self) -> Starlette:
+        return Starlette(
+            routes=web.routes(self.table),
+            lifespan=self._lifespan,
+            exception_handlers={HTTPException: _plain_failure},
+        )
+
+    @contextlib.asynccontextmanager
+    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        self.observer.start()
+        self.spool.start()
+        try:
+            yield
+        finally:
+            await self.spool.stop()
+            await self.observer.stop()
+            self.store.close()
+
+    def _observed(self, round: Round, told: Told) -> None:
+        """A round became memory: tell those who watch."""
+
+        def rows(tx: Tx) -> list[tuple[str, dict[str, Any]]]:
+            found = [
+                ("new_observation", observations.decode(row))
+                for number in told.observation_ids
+                if (row := tx.one("observation_by_id", id=number))
+            ]
+            if told.summary_id and (row := tx.one("summary_by_id", id=told.summary_id)):
+                found.append(("new_summary", row))
+            return found
+
+        for name, data in self.store.read(rows):
+            self.live.tell(name, data)
+
+
+async def _plain_failure(request: Request, error: Exception) -> Response:
+    """The framework's own refusals, in our form."""
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    problem: BackstoryError = NotFound("There is no such route.", "See /openapi.json for the routes that there are.")
+    if status == 405:
+        problem = BackstoryError("This route does not take that method.", "See /openapi.json for what it takes.")
+    problem.status = status
+    return web.failure(problem)

@@ -1,0 +1,135 @@
+"""Who gets in: the socket's owner, and over TCP whoever has the token; no foreign host or page, and not too often."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import time
+from pathlib import Path
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from backstory.errors import BackstoryError, BadSetting, Refused, Stranger, TooMany
+from backstory.paths import write_private
+from backstory.settings import Settings
+from backstory.worker.web import failure
+
+#: Open to everybody: it tells nothing but that we are here and well.
+OPEN_PATHS = frozenset({"/api/health", "/health"})
+COOKIE = "backstory"
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+CODE_S = 120.0
+
+
+def make_token(path: Path) -> str:
+    """The token, made at the first start."""
+    try:
+        token = path.read_text("ascii").strip()
+    except FileNotFoundError:
+        token = ""
+    if not token:
+        token = secrets.token_urlsafe(32)
+        write_private(path, token.encode())
+    return token
+
+
+def check_binding(settings: Settings) -> None:
+    """Beyond this machine only with authentication."""
+    if settings.auth == "off" and settings.host not in LOOPBACK:
+        raise BadSetting(
+            f"Refused to listen on {settings.host} without authentication.",
+            "Set `auth` to on, or `host` to 127.0.0.1.",
+        )
+
+
+class Codes:
+    """One-time codes by which `backstory open` lets a browser in, so that the token is in no address."""
+
+    def __init__(self) -> None:
+        self._codes: dict[str, float] = {}
+
+    def make(self) -> str:
+        now = time.monotonic()
+        self._codes = {code: until for code, until in self._codes.items() if until > now}
+        code = secrets.token_urlsafe(16)
+        self._codes[code] = now + CODE_S
+        return code
+
+    def spend(self, code: str) -> bool:
+        return self._codes.pop(code, 0.0) > time.monotonic()
+
+
+class Guard:
+    """Stands before every route."""
+
+    def __init__(self, app: ASGIApp, settings: Settings, token: str, codes: Codes) -> None:
+        self._app, self._settings, self._token, self._codes = app, settings, token, codes
+        self._left = float(settings.requests_per_second)
+        self._counted = time.monotonic()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            try:
+                self._check(scope)
+            except BackstoryError as error:
+                await failure(error)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    def _check(self, scope: Scope) -> None:
+        server = scope.get("server")
+        if server and server[1] is None:
+            return  # the socket: its mode let only the owner connect
+        self._count()
+        if scope["path"] in OPEN_PATHS:
+            return
+        headers = Headers(scope=scope)
+        self._check_host(headers)
+        self._check_origin(headers)
+        if self._settings.auth == "on" and not (self._has_token(headers) or self._brings_code(scope)):
+            raise Refused
+
+    def _count(self) -> None:
+        """A bucket that fills at the rate that is allowed."""
+        rate, now = self._settings.requests_per_second, time.monotonic()
+        self._left = min(float(rate), self._left + (now - self._counted) * rate)
+        self._counted = now
+        if self._left < 1:
+            raise TooMany
+        self._left -= 1
+
+    def _check_host(self, headers: Headers) -> None:
+        name = _hostname(headers.get("host", ""))
+        if name not in LOOPBACK and name != self._settings.host.lower():
+            raise Stranger("The Host header names another machine.")
+
+    def _check_origin(self, headers: Headers) -> None:
+        origin = headers.get("origin")
+        if origin is not None and origin != f"http://{headers.get('host', '')}":
+            raise Stranger("The request comes from another site's page.")
+
+    def _has_token(self, headers: Headers) -> bool:
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer":
+            given = _cookie(headers.get("cookie", ""))
+        return hmac.compare_digest(given.strip().encode(), self._token.encode())
+
+    def _brings_code(self, scope: Scope) -> bool:
+        # The page itself looks at the code and spends it.
+        return bool(scope["path"] == "/open" and scope["method"] == "GET")
+
+
+def _hostname(host: str) -> str:
+    host = host.strip().lower()
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
+
+
+def _cookie(header: str) -> str:
+    for part in header.split(";"):
+        name, _, value = part.strip().partition("=")
+        if name == COOKIE:
+            return value
+    return ""

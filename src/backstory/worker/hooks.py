@@ -1,0 +1,241 @@
+"""Where agents report: their own payloads at /hooks, and the routes of the seeds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import UNSET, UnsetType
+from starlette.responses import Response
+
+from backstory import ids
+from backstory.agents import AGENTS
+from backstory.errors import BadInput, NotFound, StoreUnavailable
+from backstory.model import ContentId, Kind, Report
+from backstory.recall import context
+from backstory.settings import Settings
+from backstory.store import sessions
+from backstory.store.sqlite import Store, Tx
+from backstory.worker.intake import Intake, Taken
+from backstory.worker.live import Live
+from backstory.worker.web import Call, Endpoint, read_body
+
+T = TypeVar("T")
+Id = Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
+Number = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=r"^[a-z0-9][a-z0-9-]*$")]
+Path = Annotated[str, msgspec.Meta(max_length=4096)]
+
+
+class NewPrompt(msgspec.Struct):
+    """A prompt of a session that is named by the agent's id."""
+
+    session_id: Id
+    prompt: str
+    project: Path = ""
+    prompt_number: Number | None = None
+    cwd: Path = ""
+    agent: Name = "claude-code"
+    event_id: Id | None = None
+
+
+class NextPrompt(msgspec.Struct):
+    """A prompt of a session that is named by our id."""
+
+    prompt: str
+    project: Path = ""
+    prompt_number: Number | None = None
+    event_id: Id | None = None
+
+
+class ToolUse(msgspec.Struct):
+    """A tool that was used, and what it answered."""
+
+    session_id: Id
+    tool_name: Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
+    tool_input: Any = None
+    tool_response: Any = None
+    cwd: Path = ""
+    project: Path = ""
+    tool_use_id: Id | None = None
+    event_id: Id | None = None
+    agent: Name = "claude-code"
+
+
+class RoundEnd(msgspec.Struct):
+    """The end of a round, with its last messages."""
+
+    session_id: Id
+    last_user_message: str | None = None
+    last_assistant_message: str | None = None
+    cwd: Path = ""
+    project: Path = ""
+    event_id: Id | None = None
+    agent: Name = "claude-code"
+
+
+class SessionEnd(msgspec.Struct):
+    """The end of a session."""
+
+    session_id: Id
+    reason: str = "other"
+    event_id: Id | None = None
+    agent: Name = "claude-code"
+
+
+class Processing(msgspec.Struct):
+    """Whether an agent is at work, for those who watch."""
+
+    is_processing: bool
+
+
+class Prompted(msgspec.Struct):
+    sessionDbId: int
+    promptNumber: int
+    status: str  #: active or private
+
+
+class Queued(msgspec.Struct, omit_defaults=True):
+    status: str
+    event_id: str | UnsetType = UNSET
+    reason: str | UnsetType = UNSET
+
+
+class Ok(msgspec.Struct):
+    status: str = "ok"
+
+
+class Reporting:
+    """The routes by which things come in."""
+
+    def __init__(self, settings: Settings, store: Store, intake: Intake, live: Live) -> None:
+        self._settings, self._store, self._intake, self._live = settings, store, intake, live
+
+    def table(self) -> list[Endpoint]:
+        said = "202 when it is stored; `skipped` says why it was not."
+        return [
+            Endpoint("POST", "/hooks/{agent}/{event}", self.hook, "An agent's own payload in, its own reply out.", fails=(400, 413, 503)),
+            Endpoint("POST", "/api/sessions/init", self.init, "A prompt is told, and numbered.", Prompted, NewPrompt, bare=True),
+            Endpoint("POST", "/api/sessions/{id:int}/init", self.init_by_id, "The same, by our id.", Prompted, NextPrompt, bare=True),
+            Endpoint("POST", "/api/sessions/observations", self.tool_use, said, Queued, ToolUse, status=202, bare=True),
+            Endpoint("POST", "/api/sessions/summarize", self.round_end, said, Queued, RoundEnd, status=202, bare=True),
+            Endpoint("POST", "/api/sessions/complete", self.session_end, "A session has ended.", None, SessionEnd, bare=True, fails=(404,)),
+            Endpoint("POST", "/api/processing", self.processing, "An agent works, or rests.", Ok, Processing, bare=True),
+        ]
+
+    async def hook(self, call: Call) -> Response:
+        agent = AGENTS.get(call.request.path_params["agent"])
+        if agent is None:
+            raise NotFound("This agent is not known.", f"Known are: {', '.join(AGENTS)}.")
+        event = call.request.path_params["event"]
+        payload = await read_body(call.request)
+        if not isinstance(payload, dict):
+            raise BadInput("The payload is not a JSON object.", "Send what the agent gives to its hooks.")
+        event_id = call.request.headers.get("x-backstory-event") or ids.new_event_id()
+        return await self.deliver(agent.name, event, payload, event_id)
+
+    async def deliver(self, agent_name: str, event: str, payload: dict[str, Any], event_id: str) -> Response:
+        """Take a payload in and answer it; the spool comes here too."""
+        agent = AGENTS[agent_name]
+        at = ids.event_time(event_id) or ids.now()
+        report = agent.read(event, payload, event_id[:512], min(at, ids.now()))
+        told = ""
+        if report is not None:
+            try:
+                taken = await self._intake.take(report)
+            except NotFound:
+                return Response(b"", 200)  # the end of a session that we never saw
+            if report.kind == "session_start" and taken.skipped in (None, "duplicate"):
+                told = await self.context_for(report, taken)
+        return Response(agent.reply(event, told), 200, media_type="application/json")
+
+    async def context_for(self, report: Report, taken: Taken) -> str:
+        where = self._intake.project(report.cwd)
+        budget = self._settings.context_tokens
+        try:
+            if report.payload.get("source") == "compact" and taken.session:
+                session = taken.session
+                return await self._read(lambda tx: context.for_compact(tx, session, budget))
+            return await self._read(lambda tx: context.for_start(tx, where.name, where.key, budget))
+        except StoreUnavailable:
+            return ""
+
+    async def _read(self, work: Callable[[Tx], T]) -> T:
+        return await asyncio.to_thread(self._store.read, work)
+
+    async def init(self, call: Call) -> Prompted:
+        body: NewPrompt = call.body
+        report = self._report("prompt", body.session_id, body.agent, body.event_id, body.cwd, {"prompt": body.prompt})
+        return self._prompted(await self._intake.take(report, body.project, body.prompt_number))
+
+    async def init_by_id(self, call: Call) -> Prompted:
+        body: NextPrompt = call.body
+        session = await self._read(lambda tx: tx.one("session_by_id", id=call.number("id")))
+        if session is None:
+            raise NotFound("There is no such session.", "POST /api/sessions/init makes one and answers with its id.")
+        report = self._report(
+            "prompt", session["content_session_id"], session["agent"], body.event_id, session["cwd"], {"prompt": body.prompt}
+        )
+        return self._prompted(await self._intake.take(report, body.project, body.prompt_number))
+
+    def _prompted(self, taken: Taken) -> Prompted:
+        if taken.session is None:
+            raise BadInput("This project is excluded.", "See the setting `exclude_projects`.")
+        return Prompted(taken.session["id"], taken.prompt_number, "private" if taken.is_private else "active")
+
+    async def tool_use(self, call: Call) -> Queued:
+        body: ToolUse = call.body
+        payload = {"tool_input": body.tool_input, "tool_response": body.tool_response}
+        report = self._report("tool", body.session_id, body.agent, body.event_id, body.cwd, payload, body)
+        return self._queued(await self._intake.take(report, body.project))
+
+    async def round_end(self, call: Call) -> Queued:
+        body: RoundEnd = call.body
+        messages = {
+            "last_user_message": body.last_user_message,
+            "last_assistant_message": body.last_assistant_message,
+        }
+        payload = {name: text for name, text in messages.items() if text}
+        report = self._report("stop", body.session_id, body.agent, body.event_id, body.cwd, payload)
+        return self._queued(await self._intake.take(report, body.project))
+
+    def _queued(self, taken: Taken) -> Queued:
+        if taken.skipped:
+            return Queued("skipped", reason=taken.skipped)
+        return Queued("queued", event_id=taken.event_id)
+
+    async def session_end(self, call: Call) -> dict[str, Any]:
+        body: SessionEnd = call.body
+        report = self._report("session_end", body.session_id, body.agent, body.event_id, "", {"reason": body.reason})
+        taken = await self._intake.take(report)
+        session_id = taken.session["id"] if taken.session else 0
+        row = await self._read(lambda tx: tx.one("session_by_id", id=session_id))
+        return sessions.shown(row or {})
+
+    async def processing(self, call: Call) -> Ok:
+        self._live.tell("processing_status", {"is_processing": call.body.is_processing})
+        return Ok()
+
+    def _report(
+        self,
+        kind: Kind,
+        session_id: str,
+        agent: str,
+        event_id: str | None,
+        cwd: str,
+        payload: dict[str, Any],
+        tool: ToolUse | None = None,
+    ) -> Report:
+        return Report(
+            agent=agent,
+            kind=kind,
+            content_id=ContentId(session_id),
+            event_id=event_id or ids.new_event_id(),
+            occurred_at=ids.now(),
+            cwd=cwd,
+            tool_name=tool.tool_name if tool else None,
+            tool_use_id=tool.tool_use_id if tool else None,
+            payload=payload,
+        )

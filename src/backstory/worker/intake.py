@@ -1,0 +1,229 @@
+"""Takes a report in: where it belongs, whether it is wanted, and one transaction that stores it."""
+
+from __future__ import annotations
+
+import asyncio
+import fnmatch
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from backstory import project as projects
+from backstory.agents import AGENTS
+from backstory.errors import NotFound
+from backstory.model import Report, Summary
+from backstory.project import Project
+from backstory.settings import Settings
+from backstory.store import events, observations, sessions
+from backstory.store.sqlite import Row, Store, Tx
+from backstory.worker.live import Live
+
+T = TypeVar("T")
+#: agent -> the folders under which its transcripts lie; nothing else is ever opened
+Roots = Mapping[str, tuple[Path, ...]]
+#: What is stored of a tool's answer at the most: its head and its tail.
+STORED = 256 * 1024
+PROJECT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What became of a report."""
+
+    event_id: str
+    session: Row | None = None  #: None where it was not even looked at: an excluded project, our own session
+    prompt_number: int = 0
+    is_private: bool = False
+    skipped: str | None = None
+
+
+class Intake:
+    """The one way in, for hooks, routes and the spool alike."""
+
+    def __init__(self, settings: Settings, store: Store, live: Live, wake: Callable[[], None], roots: Roots) -> None:
+        self._settings, self._store, self._live, self._wake, self._roots = settings, store, live, wake, roots
+        self._projects: dict[str, tuple[float, Project]] = {}
+
+    async def write(self, work: Callable[[Tx], T]) -> T:
+        return await asyncio.wrap_future(self._store.submit(work))
+
+    def project(self, cwd: str, name: str = "") -> Project:
+        """A directory's project; read from git now and then, not with every event."""
+        if not cwd:
+            return Project(name, name)
+        now = time.monotonic()
+        known = self._projects.get(cwd)
+        if known is None or known[0] < now:
+            if len(self._projects) > 1000:
+                self._projects.clear()
+            known = (now + PROJECT_S, projects.find(cwd))
+            self._projects[cwd] = known
+        return known[1]
+
+    async def take(self, report: Report, project_name: str = "", number: int | None = None) -> Taken:
+        """Store a report, committed when this returns."""
+        where = self.project(report.cwd, project_name)
+        if reason := self._unwanted(report, where):
+            return Taken(report.event_id, skipped=reason)
+        report = await self._complete(report)
+        work = _WORK.get(report.kind, _take_event)
+        taken: Taken = await self.write(lambda tx: work(tx, self._settings, report, where, number))
+        self._announce(report, taken)
+        if taken.skipped is None:
+            self._wake()
+        return taken
+
+    def _unwanted(self, report: Report, where: Project) -> str | None:
+        own = str(self._settings.paths.observer)
+        if report.cwd == own or report.cwd.startswith(own + "/"):
+            return "own"
+        for pattern in self._settings.exclude_projects:
+            pattern = str(Path(pattern).expanduser()) if pattern.startswith("~") else pattern
+            if any(fnmatch.fnmatchcase(name, pattern) for name in (where.name, where.key, report.cwd) if name):
+                return "project"
+            if report.cwd.startswith(pattern.rstrip("/") + "/"):
+                return "project"
+        return None
+
+    async def _complete(self, report: Report) -> Report:
+        """The last message from the transcript where the payload does not bring it, and what is too long cut."""
+        payload = dict(report.payload)
+        if report.kind == "stop" and "last_assistant_message" not in payload and report.transcript_path:
+            reader, roots = AGENTS[report.agent].last_message, self._roots.get(report.agent, ())
+            message = await asyncio.to_thread(reader, report.transcript_path, roots)
+            if message:
+                payload["last_assistant_message"] = message
+        return replace(report, payload={name: shorten(value) for name, value in payload.items()})
+
+    def _announce(self, report: Report, taken: Taken) -> None:
+        """Tell those who watch."""
+        session = taken.session
+        if session is None or taken.skipped == "duplicate":
+            return
+        about = {
+            "session_id": session["id"],
+            "content_session_id": session["content_session_id"],
+            "agent": session["agent"],
+            "project": session["project"],
+            "prompt_number": taken.prompt_number,
+        }
+        if session.get("is_new"):
+            self._live.tell("session_started", about)
+        if report.kind == "prompt" and taken.prompt_number:
+            text = None if taken.is_private else report.payload.get("prompt")
+            self._live.tell("new_prompt", about | {"prompt": text, "is_private": taken.is_private})
+        elif report.kind in ("tool", "tool_failure", "stop", "subagent_stop") and not taken.skipped:
+            self._live.tell(
+                "observation_queued", about | {"event_id": taken.event_id, "kind": report.kind, "tool_name": report.tool_name}
+            )
+        elif report.kind == "session_end":
+            self._live.tell("session_completed", about | {"reason": report.payload.get("reason")})
+
+
+def _session(tx: Tx, report: Report, where: Project) -> Row:
+    return sessions.get_or_create(
+        tx,
+        report.agent,
+        report.content_id,
+        where,
+        cwd=report.cwd,
+        transcript_path=report.transcript_path,
+        start_source=report.payload.get("source") if report.kind == "session_start" else None,
+        at=report.occurred_at,
+    )
+
+
+def _take_event(tx: Tx, settings: Settings, report: Report, where: Project, number: int | None) -> Taken:
+    session = _session(tx, report, where)
+    skipped = "tool" if report.tool_name in settings.skipped_tools else None
+    added = events.add(tx, session, report, int(settings.settle_seconds * 1000), skipped)
+    if added.skipped is None and report.kind != "session_start":
+        sessions.move(tx, session, "work", at=report.occurred_at)
+    if added.skipped is None and report.kind == "pre_compact":
+        events.close_round(tx, session["id"])
+    return Taken(added.event_id, session, added.prompt_number, skipped=added.skipped)
+
+
+def _take_prompt(tx: Tx, settings: Settings, report: Report, where: Project, number: int | None) -> Taken:
+    session = _session(tx, report, where)
+    text = report.payload.get("prompt")
+    text = text if isinstance(text, str) else ""
+    if known := tx.one("event_by_event_id", session_id=session["id"], event_id=report.event_id):
+        return Taken(report.event_id, session, known["prompt_number"], skipped="duplicate")
+    if report.is_notification:
+        added = events.add(tx, session, report)
+        return Taken(added.event_id, session)
+    prompt = sessions.add_prompt(tx, session, text, report.occurred_at, number, report.prompt_id)
+    if prompt.is_new:
+        sessions.move(tx, session, "prompt", at=report.occurred_at)
+        events.add(tx, session, replace(report, payload={}) if prompt.is_private else report)
+    return Taken(report.event_id, session, prompt.number, prompt.is_private, None if prompt.is_new else "duplicate")
+
+
+def _take_end(tx: Tx, settings: Settings, report: Report, where: Project, number: int | None) -> Taken:
+    """Completed from any open state; a session that we never saw is not made by its end."""
+    session = sessions.by_content_id(tx, report.agent, report.content_id)
+    if session is None:
+        raise NotFound("There is no such session.", "A session begins with its first prompt or tool use.")
+    events.add(tx, session, report)
+    reason = report.payload.get("reason")
+    status = sessions.move(tx, session, "end", reason if isinstance(reason, str) else None, report.occurred_at)
+    events.close_round(tx, session["id"])
+    return Taken(report.event_id, session | {"status": status}, session["prompt_counter"])
+
+
+def _take_compacted(tx: Tx, settings: Settings, report: Report, where: Project, number: int | None) -> Taken:
+    """The agent's own summary of what it compacted is kept beside ours."""
+    session = _session(tx, report, where)
+    added = events.add(tx, session, report)
+    text = report.payload.get("compact_summary")
+    if added.skipped is None and isinstance(text, str) and text.strip():
+        summary = Summary(request="What the agent kept when it compacted", notes=text)
+        memory_id = session["memory_session_id"]
+        observations.put_summary(tx, session, added.prompt_number, summary, report.agent, memory_id, source="compact")
+    return Taken(added.event_id, session, added.prompt_number, skipped=added.skipped)
+
+
+_WORK: dict[str, Callable[[Tx, Settings, Report, Project, int | None], Taken]] = {
+    "prompt": _take_prompt,
+    "session_end": _take_end,
+    "post_compact": _take_compacted,
+}
+
+
+def shorten(value: Any, limit: int = STORED) -> Any:
+    """A value that is too large with its longest texts cut in the middle, until it fits."""
+    if isinstance(value, int | float | None):
+        return value
+    longest = limit
+    while _size(value) > limit:
+        if longest < 64:
+            return _middle(json.dumps(value, ensure_ascii=False), limit)
+        longest //= 2
+        value = _cut_texts(value, longest)
+    return value
+
+
+def _size(value: Any) -> int:
+    return len(value) if isinstance(value, str) else len(json.dumps(value, ensure_ascii=False))
+
+
+def _cut_texts(value: Any, longest: int) -> Any:
+    if isinstance(value, str):
+        return _middle(value, longest)
+    if isinstance(value, list):
+        return [_cut_texts(item, longest) for item in value]
+    if isinstance(value, dict):
+        return {key: _cut_texts(item, longest) for key, item in value.items()}
+    return value
+
+
+def _middle(text: str, limit: int) -> str:
+    if len(text) <= limit:
+        return text
+    head = limit * 2 // 3
+    tail = max(limit - head - 40, 0)
+    return f"{text[:head]}\n[… {len(text) - head - tail} characters cut …]\n{text[len(text) - tail :]}"

@@ -1,0 +1,183 @@
+"""Where memory is asked for: search, lists, single rows, and the context of a new session."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from starlette.responses import PlainTextResponse
+
+from backstory.errors import BadInput, NotFound
+from backstory.recall import context
+from backstory.settings import Settings
+from backstory.store import observations, search, sessions
+from backstory.store.sqlite import Row, Store, Tx
+from backstory.worker.web import Call, Endpoint
+
+T = TypeVar("T")
+Limit = Annotated[int, msgspec.Meta(ge=1, le=200)]
+#: Rows with greater ids than any come first.
+LAST = 2**62
+
+
+class Page(msgspec.Struct):
+    """A part of a list, and where the next begins."""
+
+    items: list[dict[str, Any]]
+    next: str | None = None
+
+
+class Listing(msgspec.Struct):
+    project: str = ""
+    limit: Limit = 20
+    cursor: str = ""
+
+
+class Observations(Listing):
+    type: str = ""
+    session: Annotated[int, msgspec.Meta(ge=0, le=LAST)] = 0
+
+
+class OfSession(Listing):
+    session: Annotated[int, msgspec.Meta(ge=0, le=LAST)] = 0
+
+
+class Sessions(Listing):
+    agent: str = ""
+    status: str = ""
+
+
+class Search(Listing):
+    query: str = ""
+    kind: str = ""
+
+
+class ContextOf(msgspec.Struct):
+    project: str = ""
+    cwd: str = ""
+
+
+class Ids(msgspec.Struct):
+    ids: Annotated[list[int], msgspec.Meta(max_length=200)]
+
+
+class Recall:
+    """The routes by which things go out."""
+
+    def __init__(self, settings: Settings, store: Store) -> None:
+        self._settings, self._store = settings, store
+
+    def table(self) -> list[Endpoint]:
+        return [
+            Endpoint("GET", "/api/context/inject", self.context, "What a new session is told, as markdown.", query=ContextOf, media="text/markdown", bare=True),
+            Endpoint("GET", "/api/search", self.search, "Observations, summaries and prompts by their words, best first.", Page, query=Search),
+            Endpoint("GET", "/api/observations", self.observations, "Observations, newest first.", Page, query=Observations),
+            Endpoint("GET", "/api/observations/{id:int}", self.observation, "One observation, whole."),
+            Endpoint("POST", "/api/observations/batch", self.batch, "A few observations, whole, in the order asked for.", Page, Ids),
+            Endpoint("GET", "/api/summaries", self.summaries, "Summaries, newest first.", Page, query=OfSession),
+            Endpoint("GET", "/api/prompts", self.prompts, "Prompts, newest first.", Page, query=OfSession),
+            Endpoint("GET", "/api/sessions", self.sessions, "Sessions, newest first.", Page, query=Sessions),
+            Endpoint("GET", "/api/sessions/{id}", self.session, "One session with its prompts, summaries and observations; by our id, the agent's, or its beginning."),
+            Endpoint("GET", "/api/projects", self.projects, "Projects, the one last worked in first.", Page),
+        ]
+
+    async def read(self, work: Callable[[Tx], T]) -> T:
+        return await asyncio.to_thread(self._store.read, work)
+
+    async def context(self, call: Call) -> PlainTextResponse:
+        asked: ContextOf = call.query
+
+        def work(tx: Tx) -> str:
+            known = tx.one("project_key_of", project=asked.project)
+            key = known["project_key"] if known else asked.project
+            return context.for_start(tx, asked.project, key, self._settings.context_tokens)
+
+        return PlainTextResponse(await self.read(work), media_type="text/markdown")
+
+    async def search(self, call: Call) -> Page:
+        asked: Search = call.query
+        kind = asked.kind.removesuffix("s").replace("summarie", "summary").removeprefix("all")
+        skip = _number(asked.cursor, 0)
+        rows = await self.read(
+            lambda tx: search.find(tx, asked.query, asked.project, kind, asked.limit + 1, min(skip, 10_000))
+        )
+        more = len(rows) > asked.limit
+        return Page(rows[: asked.limit], str(skip + asked.limit) if more else None)
+
+    async def observations(self, call: Call) -> Page:
+        asked: Observations = call.query
+        page = await self._page("observations_list", asked, type=asked.type, session_id=asked.session)
+        return Page([observations.decode(row) for row in page.items], page.next)
+
+    async def observation(self, call: Call) -> Row:
+        return await self.read(lambda tx: self._whole(tx, call.number("id")))
+
+    def _whole(self, tx: Tx, number: int) -> Row:
+        row = tx.one("observation_by_id", id=number)
+        if row is None:
+            raise NotFound(f"There is no observation {number}.", "Search gives the ids that there are.")
+        events = [found["event_id"] for found in tx.all("observation_event_ids", id=number)]
+        return observations.decode(row) | {"event_ids": events}
+
+    async def batch(self, call: Call) -> Page:
+        def work(tx: Tx) -> list[Row]:
+            wanted = [number for number in call.body.ids if abs(number) < LAST]
+            return [self._whole(tx, number) for number in wanted if tx.one("observation_by_id", id=number)]
+
+        return Page(await self.read(work))
+
+    async def summaries(self, call: Call) -> Page:
+        return await self._page("summaries_list", call.query, session_id=call.query.session)
+
+    async def prompts(self, call: Call) -> Page:
+        return await self._page("prompts_list", call.query, session_id=call.query.session)
+
+    async def sessions(self, call: Call) -> Page:
+        asked: Sessions = call.query
+        status = "created" if asked.status == "initialized" else asked.status
+        page = await self._page("sessions_list", asked, agent=asked.agent, status=status)
+        return Page([sessions.shown(row) for row in page.items], page.next)
+
+    async def session(self, call: Call) -> Row:
+        return await self.read(lambda tx: self._session(tx, call.request.path_params["id"]))
+
+    def _session(self, tx: Tx, name: str) -> Row:
+        row = tx.one("session_by_id", id=int(name)) if name.isascii() and name.isdigit() and len(name) < 18 else None
+        if row is None:
+            prefix = name.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
+            found = tx.all("sessions_like", id=name, prefix=prefix if len(name) >= 4 else name)
+            exact = [r for r in found if r["content_session_id"] == name]
+            row = exact[0] if exact else found[0] if len(found) == 1 else None
+        if row is None:
+            raise NotFound(f"There is no session {name[:80]}.", "`backstory sessions` lists them.")
+        number = row["id"]
+        return sessions.shown(row) | {
+            "prompts": tx.all("prompts_of_session", session_id=number),
+            "moves": tx.all("session_moves", id=number),
+            "summaries": tx.all("summaries_list", project="", session_id=number, before=LAST, limit=200),
+            "observations": [
+                observations.decode(o)
+                for o in tx.all("observations_list", project="", type="", session_id=number, before=LAST, limit=200)
+            ],
+        }
+
+    async def projects(self, call: Call) -> Page:
+        return Page(await self.read(lambda tx: tx.all("projects_list", limit=500)))
+
+    async def _page(self, query: str, asked: Listing, **values: Any) -> Page:
+        before = _number(asked.cursor, LAST)
+        rows = await self.read(
+            lambda tx: tx.all(query, project=asked.project, before=before, limit=asked.limit + 1, **values)
+        )
+        more = len(rows) > asked.limit
+        return Page(rows[: asked.limit], str(rows[asked.limit - 1]["id"]) if more else None)
+
+
+def _number(cursor: str, default: int) -> int:
+    if not cursor:
+        return default
+    if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
+        raise BadInput("The cursor is not one of ours.", "Send the `next` of the page before.")
+    return int(cursor)

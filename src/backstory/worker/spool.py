@@ -1,0 +1,114 @@
+"""Takes in what hooks left while the worker was away."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from backstory import glance, privacy
+from backstory.agents import AGENTS
+from backstory.errors import BackstoryError, StoreUnavailable
+from backstory.paths import Paths
+from backstory.worker.web import LARGEST, decode
+
+log = logging.getLogger(__name__)
+
+#: (agent, event, payload, event_id): the same door that a hook's request goes through.
+Deliver = Callable[[str, str, dict[str, Any], str], Awaitable[Any]]
+LOOK_S = 2.0
+
+
+class Spool:
+    """Looks into the folder: at the start, when told to, and now and then."""
+
+    def __init__(self, paths: Paths, deliver: Deliver) -> None:
+        self._folder, self._rejected, self._deliver = paths.spool, paths.rejected, deliver
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._watch(), name="spool")
+
+    async def stop(self) -> None:
+        if self._task:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _watch(self) -> None:
+        while True:
+            try:
+                await self.drain()
+            except StoreUnavailable:
+                pass  # they stay where they are
+            except OSError as error:
+                log.warning("the spool can not be read: %s", error.strerror)
+            # A hook leaves a file without a word to us, so this one place looks by the clock: one listing of a folder
+            # that is nearly always empty.
+            await asyncio.sleep(LOOK_S)
+
+    async def drain(self) -> int:
+        """Take in what is there, in the order in which it happened; how many."""
+        names = await asyncio.to_thread(self._names)
+        for name in names:
+            await self._take(self._folder / name)
+        if names:
+            log.info("took %d events in from the spool", len(names))
+            self._reset_gauge()
+        return len(names)
+
+    def _names(self) -> list[str]:
+        try:
+            return sorted(name for name in os.listdir(self._folder) if name.endswith(".json") and name[0] != ".")
+        except FileNotFoundError:
+            return []
+
+    async def _take(self, file: Path) -> None:
+        event_id, _, rest = file.name.removesuffix(".json").partition(".")
+        agent, _, event = rest.partition(".")
+        try:
+            payload = await asyncio.to_thread(_read, file)
+            if agent not in AGENTS or not isinstance(payload, dict):
+                raise BackstoryError("The file is not a payload of an agent that we know.")
+            await self._deliver(agent, event, payload, event_id)
+        except StoreUnavailable:
+            raise
+        except FileNotFoundError:
+            return
+        except (BackstoryError, ValueError) as error:
+            # Never in the way of the others; kept where people can look at it.
+            log.warning("a spooled %s event was set aside: %s", event, type(error).__name__)
+            self._rejected.mkdir(mode=0o700, exist_ok=True)
+            file.replace(self._rejected / file.name)
+            return
+        file.unlink(missing_ok=True)
+
+    def _reset_gauge(self) -> None:
+        """The hooks' count of what they spooled starts again once the folder is empty."""
+        if not self._names():
+            with open(self._folder / ".size", "wb"):
+                pass
+
+
+def _read(file: Path) -> Any:
+    if file.stat().st_size > LARGEST:
+        raise BackstoryError("The file is too large.")
+    raw = file.read_bytes()
+    value = decode(raw)
+    return privacy.strip_json(value) if glance.suspicious(raw) else value
+
+
+def size(paths: Paths) -> tuple[int, int]:
+    """How many events wait in the spool, and how many were rejected."""
+
+    def count(folder: Path) -> int:
+        try:
+            return sum(name.endswith(".json") and name[0] != "." for name in os.listdir(folder))
+        except OSError:
+            return 0
+
+    return count(paths.spool), count(paths.rejected)
+
+
