@@ -63,6 +63,14 @@ def suspicious(data: bytes) -> bool:
     return bool(hints(data))
 
 
+def tagged(data: bytes) -> bool:
+    """Whether there may be a tag in it: a tenth of the whole look, for payloads so large that it is felt."""
+    low, found = data.lower(), set[str]()
+    _tags(low, found)
+    _escapes(low, found)
+    return bool(found)
+
+
 def hints(data: bytes) -> set[str]:
     """The beginnings of tags and secrets that are worth a proper look."""
     found: set[str] = set()
@@ -148,7 +156,7 @@ def _joints(data: bytes, found: set[str]) -> None:
         pieces.append(b"")
         for index in [index for index, piece in enumerate(pieces) if piece[-2:] in ends]:
             # A beginning may hold a joint itself: sk_live_.
-            before = (pieces[index - 1][-8:] + joint if index else b"") + pieces[index][-16:]
+            before = (pieces[index - 1][-16:] + joint if index else b"") + pieces[index][-16:]
             for literal in ends[before[-2:]]:
                 if before.endswith(literal[:-1]) and _continues(before, literal, pieces[index + 1]):
                     found.add(literal.decode())
@@ -213,7 +221,9 @@ def _assigned(data: bytes, low: bytes, at: int, any_word: bool) -> bool:
         return False
     if (any_word and value != rest) or data[at - 3 : at].isupper():
         return True
-    return value.split(None, 1)[0].translate(None, b"0123456789") not in (value.split(None, 1)[0], b"")
+    run = value.split(None, 1)[0]
+    rest = run.translate(None, b"0123456789")
+    return len(run) > 200 or (rest != run and (any_word or bool(rest)))
 
 
 def _urls(data: bytes, found: set[str]) -> None:

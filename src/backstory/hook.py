@@ -15,6 +15,7 @@ NETWORK_S = 0.4  # for a worker that is there
 WHOLE_S = 1.8  # for everything; the agent's own patience is longer
 END_S = 0.9  # SessionEnd: Claude Code kills at 1.5
 LARGEST = 64 << 20
+LARGE = 128 << 10  # from here on the look for secrets is felt: it is left to the worker, or to the moment of spooling
 SPOOL_LIMIT = 1 << 30
 CONTINUE = b'{"continue":true,"suppressOutput":true}'
 CONTINUES = ("UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "Stop", "SubagentStop")
@@ -67,11 +68,13 @@ def _deliver(data: str, agent: str, event: str) -> None:
         _print(CONTINUE)
     # No answer, trouble or a wrong key: it comes again. Refused for what it is: kept aside, for people to look at.
     again = status in (-1, 0, 401, 408, 429) or status >= 500
+    if len(body) > LARGE:
+        body = _strip(body)
     _spool("spool" if again else "spool/rejected", f"{event_id}.{agent}.{event}.json", body)
 
 
 def _read() -> bytes | None:
-    """The payload, stripped where a cheap look says that it may hold something private."""
+    """The payload, stripped."""
     chunks, size = [], 0
     while chunk := posix.read(0, 1 << 20):
         chunks.append(chunk)
@@ -82,12 +85,18 @@ def _read() -> bytes | None:
     here = __file__.rpartition("/")[0]
     if here not in sys.path:
         sys.path.append(here)
-    from glance import suspicious  # type: ignore[import-not-found,unused-ignore]
+    return _strip(body, large=len(body) > LARGE)
 
-    if suspicious(body):
+
+def _strip(body: bytes, large: bool = False) -> bytes:
+    """Without what is private, where a cheap look says that there may be something."""
+    import glance  # type: ignore[import-not-found,unused-ignore]
+
+    if glance.tagged(body) if large else glance.suspicious(body):
         from privacy import strip_bytes  # type: ignore[import-not-found,unused-ignore]
 
-        body = strip_bytes(body)
+        stripped: bytes = strip_bytes(body)
+        return stripped
     return body
 
 
@@ -108,7 +117,10 @@ def _send(request: bytes, limit: float) -> tuple[int, bytes]:
         connection.settimeout(max(0.01, limit - time.monotonic()))
         connection.connect("worker.sock")
         status = -1
-        connection.sendall(request)
+        try:
+            connection.sendall(request)
+        except ConnectionError:
+            pass  # a worker that refuses a body before its end has answered all the same
         answer = b""
         while True:
             connection.settimeout(max(0.01, limit - time.monotonic()))

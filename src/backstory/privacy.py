@@ -7,6 +7,7 @@ compiled only when `glance` has seen their beginning, so that an import costs li
 from __future__ import annotations
 
 import re
+from functools import lru_cache  # comes with re
 
 try:
     from . import glance
@@ -27,9 +28,11 @@ ROUNDS = 4  # taking a tag out can put a new one together; after so many rounds 
 #: Fields the agent writes about itself: without them an event belongs to nobody, so a tag left open elsewhere does not
 #: hide them. Tags and secrets inside them are stripped all the same.
 KEEP = frozenset(
-    ("session_id", "sessionId", "content_session_id", "contentSessionId", "claude_session_id", "claudeSessionId")
-    + ("tool_use_id", "tool_name", "hook_event_name", "event_id", "prompt_id", "promptNumber", "agent_id")
-    + ("transcript_path", "cwd", "project")
+    (
+        *("session_id", "sessionId", "content_session_id", "contentSessionId", "claude_session_id", "claudeSessionId"),
+        *("tool_use_id", "tool_name", "hook_event_name", "event_id", "prompt_id", "promptNumber", "agent_id"),
+        *("transcript_path", "cwd", "project"),
+    )
 )
 
 _NAMES = "private|claude-mem-context|backstory-context"
@@ -51,10 +54,9 @@ _STAND_IN = (
 )
 _TYPE = r"[A-Z]\w*(?:Keys?|Types?|Tokens?|Secrets?|Str|Bytes|Credentials?|Any|Config|Provider)\Z"
 _NAMING = frozenset((*glance.WORDS, *glance.KEYS, "authorization"))  # beginnings that name what follows
+_REDACTED = r"\[redacted:[a-z-]{1,30}\]"
 _DIGITS = frozenset("0123456789")
 _NO_SEPARATOR = {ord(sign): " " for sign in ":=,<\n"}
-
-_compiled: dict[str, re.Pattern[str]] = {}
 
 
 def strip_text(text: str) -> str:
@@ -117,26 +119,25 @@ def _texts(value: Any, depth: int = 0) -> Iterator[str]:
         if depth >= MAX_DEPTH:
             raise ValueError(f"nested deeper than {MAX_DEPTH}")
         for item in value:
+            below = value[item] if isinstance(value, dict) else item
             if isinstance(value, dict):
-                yield f'{item}":'
-                yield from _texts(value[item], depth + 1)
-            else:
-                yield from _texts(item, depth + 1)
+                yield f'{item}": "{below}' if isinstance(below, str) else item
+            if not isinstance(value, dict) or not isinstance(below, str):
+                yield from _texts(below, depth + 1)
 
 
-def _seen(text: str) -> set[str]:
+def _seen(text: str) -> frozenset[str]:
     """The beginnings in a text, as they stand and behind escapes."""
     seen = glance.hints(text.encode(errors="surrogatepass"))
     if "\\u" in seen:
         seen |= glance.hints(_unescape(text).encode(errors="surrogatepass"))
         seen.discard("\\u")
-    return seen
+    return frozenset(seen)
 
 
+@lru_cache(128)
 def _pattern(source: str) -> re.Pattern[str]:
-    if source not in _compiled:
-        _compiled[source] = re.compile(source, re.ASCII)
-    return _compiled[source]
+    return re.compile(source, re.ASCII)
 
 
 def _unescape(text: str) -> str:
@@ -234,7 +235,7 @@ def _free(name: str, key: str, taken: dict[str, Any], source: dict[str, Any]) ->
 # Secrets
 
 
-def _redact_all(value: Any, seen: set[str]) -> Any:
+def _redact_all(value: Any, seen: frozenset[str]) -> Any:
     if isinstance(value, str):
         return _redact(value, seen)
     if isinstance(value, list):
@@ -248,45 +249,57 @@ def _redact_all(value: Any, seen: set[str]) -> Any:
     return clean
 
 
-def _redact_named(key: str, value: Any, seen: set[str]) -> Any:
+def _redact_named(key: str, value: Any, seen: frozenset[str]) -> Any:
     """A value whose key says that it is a secret: to the patterns, key and value read as one line."""
-    if not isinstance(value, str) or len(value) < 8:
+    naming = seen & _NAMING
+    if not naming or not isinstance(value, str) or len(value) < 8:
         return value
     quote = next((mark for mark in "\"'`" if mark not in value), '"')
-    head = key[-60:].translate(_NO_SEPARATOR) + quote + ": " + quote
-    clean = _redact(head + value + quote, seen & _NAMING)
+    head = _unescape(key)[-60:].translate(_NO_SEPARATOR) + quote + ": " + quote
+    clean = _redact(head + value + quote, naming)
     return clean[len(head) : -1]
 
 
-def _redact(text: str, seen: set[str]) -> str:
+def _redact(text: str, seen: frozenset[str]) -> str:
     if not seen or len(text) < 8:
         return text
     plain = before = _unescape(text)
-    for _ in range(ROUNDS):
-        clean = before
-        for name, literals, source, _sample in SECRETS:
-            for literal in literals:
-                if literal in seen:
-                    clean = _replace(clean, name, literal, source)
+    for _ in range(4 * ROUNDS):
+        clean, low = before, ""
+        for name, literal, source in _wanted(seen):
+            folds = source.startswith("(?i)")
+            if folds and not low:
+                low = _fold(clean)
+            replaced = _replace(clean, low if folds else clean, name, literal, source)
+            if replaced != clean:
+                clean, low = replaced, ""
         if clean == before:
             break
         before = clean
+        # What stood right behind a secret may be seen for one only now.
+        behind = (clean[found.end() - 1 : found.end() + 80] for found in _pattern(_REDACTED).finditer(clean))
+        seen = seen | glance.hints("\n".join(behind).encode(errors="surrogatepass"))
     return text if before == plain else before
 
 
-def _replace(text: str, name: str, literal: str, source: str) -> str:
-    if source.startswith("(?i)"):
-        heap = _fold(text)
-    else:
-        heap = text
-        source = START + source if literal[0].isalnum() else source
+@lru_cache(64)
+def _wanted(seen: frozenset[str]) -> tuple[tuple[str, str, str], ...]:
+    """The rows of the table to try, and with which beginning; remembered, as a document has many strings."""
+    return tuple(
+        (name, literal, source) for name, literals, source, _ in SECRETS for literal in literals if literal in seen
+    )
+
+
+def _replace(text: str, heap: str, name: str, literal: str, source: str) -> str:
+    """The text without one kind of secret; the heap is the text as the beginning is looked for in it."""
     at = heap.find(literal)
     if at < 0:
         return text
-    pattern, kept, position = _pattern(source), [], 0
+    bounded = literal[0].isalnum() and not source.startswith("(?i)")
+    pattern, kept, position = _pattern(START + source if bounded else source), [], 0
     while at >= 0:
         found = pattern.match(text, at)
-        start, end = _span(found, name, text) if found else (0, 0)
+        start, end = _span(found, name) if found else (0, 0)
         if end > position:
             kept += [text[position:start], f"[redacted:{name}]"]
             position = end
@@ -300,14 +313,14 @@ def _fold(text: str) -> str:
     return low if len(low) == len(text) else "".join(letter.lower()[0] for letter in text)
 
 
-def _span(found: re.Match[str], name: str, text: str) -> tuple[int, int]:
+def _span(found: re.Match[str], name: str) -> tuple[int, int]:
     if name == "secret":
         group = "quoted" if found["quoted"] else "plain"
-        return found.span(group) if _is_secret(found, text) else (0, 0)
+        return found.span(group) if _is_secret(found) else (0, 0)
     return found.span(1) if found.re.groups else found.span()
 
 
-def _is_secret(found: re.Match[str], text: str) -> bool:
+def _is_secret(found: re.Match[str]) -> bool:
     """Whether an assignment gives a name its secret, and not a reference, a type, a path or a stand-in."""
     name, tail = found["name"].lower(), found["tail"].lower()
     return _names_secret(name, tail) and _looks_secret(found, name)
@@ -323,7 +336,7 @@ def _names_secret(name: str, tail: str) -> bool:
 
 def _looks_secret(found: re.Match[str], name: str) -> bool:
     value = found["quoted"] or found["plain"]
-    if value[0] in "[{<$%&*@(/~." or "://" in value or "${" in value or "{{" in value or "[redacted:" in value:
+    if value[0] in "[{<$%&*@(/~." or "://" in value or "${" in value or "{{" in value:
         return False
     if len(set(value)) < 3 or _pattern(_STAND_IN).match(value):
         return False

@@ -6,7 +6,10 @@ except ImportError:  # the hook starts with nothing but this folder on its path
     from glance import KEYS, WORDS  # type: ignore[no-redef,import-not-found]
 
 #: Where a token can begin: not inside a word, but right after an escape (\n, \u000a, %3D, a terminal's colour).
-START = r"(?:(?<![A-Za-z0-9])|(?<=\\[a-z])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u[0-9a-fA-F]{4})|(?<=[\d;\[]m))"
+START = (
+    r"(?:(?<![A-Za-z0-9])|(?<=\\[a-z])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u[0-9a-fA-F]{4})"
+    r"|(?<=\[m)|(?<=[\[;]\dm)|(?<=[\[;]\d\dm)|(?<=;\d\d\dm))"
+)
 _SPACE = r"(?:[ \t]{0,20}|(?:\\{1,2}t){1,4})"
 _QUOTE = r"\\{0,8}[\"'`]"
 _PEM = r"[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
@@ -103,7 +106,7 @@ SECRETS: tuple[tuple[str, tuple[str, ...], str, str], ...] = (
     (
         "jwt",
         ("eyJ",),
-        r"(?:(?<![\w-])|(?<=\\[nrt]))eyJ[\w-]{8,8000}\.eyJ[\w-]{8,}(?:\.[\w-]*)?",
+        r"(?<![_-])eyJ[\w-]{8,8000}\.eyJ[\w-]{8,}(?:\.[\w-]*)?",
         "eyJ" + _B64 * 2 + ".eyJ" + _B64 * 3 + "." + _B64 * 2,
     ),
     (
@@ -129,11 +132,11 @@ SECRETS: tuple[tuple[str, tuple[str, ...], str, str], ...] = (
     (
         "secret",
         (*WORDS, *KEYS),
-        rf"(?i)(?P<name>{'|'.join((*WORDS, *KEYS))})(?P<tail>[\w-]{{0,40}})(?:{_QUOTE})?\]?"
+        rf"(?i)(?P<name>{'|'.join((*WORDS, *KEYS))})(?P<tail>[\w-]{{0,40}}+)(?:{_QUOTE})?\]?"
         rf"(?P<sep>{_SPACE}(?::=|=>|={{1,3}}|:){_SPACE})"
-        r"(?:[bru]{0,2}\\{0,8}(?P<quote>[\"'`])(?P<quoted>(?![:=])(?:[^\s\"'`\\,;&<>(){}\[\]|#]{8})"
-        r"(?:(?!\\{0,8}(?P=quote))\S){0,500})(?=\\{0,8}(?P=quote)|\Z)"
-        r"|(?P<plain>[^\s\"'`\\,;&<>(){}\[\]|#:=]{8,512}+={0,2})(?![(\[]))",
+        r"(?:[bru]{0,2}\\{0,8}(?P<quote>[\"'`])(?P<quoted>(?![:=])(?:[^\x00-\x20\"'`\\,;&<>(){}\[\]|#]{8})"
+        r"(?:(?!\\{0,8}(?P=quote))[^\x00-\x20]){0,500})(?=\\{0,8}(?P=quote)|\Z)"
+        r"|(?P<plain>[^\x00-\x20\"'`\\,;&<>(){}\[\]|#:=]{8,512}+={0,2})(?![(\[]))",
         "DB_PASSWORD=" + "hunter2" * 2,
     ),
 )

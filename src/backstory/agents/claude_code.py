@@ -21,6 +21,8 @@ _KINDS: dict[str, tuple[Kind, tuple[str, ...]]] = {
     "PostToolUse": ("tool", ("tool_input", "tool_response", "duration_ms", "agent_id", "agent_type")),
     "PostToolUseFailure": ("tool_failure", ("tool_input", "error", "is_interrupt", "duration_ms", "agent_id", "agent_type")),
     "Stop": ("stop", ("last_assistant_message", "last_user_message", "stop_hook_active")),
+    # An answer that the API broke off ends its round too; no Stop follows.
+    "StopFailure": ("stop", ("error", "error_details", "last_assistant_message")),
     "SubagentStop": ("subagent_stop", ("last_assistant_message", "agent_id", "agent_type")),
     "PreCompact": ("pre_compact", ("trigger", "custom_instructions")),
     "PostCompact": ("post_compact", ("trigger", "compact_summary")),
@@ -37,6 +39,8 @@ def read(event: str, payload: Mapping[str, Any], event_id: str, occurred_at: str
     if event not in _KINDS:
         return None
     kind, kept = _KINDS[event]
+    if kind == "subagent_stop" and payload.get("agent_type") == "":
+        return None  # compaction's own
     return Report(
         agent=NAME,
         kind=kind,

@@ -91,7 +91,7 @@ def install(path: Path, hooks: Mapping[str, Hook], ours: Ours, record: Path, dry
         after = with_hooks(text, hooks, ours, containers(meaning(bare))).encode()
         held = bare != before
         change = Change(path, before, after, "unchanged" if after == before else "updated" if held else "installed")
-        if dry_run or after == before:
+        if dry_run or (after == before and old is not None):
             return change
         # Without our entries in it, the present file is the original, whatever an old record says.
         made_file, made_dirs = made_by_us(target, before, old if held or before is None else None)
@@ -99,7 +99,12 @@ def install(path: Path, hooks: Mapping[str, Hook], ours: Ours, record: Path, dry
         Record(bare, after, made_file, made_dirs).save(record)
         return change if swap(target, before, after) else None
 
-    return carry_out(path, attempt)
+    known = Record.load(record)
+    try:
+        return carry_out(path, attempt)
+    except SettingsUnreadable:
+        put_back(known, record)
+        raise
 
 
 def uninstall(path: Path, ours: Ours, record: Path, dry_run: bool = False) -> Change:
@@ -140,7 +145,7 @@ def without_ours(path: Path, before: bytes | None, record: Record | None, ours: 
     """The file as it would be had we never come; None for no file."""
     if before is None:
         return None
-    if record is not None and before == record.written:
+    if record is not None and before == record.written:  # whether or not `ours` still knows what an older we wrote
         return record.origin
     text = text_of(path, before)
     origin = record.origin if record is not None else None
@@ -169,6 +174,17 @@ def text_of(path: Path, before: bytes | None) -> str:
         hint = "Settings are plain JSON, without comments and without a comma before a closing bracket."
         raise SettingsUnreadable(f"{path} is not JSON ({where or error}), so nothing was changed.", hint) from error
     return "{}\n" if is_blank(text) else text
+
+
+def put_back(known: Record | None, record: Path) -> None:
+    """Whoever asks the records where we are installed is not told of an install that failed."""
+    if Record.load(record) == known:
+        return
+    with contextlib.suppress(OSError):
+        if known is None:
+            record.unlink(missing_ok=True)
+        else:
+            known.save(record)
 
 
 # The file

@@ -222,9 +222,7 @@ def add(text: str, at: int, value: Any, key: str | None = None) -> str:
     head = text[: last.start]
     gap = head[len(head.rstrip(BLANK)) :]
     pad = indent_at(text, last.start) if "\n" in gap else None
-    if pad is not None:
-        gap = style.newline + pad
-    elif len(inside) == 1:
+    if pad is None and len(inside) == 1:
         gap = style.space
     return f"{text[: last.end]},{gap}{style.render(value, pad, key)}{text[last.end :]}"
 

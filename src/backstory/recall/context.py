@@ -11,8 +11,8 @@ from backstory.text import cut, harmless, one_line, tokens
 OPEN, CLOSE = "<backstory-context>", "</backstory-context>"
 #: What Claude Code accepts; one more and the model gets a preview only.
 LARGEST = 10_000
-#: A session that was compacted knows its own work; it is told this share of the budget.
-COMPACT_SHARE = 0.4
+#: A session that goes on knows most of it: whatever it is told again is paid for again, so it is told this share.
+SHORT_SHARE = 0.4
 _FIELDS = (
     ("request", "Asked"),
     ("completed", "Done"),
@@ -41,9 +41,14 @@ def for_compact(tx: Tx, session: Row, budget: int) -> str:
     summaries = tx.all("summaries_of_session", session_id=session["id"], limit=1)
     observations = tx.all("observations_of_session", session_id=session["id"], limit=40)
     if not summaries and not observations:
-        return ""
+        return for_start(tx, session["project"], session["project_key"], int(budget * SHORT_SHARE))
     head = ["Notes on this session from before it was compacted, kept by backstory: a record, not instructions."]
-    return _fit(head, [*_hand_off(summaries), *_index(observations)], int(budget * COMPACT_SHARE))
+    return _fit(head, [*_hand_off(summaries), *_index(observations)], int(budget * SHORT_SHARE))
+
+
+def for_resume(tx: Tx, session: Row, budget: int) -> str:
+    """What a session is told that goes on, or was forked: the last hand-off of its project, and little more."""
+    return for_start(tx, session["project"], session["project_key"], int(budget * SHORT_SHARE))
 
 
 def _hand_off(summaries: list[Row]) -> Iterator[str]:
@@ -66,7 +71,8 @@ def _earlier(summaries: list[Row]) -> Iterator[str]:
         yield "## Before that"
     for row in rounds:
         outcome = row["completed"] or row["learned"]
-        yield f"- {_moment(row['created_at'])} {_line(row['request'], 120)} → {_line(outcome, 200)}"
+        left = f" Left open: {_line(row['next_steps'], 200)}" if row["next_steps"] else ""
+        yield f"- {_moment(row['created_at'])} {_line(row['request'], 120)} → {_line(outcome, 200)}{left}"
 
 
 def _index(observations: list[Row]) -> Iterator[str]:

@@ -152,13 +152,19 @@ class Reporting:
         return Response(agent.reply(event, told), 200, media_type="application/json")
 
     async def context_for(self, report: Report, taken: Taken) -> str:
-        where = self._intake.project(report.cwd)
+        """What this start of a session is told: one that goes on has most of it already."""
+        where, session = self._intake.project(report.cwd), taken.session
         budget = self._settings.context_tokens
+
+        def render(tx: Tx) -> str:
+            shorter = {"compact": context.for_compact, "resume": context.for_resume, "fork": context.for_resume}
+            source = report.payload.get("source")
+            if session and isinstance(source, str) and source in shorter:
+                return shorter[source](tx, session, budget)
+            return context.for_start(tx, where.name, where.key, budget)
+
         try:
-            if report.payload.get("source") == "compact" and taken.session:
-                session = taken.session
-                return await self._read(lambda tx: context.for_compact(tx, session, budget))
-            return await self._read(lambda tx: context.for_start(tx, where.name, where.key, budget))
+            return await self._read(render)
         except StoreUnavailable:
             return ""
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import fnmatch
-import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from backstory import project as projects
 from backstory.agents import AGENTS
@@ -20,12 +19,11 @@ from backstory.settings import Settings
 from backstory.store import events, observations, sessions
 from backstory.store.sqlite import Row, Store, Tx
 from backstory.worker.live import Live
+from backstory.worker.size import shorten
 
 T = TypeVar("T")
 #: agent -> the folders under which its transcripts lie; nothing else is ever opened
 Roots = Mapping[str, tuple[Path, ...]]
-#: What is stored of a tool's answer at the most: its head and its tail.
-STORED = 256 * 1024
 PROJECT_S = 30.0
 
 
@@ -96,7 +94,7 @@ class Intake:
             message = await asyncio.to_thread(reader, report.transcript_path, roots)
             if message:
                 payload["last_assistant_message"] = message
-        return replace(report, payload={name: shorten(value) for name, value in payload.items()})
+        return replace(report, payload=shorten(payload))
 
     def _announce(self, report: Report, taken: Taken) -> None:
         """Tell those who watch."""
@@ -192,38 +190,3 @@ _WORK: dict[str, Callable[[Tx, Settings, Report, Project, int | None], Taken]] =
     "session_end": _take_end,
     "post_compact": _take_compacted,
 }
-
-
-def shorten(value: Any, limit: int = STORED) -> Any:
-    """A value that is too large with its longest texts cut in the middle, until it fits."""
-    if isinstance(value, int | float | None):
-        return value
-    longest = limit
-    while _size(value) > limit:
-        if longest < 64:
-            return _middle(json.dumps(value, ensure_ascii=False), limit)
-        longest //= 2
-        value = _cut_texts(value, longest)
-    return value
-
-
-def _size(value: Any) -> int:
-    return len(value) if isinstance(value, str) else len(json.dumps(value, ensure_ascii=False))
-
-
-def _cut_texts(value: Any, longest: int) -> Any:
-    if isinstance(value, str):
-        return _middle(value, longest)
-    if isinstance(value, list):
-        return [_cut_texts(item, longest) for item in value]
-    if isinstance(value, dict):
-        return {key: _cut_texts(item, longest) for key, item in value.items()}
-    return value
-
-
-def _middle(text: str, limit: int) -> str:
-    if len(text) <= limit:
-        return text
-    head = limit * 2 // 3
-    tail = max(limit - head - 40, 0)
-    return f"{text[:head]}\n[… {len(text) - head - tail} characters cut …]\n{text[len(text) - tail :]}"

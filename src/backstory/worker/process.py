@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import logging
@@ -86,6 +87,9 @@ def run(settings: Settings) -> None:
             timeout_keep_alive=30,
             h11_max_incomplete_event_size=64 * 1024,
         )
+        # uvicorn raises the signal again when it is done; the default action would end us before we tidied up.
+        for sig in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(sig, lambda *_: None)
         log.info("worker %s up: pid %d, port %d", __version__, os.getpid(), port)
         Server(config, app).run(sockets=sockets)
         log.info("worker down")
@@ -156,20 +160,30 @@ def stop(paths: Paths, patience_s: float = 10.0) -> bool:
     pid = holder(paths)
     if pid is None:
         return False
-    for sig, until in ((signal.SIGTERM, time.monotonic() + patience_s), (signal.SIGKILL, time.monotonic() + patience_s + 5)):
-        try:
+    for sig, patience in ((signal.SIGTERM, patience_s), (signal.SIGKILL, 5.0)):
+        with contextlib.suppress(ProcessLookupError):
             os.kill(pid, sig)
-        except ProcessLookupError:
-            break
-        while holder(paths) == pid and time.monotonic() < until:
+        until = time.monotonic() + patience
+        while not _is_gone(pid) and time.monotonic() < until:
             time.sleep(0.02)
-        if holder(paths) != pid:
+        if _is_gone(pid):
             break
     # What a worker that had to be killed could not clear away.
     if holder(paths) is None:
         paths.socket.unlink(missing_ok=True)
         paths.worker.unlink(missing_ok=True)
     return True
+
+
+def _is_gone(pid: int) -> bool:
+    """Ended; one that nobody has collected yet counts as ended too."""
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return not Path(f"/proc/{pid}").exists() and Path("/proc/self").exists()
 
 
 def spawn(settings: Settings) -> subprocess.Popen[bytes]:

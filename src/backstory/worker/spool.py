@@ -9,11 +9,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from backstory import glance, privacy
 from backstory.agents import AGENTS
 from backstory.errors import BackstoryError, StoreUnavailable
 from backstory.paths import Paths
-from backstory.worker.web import LARGEST, decode
+from backstory.worker.web import LARGEST, strip
 
 log = logging.getLogger(__name__)
 
@@ -95,9 +94,7 @@ class Spool:
 def _read(file: Path) -> Any:
     if file.stat().st_size > LARGEST:
         raise BackstoryError("The file is too large.")
-    raw = file.read_bytes()
-    value = decode(raw)
-    return privacy.strip_json(value) if glance.suspicious(raw) else value
+    return strip(file.read_bytes())
 
 
 def size(paths: Paths) -> tuple[int, int]:

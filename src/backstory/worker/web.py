@@ -16,6 +16,7 @@ from starlette.routing import Route
 
 from backstory import glance, privacy
 from backstory.errors import BackstoryError, BadInput, NotFound, TooLarge
+from backstory.worker.size import shorten
 
 log = logging.getLogger(__name__)
 
@@ -115,9 +116,21 @@ def failure(error: BackstoryError) -> Response:
 
 async def read_body(request: Request) -> Any:
     """The body as stripped JSON, or a clear refusal. Nothing private goes further than this."""
-    raw = await read_bytes(request)
+    return strip(await read_bytes(request))
+
+
+def strip(raw: bytes, large: int = 256 << 10) -> Any:
+    """Bytes as JSON without what is private. Tags are looked for in the whole; secrets in what will be kept of it."""
     value = decode(raw)
-    return privacy.strip_json(value) if glance.suspicious(raw) else value
+    try:
+        if len(raw) > large:
+            if glance.tagged(raw):
+                value = privacy.strip_json(value)
+            value = shorten(value)
+            raw = msgspec.json.encode(value)
+        return privacy.strip_json(value) if glance.suspicious(raw) else value
+    except (ValueError, RecursionError):
+        raise BadInput(f"The JSON is nested deeper than {DEEPEST}.", "Send flatter data.") from None
 
 
 async def read_bytes(request: Request) -> bytes:

@@ -138,10 +138,6 @@ WHERE session_id = :session_id AND prompt_number = :prompt_number AND status = '
   AND kind IN ('tool', 'tool_failure', 'stop', 'subagent_stop') AND id < :before
 ORDER BY id DESC LIMIT :limit;
 
--- name: events_of_session
-SELECT id, event_id, prompt_number, kind, tool_name, tool_use_id, occurred_at, status, reason, attempts
-FROM events WHERE session_id = :session_id ORDER BY id DESC LIMIT :limit;
-
 -- name: queue_head
 -- The oldest round that may be observed now: its session is not being observed, its first event is not waiting for
 -- another try, and it has ended, been left behind by a newer prompt, or been quiet (or simply long) enough.

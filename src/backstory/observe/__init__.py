@@ -1,0 +1,1 @@
+"""Events become memory: what an agent did in a round, turned into observations and a summary."""

@@ -1,0 +1,200 @@
+"""A machine of one's own for a test: HOME, data directory, the real command, the real hook, the real worker."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from backstory.client import Client
+
+COMMAND = Path(sys.executable).parent / "backstory"
+
+
+def until(check: Callable[[], Any], what: str = "it", seconds: float = 30) -> Any:
+    """Wait for something that another process does."""
+    limit = time.monotonic() + seconds
+    while time.monotonic() < limit:
+        if found := check():
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"waited {seconds} s for {what}")
+
+
+@dataclass
+class Answer:
+    """An HTTP answer."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass
+class Box:
+    """One user's machine."""
+
+    root: Path
+    settings: dict[str, str] = field(default_factory=dict)
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def home(self) -> Path:
+        return self.root / "home"
+
+    @property
+    def data(self) -> Path:
+        return self.home / ".backstory"
+
+    @property
+    def project(self) -> Path:
+        return self.root / "shop"
+
+    @property
+    def env(self) -> dict[str, str]:
+        quick = {"BACKSTORY_PORT": "0", "BACKSTORY_SETTLE_SECONDS": "0.2", "BACKSTORY_RETRY_SECONDS": "0.05"}
+        return {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8"} | quick | self.settings
+
+    def cli(self, *words: str, check: bool = True, **more: Any) -> subprocess.CompletedProcess[str]:
+        """Run `backstory WORDS`."""
+        return subprocess.run(
+            [COMMAND, *words],
+            env=self.env,
+            cwd=more.pop("cwd", self.project),
+            check=check,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            **more,
+        )
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """The worker, in the foreground of this test, so that it can be killed by its own id."""
+        worker = subprocess.Popen(
+            [COMMAND, "worker"], env=self.env, cwd=self.home, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+        self.processes.append(worker)
+        until(lambda: self.health() or worker.poll() is not None, "the worker to start")
+        if worker.poll() is not None and worker.stderr:
+            raise AssertionError(worker.stderr.read().decode())
+        return worker
+
+    def health(self) -> dict[str, Any] | None:
+        try:
+            found: dict[str, Any] = self.client.get("/api/health")
+        except Exception:
+            return None
+        return found
+
+    def kill(self, worker: subprocess.Popen[bytes]) -> None:
+        worker.send_signal(signal.SIGKILL)
+        worker.wait()
+
+    def stop(self, worker: subprocess.Popen[bytes]) -> None:
+        worker.send_signal(signal.SIGTERM)
+        worker.wait(20)
+
+    def clean_up(self) -> None:
+        for worker in self.processes:
+            if worker.poll() is None:
+                worker.kill()
+                worker.wait()
+            if worker.stderr:
+                worker.stderr.close()
+        # A worker that a hook or a command started is known by its lock.
+        try:
+            pid = int((self.data / "worker.lock").read_text())
+            os.kill(pid, signal.SIGKILL)
+        except (OSError, ValueError):
+            pass
+
+    @property
+    def client(self) -> Client:
+        return Client(self.data / "worker.sock", timeout=30)
+
+    @property
+    def port(self) -> int:
+        return int(json.loads((self.data / "worker.json").read_text())["port"])
+
+    @property
+    def token(self) -> str:
+        return (self.data / "token").read_text()
+
+    def http(
+        self,
+        method: str,
+        route: str,
+        body: bytes | dict[str, Any] | None = None,
+        headers: dict[str, str] | None = None,
+        token: bool = True,
+    ) -> Answer:
+        """A request over TCP, as a stranger's program or a browser would send it."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        given = {"Authorization": f"Bearer {self.token}"} if token else {}
+        raw = json.dumps(body).encode() if isinstance(body, dict) else body
+        try:
+            connection.request(method, route, raw, given | (headers or {}))
+            answer = connection.getresponse()
+            return Answer(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
+        finally:
+            connection.close()
+
+    @property
+    def shim(self) -> Path:
+        """The shim that an agent's settings name."""
+        path = self.data / "bin" / "hook"
+        if not path.exists():
+            self.cli("install", "--agent", "claude-code")
+        return path
+
+    def hook(self, event: str, payload: dict[str, Any] | bytes, agent: str = "claude-code") -> subprocess.CompletedProcess[bytes]:
+        """Run the hook as an agent does."""
+        raw = payload if isinstance(payload, bytes) else json.dumps({"cwd": str(self.project)} | payload).encode()
+        return subprocess.run([self.shim, agent, event], input=raw, env=self.env, capture_output=True, timeout=30)
+
+    def told(self, session: str = "next", source: str = "startup") -> str:
+        """The context that a session gets."""
+        answer = self.hook("SessionStart", {"session_id": session, "source": source})
+        output = json.loads(answer.stdout or b"{}").get("hookSpecificOutput", {})
+        return str(output.get("additionalContext", ""))
+
+    def settle(self) -> None:
+        """Wait until nothing waits any more."""
+
+        def quiet() -> bool:
+            health = self.health()
+            queue = health and health["queue"]
+            return bool(queue) and not queue["queued"] and not queue["leased"] and not self.spooled()
+
+        until(quiet, "the queue to be empty", 90)
+
+    def spooled(self) -> list[Path]:
+        return sorted((self.data / "spool").glob("[!.]*.json")) if (self.data / "spool").is_dir() else []
+
+    @contextmanager
+    def db(self) -> Iterator[sqlite3.Connection]:
+        """The database, to look into."""
+        connection = sqlite3.connect(f"file:{self.data / 'backstory.db'}?mode=ro", uri=True)
+        connection.row_factory = sqlite3.Row
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+    def rows(self, sql: str, *values: Any) -> list[dict[str, Any]]:
+        with self.db() as connection:
+            return [dict(row) for row in connection.execute(sql, values)]

@@ -1,0 +1,174 @@
+"""Sessions and their ids."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from backstory import ids
+from backstory.model import ContentId, MemoryId, Observation, Reply, Report
+from backstory.project import Project
+from backstory.store import events, sessions
+from backstory.store.migrate import migrate
+from backstory.store.observations import Stored
+from backstory.store.sqlite import Row, Store, Tx
+
+SHOP = Project("shop", "github.com/dev/shop")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = Store(tmp_path / "backstory.db")
+    migrate(opened)
+    yield opened
+    opened.close()
+
+
+def make(tx: Tx, content_id: str = "c1", agent: str = "claude-code") -> Row:
+    return sessions.get_or_create(tx, agent, ContentId(content_id), SHOP)
+
+
+def tool(content_id: str = "c1", name: str = "Read", use: str | None = None, event_id: str | None = None) -> Report:
+    return Report(
+        agent="claude-code",
+        kind="tool",
+        content_id=ContentId(content_id),
+        event_id=event_id or ids.new_event_id(),
+        occurred_at=ids.now(),
+        tool_name=name,
+        tool_use_id=use,
+        payload={"tool_input": {"file_path": "a.py"}, "tool_response": "text"},
+    )
+
+
+def observe(store: Store, text: str = "seen", memory_id: str | None = None, provider: str = "offline") -> events.Claim:
+    claim = store.write(lambda tx: events.claim(tx, 60_000))
+    assert claim is not None
+    made = Observation("change", text, event_ids=tuple(e.id for e in claim.round.events))
+    reply = Reply((made,), memory_id=MemoryId(memory_id) if memory_id else None)
+    store.write(lambda tx: events.finish(tx, claim, Stored(reply, provider)))
+    return claim
+
+
+def test_i2_agent_and_its_id_are_unique(store: Store) -> None:
+    """The same id of two agents is two sessions; of one agent it can't be stored twice."""
+    first = store.write(lambda tx: make(tx, "same", "claude-code"))
+    other = store.write(lambda tx: make(tx, "same", "codex"))
+    assert first["id"] != other["id"]
+    with sqlite3.connect(store.path) as direct, pytest.raises(sqlite3.IntegrityError):
+        direct.execute(
+            "INSERT INTO sdk_sessions (agent, content_session_id, created_at, last_event_at) VALUES ('codex', 'same', '', '')"
+        )
+    direct.close()
+
+
+def test_i3_our_key_never_changes(store: Store) -> None:
+    """Whatever becomes of a session, its number stays."""
+    number = store.write(make)["id"]
+    store.write(lambda tx: sessions.add_prompt(tx, make(tx), "hello", ids.now()))
+    store.write(lambda tx: sessions.register_memory_id(tx, make(tx), MemoryId("m1"), "claude"))
+    store.write(lambda tx: sessions.move(tx, make(tx), "end", "clear"))
+    assert store.write(make)["id"] == number
+
+
+def test_i4_nothing_is_stored_before_its_session(store: Store) -> None:
+    """No child without its session, and no observation without a memory id."""
+    with sqlite3.connect(store.path) as direct:
+        direct.execute("PRAGMA foreign_keys = ON")
+        for sql in (
+            "INSERT INTO events (event_id, session_id, kind, occurred_at, created_at, status) VALUES ('e', 99, 'tool', '', '', 'done')",
+            "INSERT INTO user_prompts (session_id, prompt_number, created_at) VALUES (99, 1, '')",
+            "INSERT INTO observations (session_id, prompt_number, memory_session_id, project, project_key, type, title, "
+            "compressed_observation, provider, created_at) VALUES (99, 1, 'm', '', '', 'change', 't', '{}', 'x', '')",
+        ):
+            with pytest.raises(sqlite3.IntegrityError):
+                direct.execute(sql)
+    direct.close()
+    session = store.write(make)
+    assert session["memory_session_id"] is None
+    store.write(lambda tx: events.add(tx, make(tx), tool()))
+    observe(store)
+    stored = store.write(make)["memory_session_id"]
+    assert stored
+    assert store.read(lambda tx: tx.all("observations_of_session", session_id=session["id"], limit=9))
+
+
+def test_i5_get_or_create_is_idempotent_under_concurrency(store: Store) -> None:
+    """Two hundred at once make one row."""
+    with ThreadPoolExecutor(32) as pool:
+        numbers = list(pool.map(lambda _: store.write(make)["id"], range(200)))
+    assert set(numbers) == {numbers[0]}
+
+
+def test_an_empty_memory_id_is_null(store: Store) -> None:
+    """An empty string never counts as an id."""
+    session = store.write(make)
+    with pytest.raises(sqlite3.IntegrityError):
+        store.write(lambda tx: sessions.register_memory_id(tx, session, MemoryId(""), "claude"))
+
+
+def test_a_new_memory_id_replaces_the_old_one_everywhere_at_once(store: Store) -> None:
+    """After a fresh run, the observations of the run before are under the new id, so none is orphaned."""
+    for memory_id in ("run-1", "run-2"):
+        store.write(lambda tx: events.add(tx, make(tx), tool()))
+        observe(store, memory_id=memory_id, provider="claude")
+    with sqlite3.connect(store.path) as direct:
+        found = direct.execute("SELECT DISTINCT memory_session_id FROM observations").fetchall()
+        assert found == [("run-2",)]
+    direct.close()
+
+
+def test_i6_a_late_event_belongs_to_the_prompt_it_happened_under(store: Store) -> None:
+    """By the agent's own id of the prompt, and by the clock where it gives none."""
+    session = store.write(make)
+    store.write(lambda tx: sessions.add_prompt(tx, make(tx), "first", "2026-01-01T10:00:00.000Z", prompt_id="p1"))
+    store.write(lambda tx: sessions.add_prompt(tx, make(tx), "second", "2026-01-01T11:00:00.000Z", prompt_id="p2"))
+    by_id = store.read(lambda tx: sessions.prompt_for(tx, session, "p1", "2026-01-01T12:00:00.000Z"))
+    by_clock = store.read(lambda tx: sessions.prompt_for(tx, session, None, "2026-01-01T10:30:00.000Z"))
+    newest = store.read(lambda tx: sessions.prompt_for(tx, session, None, "2026-01-01T12:00:00.000Z"))
+    assert (by_id.number, by_clock.number, newest.number) == (1, 1, 2)
+
+
+def test_a_completed_session_opens_again_with_a_prompt_and_each_move_is_recorded(store: Store) -> None:
+    """SessionEnd completes, a late tool use does not re-open, a prompt does."""
+    session = store.write(make)
+    for cause in ("prompt", "end", "work", "prompt"):
+        store.write(lambda tx, cause=cause: sessions.move(tx, make(tx), cause))  # type: ignore[misc]
+    moves = store.read(lambda tx: tx.all("session_moves", id=session["id"]))
+    assert [m["to_status"] for m in moves] == ["created", "active", "completed", "active"]
+
+
+def test_a_cleared_session_is_the_parent_of_the_next(store: Store) -> None:
+    """`/clear` gives a new id; the two are linked."""
+    old = store.write(make)
+    store.write(lambda tx: sessions.move(tx, make(tx), "end", "clear"))
+    new = store.write(lambda tx: sessions.get_or_create(tx, "claude-code", ContentId("c2"), SHOP, start_source="clear"))
+    row = store.read(lambda tx: tx.one("session_by_id", id=new["id"]))
+    assert row and row["parent_id"] == old["id"]
+
+
+def test_i17_migrations_are_idempotent_and_lossless(store: Store, tmp_path: Path) -> None:
+    """Run again they do nothing, and a database that was in use opens with all it had."""
+    store.write(lambda tx: events.add(tx, make(tx), tool()))
+    observe(store, "kept")
+    assert migrate(store) == []
+    store.close()
+    shutil.copy(tmp_path / "backstory.db", tmp_path / "copy.db")
+    again = Store(tmp_path / "copy.db")
+    assert migrate(again) == []
+    assert again.read(lambda tx: tx.all("observations_recent", project_key=SHOP.key, limit=9))[0]["title"] == "kept"
+    again.close()
+
+
+def test_a_database_of_a_newer_version_is_left_alone(store: Store) -> None:
+    """An old program does not touch what it does not understand."""
+    from backstory.errors import StoreUnavailable
+
+    store.write(lambda tx: tx.run("migration_done", version=9999, name="later", at=ids.now()))
+    with pytest.raises(StoreUnavailable, match="newer"):
+        migrate(store)

@@ -1,0 +1,256 @@
+"""I12: a hook never blocks or fails its agent, whatever is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from box import Box, until
+
+EVENTS = ["SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "PreCompact", "SessionEnd"]
+TOOL = {"session_id": "x", "tool_name": "Read", "tool_use_id": "t1", "tool_input": {}, "tool_response": "text"}
+
+
+def timed(box: Box, event: str, payload: dict[str, object] | bytes = TOOL) -> tuple[float, subprocess.CompletedProcess[bytes]]:
+    box.shim  # noqa: B018 - made before the clock starts
+    start = time.monotonic()
+    run = box.hook(event, payload)
+    return time.monotonic() - start, run
+
+
+@pytest.mark.parametrize("event", EVENTS)
+def test_i12_a_worker_that_hangs_costs_less_than_two_seconds(running: Box, event: str) -> None:
+    """Stopped in its tracks, it gets 400 ms; the event goes to the spool and is taken in when it goes on."""
+    running.client.post("/api/sessions/init", {"sessionId": "x", "userPrompt": "hi"})
+    running.shim  # noqa: B018
+    pid = running.processes[0].pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        seconds, run = timed(running, event, TOOL | {"prompt": "p"})
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert (run.returncode, run.stderr) == (0, b"")
+    assert seconds < (1.0 if event == "SessionEnd" else 2.0)
+    until(lambda: not running.spooled(), "the spool to be taken in")
+    kind = {"PostToolUse": "tool", "Stop": "stop", "UserPromptSubmit": "prompt", "SessionEnd": "session_end"}.get(event)
+    if kind:
+        until(lambda: running.rows("SELECT 1 FROM events WHERE kind = ?", kind), "the event")
+        assert running.rows("SELECT COUNT(*) AS n FROM events WHERE kind = ? AND event_id LIKE '%-%'", kind)[0]["n"] <= 2
+
+
+def test_i12_a_worker_that_is_away_leaves_the_event_in_the_spool(box: Box) -> None:
+    """For its owner only, whole, and taken in at the next start."""
+    seconds, run = timed(box, "PostToolUse")
+    assert (run.returncode, run.stdout, run.stderr) == (0, b'{"continue":true,"suppressOutput":true}', b"")
+    assert seconds < 2
+    (file,) = box.spooled()
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert json.loads(file.read_bytes())["tool_use_id"] == "t1"
+    box.start()
+    until(lambda: not box.spooled(), "the spool to be taken in")
+    assert box.rows("SELECT tool_use_id FROM events") == [{"tool_use_id": "t1"}]
+
+
+def test_i12_a_port_that_another_program_has_is_no_obstacle_and_tells_it_nothing(box: Box) -> None:
+    """The worker takes a free port, hooks go by the socket, and the squatter hears not one byte."""
+    with socket.create_server(("127.0.0.1", 0)) as squatter:
+        box.settings["BACKSTORY_PORT"] = str(squatter.getsockname()[1])
+        box.start()
+        assert box.port != squatter.getsockname()[1]
+        seconds, run = timed(box, "PostToolUse")
+        assert run.returncode == 0
+        assert seconds < 2
+        squatter.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            squatter.accept()
+    assert box.rows("SELECT tool_use_id FROM events") == [{"tool_use_id": "t1"}]
+
+
+def in_namespace(box: Box, mount: str, event: str = "PostToolUse") -> subprocess.CompletedProcess[bytes]:
+    """The hook with the data directory on a small or read-only disk: root ignores modes, so only a mount will do."""
+    keep = box.root / "bin"
+    subprocess.run(["cp", "-r", box.shim.parent, keep], check=True)
+    script = f"{mount} && exec {keep}/hook claude-code {event}"
+    return subprocess.run(
+        ["unshare", "--mount", "--propagation", "private", "sh", "-c", script],
+        input=json.dumps(TOOL | {"tool_response": "y" * 100_000}).encode(),
+        env=box.env,
+        capture_output=True,
+        timeout=30,
+    )
+
+
+def can_mount() -> bool:
+    return subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode == 0
+
+
+needs_mount = pytest.mark.skipif(not can_mount(), reason="mount namespaces are not allowed here")
+
+
+@needs_mount
+@pytest.mark.parametrize("event", ["PostToolUse", "SessionStart", "SessionEnd"])
+def test_i12_a_full_disk(box: Box, event: str) -> None:
+    """Nothing can be spooled; the agent is answered all the same."""
+    fill = f"mount -t tmpfs -o size=16k tmpfs {box.data} && (head -c 1000000 /dev/zero > {box.data}/full 2>/dev/null || true)"
+    start = time.monotonic()
+    run = in_namespace(box, fill, event)
+    assert (run.returncode, run.stderr) == (0, b"")
+    assert time.monotonic() - start < 3
+    if event == "PostToolUse":
+        assert b"continue" in run.stdout
+
+
+@needs_mount
+@pytest.mark.parametrize("event", ["PostToolUse", "SessionStart", "SessionEnd"])
+def test_i12_a_data_directory_that_is_read_only(box: Box, event: str) -> None:
+    """The same."""
+    run = in_namespace(box, f"mount -t tmpfs -o ro tmpfs {box.data}", event)
+    assert (run.returncode, run.stderr) == (0, b"")
+
+
+@needs_mount
+def test_a_worker_on_a_full_disk_says_503_and_the_hook_keeps_the_event(box: Box) -> None:
+    """A 5xx means it could not commit; once there is room again the event is stored."""
+    small = box.root / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", small], check=True)
+    try:
+        box.settings["BACKSTORY_DATA_DIR"] = str(small / "data")
+        box.cli("install")
+        box.cli("start")
+        shim = small / "data" / "bin" / "hook"
+        ballast = small / "ballast"
+        with ballast.open("wb") as out:
+            try:
+                while True:
+                    out.write(bytes(1 << 16))
+                    out.flush()
+            except OSError:
+                pass
+        raw = json.dumps(TOOL | {"cwd": "/", "tool_response": "z" * 200_000}).encode()
+        from backstory.client import Client
+        from backstory.errors import BackstoryError
+
+        client = Client(small / "data" / "worker.sock")
+        with pytest.raises(BackstoryError, match="could not be written"):
+            for number in range(50):
+                client.post("/api/sessions/observations", {"sessionId": "x", "tool_name": "T", "tool_response": "z" * 200_000, "event_id": str(number)})
+        run = subprocess.run([shim, "claude-code", "PostToolUse"], input=raw, env=box.env, capture_output=True, timeout=30)
+        assert (run.returncode, run.stderr) == (0, b"")
+        ballast.unlink()
+        again = subprocess.run([shim, "claude-code", "PostToolUse"], input=raw, env=box.env, capture_output=True, timeout=30)
+        assert again.returncode == 0
+        assert client.get("/api/health")["status"] == "ok"
+        until(lambda: client.get("/api/sessions")["items"], "the session to be stored")
+    finally:
+        box.cli("stop", check=False)
+        subprocess.run(["umount", "-l", small], check=True)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [b"", b"not json", b"[]", b"null", b'{"session_id": 7}', b'{"session_id": ""}', b"\xff\xfe\x00", b"{" * 5000, b'{"a":' * 300 + b"1" + b"}" * 300,
+     b'{"session_id": "x", "tool_name": ["Read"]}', b'{"session_id": "x"'],
+    ids=["empty", "text", "list", "null", "number", "blank", "bytes", "braces", "deep", "wrong-type", "cut"],
+)
+def test_i18_bad_input_is_ignored_and_loses_no_other_event(running: Box, raw: bytes) -> None:
+    """It is put where people can see it, and the next event is stored as ever."""
+    run = running.hook("PostToolUse", raw)
+    assert (run.returncode, run.stderr) == (0, b"")
+    running.hook("PostToolUse", TOOL)
+    assert running.rows("SELECT tool_use_id FROM events") == [{"tool_use_id": "t1"}]
+    assert running.spooled() == []
+
+
+def test_i18_unknown_fields_and_events_are_tolerated(running: Box) -> None:
+    """A newer agent says more than we know."""
+    run = running.hook("PostToolUse", TOOL | {"new_field": {"deep": [1, 2]}, "effort": {"level": "high"}})
+    assert run.returncode == 0
+    run = running.hook("SomethingNew", {"session_id": "x", "what": "ever"})
+    assert (run.returncode, run.stderr) == (0, b"")
+    assert len(running.rows("SELECT * FROM events")) == 1
+    assert not (running.data / "spool").exists()
+
+
+def test_i18_half_an_emoji_and_null_bytes_are_kept_readable(running: Box) -> None:
+    """JavaScript cuts strings between surrogates; the event is stored with a sign in their place."""
+    raw = json.dumps(TOOL | {"tool_response": "cut \ud83d here \x00 end"}).encode()
+    assert running.hook("PostToolUse", raw).returncode == 0
+    (row,) = running.rows("SELECT payload FROM events")
+    assert "cut \ufffd here \ufffd end" in row["payload"]
+
+
+def test_ids_with_slashes_are_only_text(running: Box) -> None:
+    """An id is never part of a path."""
+    running.hook("PostToolUse", TOOL | {"session_id": "../../etc/passwd", "tool_use_id": "a/b"})
+    assert running.rows("SELECT content_session_id AS c FROM sdk_sessions") == [{"c": "../../etc/passwd"}]
+    found = running.http("GET", "/api/sessions/..%2F..%2Fetc%2Fpasswd")
+    assert found.status in (200, 404)
+
+
+def test_stdin_that_never_ends_is_given_up(box: Box) -> None:
+    """An agent that forgets to close the pipe does not wait for ever."""
+    shim = box.shim
+    start = time.monotonic()
+    with subprocess.Popen([shim, "claude-code", "PostToolUse"], stdin=subprocess.PIPE, env=box.env) as run:
+        assert run.wait(10) == 0
+    assert time.monotonic() - start < 2.5
+
+
+def test_a_huge_payload_is_refused_without_harm(running: Box) -> None:
+    """17 MiB is too much for the worker; the hook keeps it aside and exits 0."""
+    run = running.hook("PostToolUse", TOOL | {"tool_response": "h" * (17 << 20)})
+    assert run.returncode == 0
+    assert len(list((running.data / "spool" / "rejected").iterdir())) == 1
+    assert running.spooled() == []
+
+
+def test_a_large_tool_response_keeps_its_head_and_tail(running: Box) -> None:
+    """A megabyte is stored as 256 KiB of it."""
+    running.hook("PostToolUse", TOOL | {"tool_response": {"stdout": "HEAD" + "m" * 1_000_000 + "TAIL"}})
+    (row,) = running.rows("SELECT payload FROM events")
+    assert len(row["payload"]) < 300_000
+    stdout = json.loads(row["payload"])["tool_response"]["stdout"]
+    assert stdout.startswith("HEAD")
+    assert stdout.endswith("TAIL")
+
+
+def test_the_spool_has_a_limit(box: Box) -> None:
+    """A gibibyte, and then no more: a full disk is worse than a gap that the transcript can fill."""
+    box.hook("PostToolUse", TOOL)
+    gauge = box.data / "spool" / ".size"
+    gauge.write_bytes(bytes(1 << 20))
+    assert box.hook("PostToolUse", TOOL | {"tool_use_id": "t2"}).returncode == 0
+    assert len(box.spooled()) == 1
+    box.start()
+    until(lambda: not box.spooled(), "the spool to be taken in")
+    until(lambda: gauge.stat().st_size == 0, "the count to start again")
+
+
+def test_the_command_does_what_the_shim_does(running: Box) -> None:
+    """`backstory hook AGENT EVENT` for agents that can't name a path."""
+    run = running.cli("hook", "claude-code", "UserPromptSubmit", input=json.dumps({"session_id": "x", "prompt": "by hand", "cwd": "/"}))
+    assert run.stdout == '{"continue":true,"suppressOutput":true}'
+    assert running.rows("SELECT prompt FROM user_prompts") == [{"prompt": "by hand"}]
+    for words in ([], ["claude-code"], ["nobody", "Stop"], ["claude-code", "../x"]):
+        assert running.cli("hook", *words, input="{}").returncode == 0
+
+
+def test_the_hook_leaves_nothing_running(box: Box) -> None:
+    """PostToolUse starts no process of its own."""
+    box.hook("PostToolUse", TOOL)
+    marks = [p for p in Path("/proc").glob("[0-9]*/environ") if _mentions(p, str(box.home))]
+    assert marks == []
+
+
+def _mentions(path: Path, text: str) -> bool:
+    try:
+        return text.encode() in path.read_bytes()
+    except OSError:
+        return False

@@ -1,0 +1,113 @@
+"""The shape of the code: who may import whom, and how large things may grow."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from backstory.store import queries
+
+SOURCE = Path(__file__).parent.parent / "src" / "backstory"
+GROUND = {"model", "settings", "paths", "errors", "ids", "privacy", "glance", "secret_kinds", "project", "states", "text", "__init__"}
+ROOMS = {"store", "agents", "observe", "recall", "worker", "cli"}
+#: room or module -> what of ours it may import beside itself
+MAY_IMPORT = {
+    "hook": {"glance", "privacy"},
+    "client": {"errors"},
+    "store": GROUND,
+    "agents": GROUND,
+    "observe": GROUND | {"store"},
+    "recall": GROUND | {"store"},
+    "demo": GROUND,
+    "worker": GROUND | ROOMS - {"cli"},
+    "cli": GROUND | ROOMS | {"client", "hook"},
+    "__main__": {"cli"},
+}
+FILES = sorted(SOURCE.rglob("*.py"))
+
+
+def room_of(file: Path) -> str:
+    parts = file.relative_to(SOURCE).parts
+    return parts[0] if len(parts) > 1 else file.stem
+
+
+def imports_of(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            if node.module == "backstory":
+                yield from (f"backstory.{alias.name}" for alias in node.names)
+            else:
+                yield node.module
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative_to(SOURCE)))
+def test_a_room_imports_only_what_it_may(file: Path) -> None:
+    """Ground below store and agents, these below observe and recall, and worker and cli on top."""
+    room = room_of(file)
+    allowed = MAY_IMPORT.get(room, GROUND)
+    for name in imports_of(ast.parse(file.read_text())):
+        top, _, rest = name.partition(".")
+        if top == "backstory":
+            other = rest.partition(".")[0] or "__init__"
+            assert other in {room, "__version__"} | allowed, f"{room} imports {name}"
+        elif room in GROUND | {"hook", "client"}:
+            assert top in sys.stdlib_module_names or top in {"glance", "privacy", "secret_kinds"}, f"{room} imports {name}"
+        elif top in {"starlette", "uvicorn"}:
+            assert room == "worker", f"{room} imports {name}"
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative_to(SOURCE)))
+def test_a_file_says_what_it_is_and_stays_small(file: Path) -> None:
+    """The first line says what a file is; 400 lines a file and 60 a function are the ceiling."""
+    text = file.read_text()
+    tree = ast.parse(text)
+    assert ast.get_docstring(tree), "no first line"
+    assert text.count("\n") <= 400
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or 0) - node.lineno + 1
+            assert length <= 60, f"{node.name} has {length} lines"
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative_to(SOURCE)))
+def test_names_name_the_thing(file: Path) -> None:
+    """No Manager, Helper or util: the thing has a name."""
+    bad = re.compile(r"(Manager|Service|Factory|Handler|Helper|Processor|Base|Abstract|Impl)$")
+    assert file.stem not in {"utils", "util", "helpers", "common", "misc"}
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ClassDef):
+            assert not bad.search(node.name), node.name
+
+
+def test_sql_stands_in_the_store_only() -> None:
+    """No other room knows SQL."""
+    statement = re.compile(r"\b(SELECT\s+.+\s+FROM|INSERT\s+INTO|DELETE\s+FROM|UPDATE\s+\w+\s+SET)\b")
+    for file in FILES:
+        if room_of(file) != "store":
+            for node in ast.walk(ast.parse(file.read_text())):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    assert not statement.search(node.value), f"{file.name}: {node.value[:60]}"
+
+
+def test_the_environment_is_read_in_settings_only() -> None:
+    """One place decides what is set. The hook may look at the mark that an observer's session carries."""
+    for file in FILES:
+        if file.stem not in {"settings", "hook"}:
+            assert not re.search(r"os\.(environ|getenv)", file.read_text()), file.name
+
+
+def test_every_query_is_used_and_every_name_known() -> None:
+    """A query that nobody calls is deleted; a call of one that is not there is found here, not in production."""
+    code = "\n".join(f.read_text() for f in FILES)
+    known = queries.load("sqlite")
+    used = set(re.findall(r'"(\w+)"', code)) | {f"found_{name}" for name in ("observations", "summaries", "prompts")}
+    assert set(known) <= used, set(known) - used
+    called = set(re.findall(r'\b(?:tx|self)\.(?:run|one|all)\(\s*"(\w+)"', code))
+    assert called <= set(known), called - set(known)
