@@ -89,7 +89,7 @@ class Box:
         )
         self.processes.append(worker)
         until(lambda: self.health() or worker.poll() is not None, "the worker to start")
-        if worker.poll() is not None and worker.stderr:
+        if worker.poll() and worker.stderr:  # 0 means that one runs already, which a hook may have started
             raise AssertionError(worker.stderr.read().decode())
         return worker
 
@@ -156,7 +156,7 @@ class Box:
     @property
     def shim(self) -> Path:
         """The shim that an agent's settings name."""
-        path = self.data / "bin" / "hook"
+        path = self.data / "bin" / "backstory-hook"
         if not path.exists():
             self.cli("install", "--agent", "claude-code")
         return path
@@ -177,8 +177,8 @@ class Box:
 
         def quiet() -> bool:
             health = self.health()
-            queue = health and health["queue"]
-            return bool(queue) and not queue["queued"] and not queue["leased"] and not self.spooled()
+            queue = health["queue"] if health else {"queued": 1}
+            return not queue["queued"] and not queue["leased"] and not self.spooled()
 
         until(quiet, "the queue to be empty", 90)
 

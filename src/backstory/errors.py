@@ -60,6 +60,13 @@ class StoreUnavailable(BackstoryError):
     status = 503
 
 
+class Broken(BackstoryError):
+    """The worker made a mistake."""
+
+    hint = "Its log (worker.log in the data directory) says where; please report it."
+    status = 500
+
+
 class LeaseLost(BackstoryError):
     """Somebody else has taken these events over."""
 

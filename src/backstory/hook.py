@@ -127,8 +127,10 @@ def _send(request: bytes, limit: float) -> tuple[int, bytes]:
             chunk = connection.recv(1 << 16)
             answer += chunk
             head, _, body = answer.partition(b"\r\n\r\n")
-            if not chunk or len(body) >= _length(head):
+            if len(body) >= _length(head):
                 return int(head[9:12]), body
+            if not chunk:
+                return int(head[9:12]), b""  # killed while it answered; half an answer is none
     except (OSError, ValueError):
         return status, b""
     finally:
@@ -145,7 +147,7 @@ def _start_worker() -> bool:
     quiet = [(posix.POSIX_SPAWN_OPEN, fd, "/dev/null", posix.O_RDWR, 0) for fd in (0, 1, 2)]
     environment = {k: v for k, v in posix.environ.items() if not k.startswith(b"CLAUDE")}
     try:
-        posix.posix_spawn("bin/worker", ["bin/worker"], environment, file_actions=quiet, setsid=True)
+        posix.posix_spawn("bin/backstory-worker", ["bin/backstory-worker"], environment, file_actions=quiet, setsid=True)
     except OSError:
         return False
     return True

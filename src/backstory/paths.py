@@ -57,6 +57,14 @@ class Paths:
         return self.data / "bin"
 
     @property
+    def hook(self) -> Path:
+        return self.bin / "backstory-hook"
+
+    @property
+    def start_worker(self) -> Path:
+        return self.bin / "backstory-worker"
+
+    @property
     def installs(self) -> Path:
         """What each settings file was before we touched it."""
         return self.data / "installs"

@@ -144,27 +144,12 @@ def test_the_same_round_gives_the_same_reply() -> None:
     assert tell(round_) == tell(round_)
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        "a" * 300_000,
-        " " * 300_000,
-        "\x1b[" * 100_000,
-        "`" * 200_000,
-        "<<x\n" * 50_000,
-        "(" * 200_000,
-        "FAILED a::b - c\n" * 20_000,
-    ]
-    + [
-        "- [ ](" * 40_000,
-        "Error: " * 40_000,
-        "**a" * 80_000,
-        "a.b:1: " * 40_000,
-        "\n" * 300_000,
-        "<system-reminder>" * 20_000,
-    ],
-    ids=range(13),
-)
+HOSTILE = ["a" * 300_000, " " * 300_000, "\x1b[" * 100_000, "`" * 200_000, "<<x\n" * 50_000, "(" * 200_000]
+HOSTILE += ["- [ ](" * 40_000, "Error: " * 40_000, "**a" * 80_000, "a.b:1: " * 40_000, "\n" * 300_000]
+HOSTILE += ["<system-reminder>" * 20_000, "FAILED a::b - c\n" * 20_000, "1 failed, " * 30_000 + "2 passed in 1s"]
+
+
+@pytest.mark.parametrize("bad", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_text_takes_no_longer_than_its_length(bad: str) -> None:
     """A third of a megabyte of the worst text in every place is read in well under a second."""
     start = time.process_time()

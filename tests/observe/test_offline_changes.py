@@ -179,3 +179,37 @@ def test_a_patch_envelope_is_read_like_edits() -> None:
     )
     titles = [one.title for one in told("change totals", used("apply_patch", {"input": patch}, "Done")).observations]
     assert titles == ["Change `total` in src/a.py", "Add src/b.py: `brand_new`"]
+
+
+def test_lines_are_those_of_the_new_file() -> None:
+    """Of two stretches in one hunk, each is placed where it stands after the change."""
+    lines = [
+        " def a():",
+        "-    x = 1",
+        "+    x = 2",
+        "+    y = 3",
+        "     return x",
+        " ",
+        " def b():",
+        "-    z = 1",
+        "+    z = 2",
+    ]
+    patch = [{"oldStart": 10, "oldLines": 7, "newStart": 10, "newLines": 8, "lines": lines}]
+    given = {"file_path": "/home/ada/shop/m.py", "old_string": "x", "new_string": "y"}
+    observation = only(told("tune", used("Edit", given, {"structuredPatch": patch, "originalFile": ""})))
+    assert observation.title == "Change `a`, `b` in m.py"
+    assert "m.py: changed `a` at 11-12, `b` at 16" in observation.facts
+
+
+def test_methods_are_named_with_their_class_and_inner_functions_are_not() -> None:
+    """What a new class can do is told; how it does it is not."""
+    content = "class Cart:\n    def total(self):\n        def add(x):\n            return x\n        return add(1)\n"
+    change = edited("a.py", "import os", f"import os\n\n\n{content}")
+    observation = only(told("add a cart", change))
+    assert observation.title == "Add `Cart`, `Cart.total` to a.py"
+
+
+def test_a_made_file_says_what_it_is_even_without_definitions() -> None:
+    """Makefiles by their targets, others by their size."""
+    assert only(told("add it", wrote("Makefile", "test: build\n\tpytest\n"))).title == "Add Makefile: `test`"
+    assert only(told("add it", wrote("LICENSE", "MIT\n\nfree"))).title == "Add LICENSE (3 lines)"

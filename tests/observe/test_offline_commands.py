@@ -86,8 +86,8 @@ FAILED (failures=1)
 """
 MOCHA = "  Cart\n    1) adds up\n\n  12 passing (9ms)\n  1 failing\n\n  1) Cart adds up:\n     AssertionError: 2 == 3\n"
 RSPEC = "Failures:\n\n  1) Cart adds up\n\n13 examples, 1 failure\n\nrspec ./spec/cart_spec.rb:4 # Cart adds up\n"
-PHPUNIT = "There was 1 failure:\n\n1) CartTest::testAddsUp\nFailed asserting that 2 is 3.\n\nTests: 13, Assertions: 20, Failures: 1.\n"
-MAVEN = "[ERROR] Tests run: 13, Failures: 1, Errors: 0, Skipped: 0\n[ERROR]   CartTest.addsUp:31 expected: <3> but was: <2>\n"
+PHPUNIT = "1) CartTest::testAddsUp\nFailed asserting that 2 is 3.\n\nTests: 13, Assertions: 20, Failures: 1.\n"
+MAVEN = "[ERROR] Tests run: 13, Failures: 1, Errors: 0, Skipped: 0\n[ERROR]   CartTest.addsUp:31 expected: <3>\n"
 CTEST = "92% tests passed, 1 tests failed out of 13\n\nThe following tests FAILED:\n\t  7 - adds_up (Failed)\n"
 
 
@@ -132,6 +132,19 @@ def test_a_failure_that_an_edit_fixed_is_one_bugfix() -> None:
     assert observation.facts[-1] == "`pytest` passes now: 34 passed"
     assert observation.files_modified == ("src/dates.py",)
     assert observation.event_ids == tuple(event.id for event in events)
+
+
+def test_a_chain_is_mended_when_its_checks_pass() -> None:
+    """The formatter in front of a failing linter need not be seen again."""
+    error = "a.py:3:1: F401 `os` imported but unused"
+    events = [
+        ran("npm run fmt && npm run lint", error, 1),
+        edited("a.py", "import os\nx = 1", "x = 1"),
+        ran("npm run lint"),
+    ]
+    observation = only(told("clean up", *events))
+    assert observation.type == "bugfix"
+    assert observation.facts[-1] == "`npm run lint` passes now"
 
 
 def test_a_narrower_run_does_not_prove_the_fix() -> None:
@@ -210,7 +223,10 @@ def test_errors_name_what_and_where(command: str, output: str, expected: list[st
 
 def test_a_missing_module_and_the_install_that_fixed_it() -> None:
     """The install between the failure and the success is the fix."""
-    error = "Traceback (most recent call last):\n  File \"/home/ada/shop/run.py\", line 1, in <module>\nModuleNotFoundError: No module named 'yaml'\n"
+    error = (
+        'Traceback (most recent call last):\n  File "/home/ada/shop/run.py", line 1, in <module>\n'
+        "ModuleNotFoundError: No module named 'yaml'\n"
+    )
     events = [
         ran("python run.py", error, 1),
         ran("pip install pyyaml", "Successfully installed pyyaml-6.0.2"),
@@ -278,3 +294,44 @@ def test_deleted_and_moved_files_are_told() -> None:
     observation = only(told("clean", ran("git rm src/old.py && rm -rf /tmp/x dist")))
     assert observation.title == "Delete src/old.py"
     assert observation.files_modified == ("src/old.py",)
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "title", "fact"),
+    [
+        ("git checkout -b weeks", "Switched to a new branch 'weeks'", "Create branch weeks", "Created branch `weeks`"),
+        ("git merge main", "Merge made by the 'ort' strategy.", "Merged main", "Merged `main`"),
+        ("git tag v1.2.0", "", "Tag v1.2.0", "Created tag `v1.2.0`"),
+        ("npm install zod@3", "added 1 package in 2s", "Installed zod@3", "Installed `zod@3` (npm install)"),
+        ("uv run alembic upgrade head", "Running upgrade -> 9f1", "Run migrations: uv run alembic upgrade head", "9f1"),
+        ("npm run dev &", "Local: http://localhost:5173/", "Start npm run dev at http://localhost:5173", "Started"),
+        ("node --version", "v20.11.1", "node: v20.11.1", "`node` is version `v20.11.1`"),
+        ("cargo build --release", "Finished `release` profile", "cargo build passes", "`cargo build --release` passed"),
+        ("mypy src", "Success: no issues found", "mypy passes", "`mypy src` passed"),
+        ("pytest -q", "34 passed in 0.4s", "pytest passes: 34 passed", "`pytest -q` passed: 34 passed"),
+    ],
+)
+def test_lasting_effects_are_told(command: str, output: str, title: str, fact: str) -> None:
+    """Branches, merges, tags, installs, migrations, servers, versions, and checks where they are all there is."""
+    observation = only(told("do it", ran(command, output)))
+    assert observation.title == title
+    assert any(fact in told_fact for told_fact in observation.facts)
+
+
+def test_a_merge_that_had_nothing_to_do_is_not_told() -> None:
+    """Only what happened is told."""
+    assert told("merge main", ran("git merge main", "Already up to date.")).observations == ()
+
+
+def test_two_commands_with_the_same_program_are_two_things() -> None:
+    """The success of one script does not mend another."""
+    error = "bash: line 1: Error: no carts"
+    reply = told("run both", ran("python a.py", error, 1), ran("python b.py", "ok"))
+    assert only(reply).title.startswith("`python a.py` fails")
+
+
+def test_checks_that_pass_after_a_change_belong_to_it() -> None:
+    """A green run is a sentence of the change, not an observation."""
+    edit = edited("a.py", "def f():\n    return 1", "def f():\n    return 2")
+    observation = only(told("make it two", edit, ran("pytest -q", "34 passed in 0.4s")))
+    assert "Afterwards pytest: 34 passed." in observation.narrative

@@ -66,7 +66,10 @@ def test_a_page_is_told_by_what_it_says() -> None:
 
 def test_a_subagent_is_told_by_its_conclusion_once() -> None:
     """The report and its SubagentStop are one observation."""
-    report = "I have completed my review.\n\nThe cache is never invalidated when a price changes in `prices.py`.\n\n- Prices are read once at import"
+    report = (
+        "I have completed my review.\n\nThe cache is never invalidated when a price changes in `prices.py`.\n\n"
+        "- Prices are read once at import"
+    )
     task = used("Task", {"description": "Review caching"}, {"content": [{"type": "text", "text": report}]})
     end = event("subagent_stop", None, {"last_assistant_message": report, "agent_type": "reviewer"})
     observation = only(told("review it", task, end))
@@ -93,7 +96,10 @@ def test_a_suggestion_is_not_a_decision() -> None:
 
 def test_an_accepted_plan_is_a_decision() -> None:
     """Its title and its steps are kept."""
-    plan = "# Keep carts in SQLite\n\nThey get lost on restart.\n\n1. Add a `carts` table with an expiry\n2. Move `load_cart` over to it\n"
+    plan = (
+        "# Keep carts in SQLite\n\nThey get lost on restart.\n\n"
+        "1. Add a `carts` table with an expiry\n2. Move `load_cart` over to it\n"
+    )
     observation = only(told("plan it", used("ExitPlanMode", {"plan": plan}, "User has approved your plan.")))
     assert observation.type == "decision"
     assert observation.title == "Plan: Keep carts in SQLite"

@@ -113,3 +113,19 @@ def test_observe_is_what_a_provider_is() -> None:
     assert reply.memory_id is None
     assert reply.summary is not None
     assert len(reply.observations) == 1
+
+
+def test_markdown_leaves_no_marks() -> None:
+    """Links keep their words, emphasis and headings go, code blocks are left out."""
+    message = (
+        "## Result\n\nSee [the *cart* page](https://a.org/cart) for **all** totals of the shop.\n\n```py\nx = 1\n```\n"
+    )
+    learned = summary_of(told("where?", stopped(message)).summary).learned
+    assert learned == "See the cart page for all totals of the shop."
+
+
+def test_files_that_were_only_read_come_first() -> None:
+    """What was looked at and left alone is not told elsewhere."""
+    change = edited("b.py", "x = 1", "x = 2")
+    summary = summary_of(told("tune", read("b.py", "x = 1"), read("a.py", "y = 1"), change, stopped("Ok.")).summary)
+    assert summary.investigated == "Read a.py, b.py."

@@ -9,15 +9,16 @@ import socket
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from box import Box, until
 
 EVENTS = ["SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "PreCompact", "SessionEnd"]
-TOOL = {"session_id": "x", "tool_name": "Read", "tool_use_id": "t1", "tool_input": {}, "tool_response": "text"}
+TOOL: dict[str, Any] = {"session_id": "x", "tool_name": "Read", "tool_use_id": "t1", "tool_input": {}, "tool_response": "text"}
 
 
-def timed(box: Box, event: str, payload: dict[str, object] | bytes = TOOL) -> tuple[float, subprocess.CompletedProcess[bytes]]:
+def timed(box: Box, event: str, payload: dict[str, Any] | bytes = TOOL) -> tuple[float, subprocess.CompletedProcess[bytes]]:
     box.shim  # noqa: B018 - made before the clock starts
     start = time.monotonic()
     run = box.hook(event, payload)
@@ -76,7 +77,7 @@ def in_namespace(box: Box, mount: str, event: str = "PostToolUse") -> subprocess
     """The hook with the data directory on a small or read-only disk: root ignores modes, so only a mount will do."""
     keep = box.root / "bin"
     subprocess.run(["cp", "-r", box.shim.parent, keep], check=True)
-    script = f"{mount} && exec {keep}/hook claude-code {event}"
+    script = f"{mount} && exec {keep}/backstory-hook claude-code {event}"
     return subprocess.run(
         ["unshare", "--mount", "--propagation", "private", "sh", "-c", script],
         input=json.dumps(TOOL | {"tool_response": "y" * 100_000}).encode(),
@@ -124,7 +125,7 @@ def test_a_worker_on_a_full_disk_says_503_and_the_hook_keeps_the_event(box: Box)
         box.settings["BACKSTORY_DATA_DIR"] = str(small / "data")
         box.cli("install")
         box.cli("start")
-        shim = small / "data" / "bin" / "hook"
+        shim = small / "data" / "bin" / "backstory-hook"
         ballast = small / "ballast"
         with ballast.open("wb") as out:
             try:

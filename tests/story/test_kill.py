@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPException
 
 import pytest
 from box import Box, until
@@ -33,7 +34,7 @@ def send_all(box: Box, number: int, count: int, kept: list[str], lock: threading
                 body = {name: value for name, value in payload.items() if name != "session_id"}
                 answer = box.http("POST", "/api/sessions/observations", body | {"claudeSessionId": payload["session_id"]})
                 acknowledged = answer.status == 202
-            except (OSError, ValueError, KeyError):
+            except (OSError, ValueError, HTTPException):
                 acknowledged = False  # nobody was there: this sender has no spool, so it promises nothing
         else:
             run = subprocess.run(
@@ -72,9 +73,11 @@ def nothing_is_lost(box: Box, events: int, kills: int) -> None:
         killing = pool.submit(kill_again_and_again, box, kills, going)
         until(box.health, "the worker")
         sending = [pool.submit(send_all, box, n, events // SESSIONS, kept, lock) for n in range(SESSIONS)]
-        for future in sending:
-            future.result()
-        going.clear()
+        try:
+            for future in sending:
+                future.result()
+        finally:
+            going.clear()
         assert killing.result() >= kills
     box.settle()
     rows = box.rows("SELECT tool_use_id, status, observed_at, COUNT(*) AS times FROM events GROUP BY session_id, tool_use_id")

@@ -357,7 +357,7 @@ def test_a_long_data_directory_is_no_problem(box: Box) -> None:
     box.cli("install")
     box.cli("start")
     try:
-        shim = deep / "bin" / "hook"
+        shim = deep / "bin" / "backstory-hook"
         import subprocess
 
         raw = json.dumps({"session_id": "x", "prompt": "hello", "cwd": "/"}).encode()

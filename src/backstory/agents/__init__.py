@@ -27,8 +27,8 @@ class Agent:
     roots: Callable[[Path, Mapping[str, str]], tuple[Path, ...]]
     #: (scope, home, cwd, environment) -> the settings file
     settings: Callable[[str, Path, Path, Mapping[str, str]], Path]
-    #: shim -> the entries to write there
-    hooks: Callable[[Path, str], Mapping[str, Hook]]
+    #: how a shell calls the shim -> the entries to write there
+    hooks: Callable[[str], Mapping[str, Hook]]
     #: is this command of a hook ours, of whatever version
     ours: Callable[[str], bool]
 

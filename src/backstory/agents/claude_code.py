@@ -148,20 +148,14 @@ def settings(scope: str, home: Path, cwd: Path, env: Mapping[str, str]) -> Path:
     return cwd / ".claude" / "settings.json" if scope == "project" else config_dir(home, env) / "settings.json"
 
 
-def hooks(shim: Path, scope: str) -> dict[str, Hook]:
+def hooks(shim: str) -> dict[str, Hook]:
     """One entry an event. They name the shim alone, so an upgrade never rewrites them."""
-    quoted = "'" + str(shim).replace("'", "'\\''") + "'"
-    entries = {}
-    for event in _KINDS:
-        call = f"{quoted} {NAME} {event}"
-        if scope == "project":
-            # A project's settings travel to people who do not have backstory.
-            call = f"[ ! -x {quoted} ] || {call}"
-        matcher = "*" if event.startswith("PostToolUse") else None
-        entries[event] = Hook(command=call, timeout=5, matcher=matcher)
-    return entries
+    return {
+        event: Hook(f"{shim} {NAME} {event}", timeout=5, matcher="*" if event.startswith("PostToolUse") else None)
+        for event in _KINDS
+    }
 
 
 def ours(command: str) -> bool:
     """A shim of ours, wherever the data directory is."""
-    return bool(re.search(rf"/bin/hook'? {NAME} \w+$", command))
+    return bool(re.search(rf"/bin/backstory-hook['\"]? {NAME} \w+$", command))

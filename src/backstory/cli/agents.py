@@ -33,7 +33,7 @@ def add(commands: Any) -> None:
 def install(options: argparse.Namespace) -> int:
     chosen, agent = settings.load(), AGENTS[options.agent]
     path = _settings_file(agent, options.scope)
-    hooks = agent.hooks(chosen.paths.bin / "hook", options.scope)
+    hooks = agent.hooks(_called(chosen, options.scope))
     if not options.dry_run:
         chosen.paths.prepare()
         write_shims(chosen)
@@ -62,10 +62,10 @@ def uninstall(options: argparse.Namespace) -> int:
     print(f"{agent.name}: {'nothing of ours is' if change.what == 'absent' else 'the hooks are no longer'} in {path}.")
     if not installed(chosen):
         process.stop(chosen.paths)
-        hook = chosen.paths.bin / "hook"
+        hook = chosen.paths.hook
         if hook.exists():
             hook.write_text(_GONE)
-        (chosen.paths.bin / "worker").unlink(missing_ok=True)
+        chosen.paths.start_worker.unlink(missing_ok=True)
         if chosen.data_dir.exists():
             print(f"What is remembered stays in {chosen.data_dir}; remove that folder to forget it all.")
     return 0
@@ -78,6 +78,16 @@ def installed(chosen: Settings) -> list[str]:
         agent, _, rest = file.stem.rpartition("-")
         found.append(agent or rest)
     return found
+
+
+def _called(chosen: Settings, scope: str) -> str:
+    """How settings name the hook. A project's travel to other people, who have it elsewhere or not at all."""
+    shim = chosen.paths.hook
+    if scope == "user":
+        return _quote(str(shim))
+    at_home = shim.is_relative_to(Path.home())
+    name = f'"$HOME/{shim.relative_to(Path.home())}"' if at_home and '"' not in str(shim) else _quote(str(shim))
+    return f"[ ! -x {name} ] || {name}"
 
 
 def _settings_file(agent: Agent, scope: str) -> Path:
@@ -100,16 +110,15 @@ def write_shims(chosen: Settings) -> None:
     program = f"import sys; sys.path.append({str(package)!r}); import hook"
     data = _quote(str(chosen.data_dir))
     shims = {
-        "hook": f"#!/bin/sh\nexec {_quote(plain)} -I -S -c {_quote(program)} {data} \"$@\"\n",
-        "worker": (
+        chosen.paths.hook: f"#!/bin/sh\nexec {_quote(plain)} -I -S -c {_quote(program)} {data} \"$@\"\n",
+        chosen.paths.start_worker: (
             f"#!/bin/sh\nexport BACKSTORY_DATA_DIR={data}\n"
             f"exec {_quote(sys.executable)} -P -m backstory worker 2>>{_quote(str(chosen.paths.log))}\n"
         ),
     }
     chosen.paths.bin.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for name, text in shims.items():
-        target = chosen.paths.bin / name
-        temporary = target.with_name(f".{name}.{os.getpid()}")
+    for target, text in shims.items():
+        temporary = target.with_name(f".{target.name}.{os.getpid()}")
         temporary.write_text(text)
         temporary.chmod(0o700)
         temporary.replace(target)

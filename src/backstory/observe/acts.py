@@ -138,7 +138,7 @@ def _outcome(event: Event, payload: Mapping[str, Any], response: Any, verb: str)
         failed = failed or code.group(1) != "0"
         raw = raw[code.end() :]
     if isinstance(response, Mapping) and not failed:
-        status = first(response, "exit_code", "exitCode", "returncode", "code")
+        status = first(response, "exit_code", "exitCode", "returncode", "code") if verb == "run" else 0
         failed = (
             (isinstance(status, int) and status != 0)
             or response.get("is_error") is True

@@ -64,13 +64,18 @@ def _title(change: Change, most: int, room: int) -> str:
         return f"Change {touched} in {place}{lines_of(change)}{also if most > 1 or room > 24 else ''}"
     if added:
         return f"Add {added} in {place}, remove {removed}" if removed and most > 1 else f"Add {added} to {place}"
-    if removed:
-        return f"Remove {removed} from {place}"
+    return f"Remove {removed} from {place}" if removed else _line_title(change, place, most)
+
+
+def _line_title(change: Change, place: str, most: int) -> str:
+    """A title for a change that touches no symbol: by its lines."""
     if len(change.swaps) == 1 and change.plus + change.minus == 2:
         old, new, line = change.swaps[-1]
         return f"Change {place}{f':{line}' if line else ''}: {contrast(old, new, 12 * most)}"
-    size = f"+{change.plus} −{change.minus} lines"
-    return f"Change {place} ({size}): {code(change.quoted, 20 * most)}" if change.quoted else f"Change {place} ({size})"
+    quoted = f": {code(change.quoted, 20 * most)}" if change.quoted else ""
+    if not change.plus:
+        return f"Remove {plural(change.minus, 'line')} from {place}{quoted}"
+    return f"Change {place} (+{change.plus} −{change.minus} lines){quoted}"
 
 
 def contrast(old: str, new: str, limit: int) -> str:

@@ -147,6 +147,8 @@ def _install(command: Command, act: Act) -> list[Deed]:
 
 
 def _migrate(command: Command, act: Act) -> list[Deed]:
+    if not re.search(r"\b(?:upgrade|downgrade|migrate|up|down|push|latest|deploy|rollback)\b", command.text):
+        return []  # looking at the history changes nothing
     lines = [
         line.strip() for line in act.output.split("\n") if re.search(r"Applying|Running upgrade|migrat|Migrat", line)
     ][:3]

@@ -269,5 +269,5 @@ def _note_lines(change: Change, hunk: Hunk) -> None:
             change.comments.append(comment.group(1).strip("*/ \t\"'"))
         elif len(change.quoted) < 16 and len(line.strip()) > 8 and not _USUAL.match(line):
             change.quoted = line.strip()
-    if not change.quoted and added:
-        change.quoted = added[0].strip()
+    if not change.quoted:
+        change.quoted = (added or removed or [""])[0].strip()

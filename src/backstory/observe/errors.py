@@ -53,7 +53,7 @@ _PLAIN = re.compile(
     r"FAILED|failed|Fatal error|usage error|Uncaught|"
     r"CONFLICT[^:]{0,40}|zsh|bash|sh|\(eval\))\b[^\n]{0,20}?: \S.*|.*(?:No such file or directory|"
     r"Permission denied|Connection refused|Address already in use|cannot open|"
-    r"ECONNREFUSED|timed out|Traceback).*)$"
+    r"ECONNREFUSED|timed out).*)$"
 )
 
 
@@ -103,6 +103,8 @@ def _compiler(lines: Sequence[str]) -> Problem | None:
                 first = first or Problem(match["text"], place)
                 count += bool(place)
         elif (match := _COMPILER.match(line)) and match["level"] not in ("note", "warning"):
+            if line[:1].isspace() and not match["level"]:
+                continue  # what a test logged
             first = first or Problem(match["text"], f"{match['file']}:{match['line'] or match['line2']}")
             count += 1
     return Problem(first.message, first.where, max(count, 1)) if first else None

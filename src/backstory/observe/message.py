@@ -8,37 +8,35 @@ from backstory.observe.text import Block, blocks, sentences, tidy
 
 # Openings that say nothing: an exclamation, an announcement, or what the assistant is about to do.
 _FLUFF = re.compile(
-    r"(?:perfect|great|excellent|done|good|awesome|sure|yes|no worries|ok(?:ay)?|all (?:done|set|good|green|"
-    r"checks|tests)|"
-    r"you(?:'re| were| are) (?:absolutely )?(?:right|correct)|absolutely|got it|understood|fixed|clean|nice|"
-    r"looks good|that worked|stopped|"
-    r"success(?:ful)?|complete|correct|exactly|right|makes sense|(?:good|great) (?:question|point|catch|news|idea|"
-    r"call)|"
-    r"found (?:it|the|a|an)|i (?:found|see|can see|understand)|it'?s (?:actually|quite|simple)|"
-    r"no response)\b[^.!`\d/]{0,60}[.!]+$|"
-    r"(?:now )?(?:i (?:now )?(?:have|understand)|let me (?!know)|i'?ll |i will |i'?m (?:going to|using) |"
-    r"looking at|based on my|"
-    r"i(?:'ve| have) (?:thoroughly |now |carefully )?(?:completed?|explored|analy[sz]ed|reviewed|traced)|"
+    r"(?:perfect|great|excellent|done|good|awesome|sure|yes|no worries|ok(?:ay)?|absolutely|got it|understood|fixed|"
+    r"clean|nice|stopped|success(?:ful)?|complete|correct|exactly|right|makes sense|looks good|that worked)\b"
+    r"[\s\w,']{0,14}[.!]+$|"
+    r"(?:all (?:done|set|good|green|checks|tests)|you(?:'re| were| are) (?:absolutely )?(?:right|correct)|"
+    r"(?:good|great) (?:question|point|catch|news|idea|call)|found (?:it|the|a|an)|i (?:found|see|can see|understand)|"
+    r"it'?s (?:actually|quite|simple)|no response)\b[^.!`\d/]{0,60}[.!]+$|here(?:'s| is| are)\b.{0,60}[.!]$|"
+    r"(?:now )?(?:i (?:now )?(?:have|understand)|let me (?!know)|i'?ll |i will |i'?m (?:going to|using) |looking at|"
+    r"based on my|i(?:'ve| have) (?:thoroughly |now |carefully )?(?:completed?|explored|analy[sz]ed|reviewed|traced)|"
     r"(?:🤖 )?generated with|co-authored-by)",
     re.IGNORECASE,
 )
 _NEXT_HEADING = re.compile(
-    r"\b(?:next|remaining|todo|to do|follow[- ]?ups?|open (?:questions?|points?|issues)|outstanding|left|pending|"
-    r"future)\b|下一步|次の|다음",
-    re.I,
-)
-_NEXT = re.compile(
-    r"\b(?:next steps?|to-?do|remain(?:s|ing)|still (?:needs?|to be|open|fail\w*|missing|requires?)|you (?:may|"
-    r"might) (?:want|need)|you(?:'ll| will)? (?:need|have) to|"
-    r"(?:should|shall) (?:i|we)|want me to|would you like|do you want|not yet|(?:is|are) pending|left to do|"
-    r"follow-?up|ready (?:to|for) (?:commit|push|review|merge|test)|"
-    r"ready when|once you|before (?:merging|releasing|deploying))\b|下一步|还需要|次に|残り|다음 단계",
+    r"\b(?:next|remaining (?:work|tasks?|steps?|items?|issues?)|todo|to do|follow[- ]?ups?|outstanding|left to do|"
+    r"open (?:questions?|points?|issues)|future work)\b|下一步|次の|다음",
     re.IGNORECASE,
 )
+_NEXT = re.compile(
+    r"\b(?:next steps?|to-?do|remaining (?:work|tasks?|steps?|items?|issues?)|"
+    r"still (?:needs?|to be|open|fail\w*|missing|requires?)|you (?:may|might) (?:want|need)|"
+    r"you(?:'ll| will)? (?:need|have) to|(?:should|shall) (?:i|we)|want me to|would you like|do you want|not yet|"
+    r"(?:is|are) pending|left to do|follow-?up|ready (?:to|for) (?:commit|push|review|merge|test)|ready when|"
+    r"before (?:merging|releasing|deploying))\b|下一步|还需要|次に|残り|다음 단계",
+    re.IGNORECASE,
+)
+_VAGUE = re.compile(r"\b(?:this|that|it|these|those|which|both)\b.{0,60}\?$", re.IGNORECASE)
 _COURTESY = re.compile(r"let me know if|feel free|happy to help|any (?:other )?questions|anything else", re.I)
 _CHOSE = re.compile(
     r"\b(?:(?:i|we)(?:'ve| have)? (?:chose|decided|opted|picked|went with|settled on)|chosen because|"
-    r"decision(?: was)?:|decided (?:to|against|on)|opted (?:for|to)|in favou?r of|trade-?offs?:)\b|"
+    r"decision(?: was)?:|decided (?:to|against|on)|opted (?:for|to)|trade-?offs?:)\b|"
     r"决定|选择了|ことにしました",
     re.I,
 )
@@ -68,12 +66,13 @@ def conclusion(message: str, limit: int, count: int = 3) -> str:
     found = blocks(message)
     told: list[str] = []
     for at, block in enumerate(found):
-        if block.kind == "text":
-            told += _saying(block, found, at)
+        if block.kind == "text":  # a question is what is open, not what was found
+            told += [sentence for sentence in _saying(block, found, at) if not sentence.endswith(("?", "？"))]
         if len(told) >= count or sum(map(len, told)) > limit * 0.6:
             break
     if not told:
-        told = [block.text for block in found if block.kind == "item"][:count] or [block.text for block in found][:1]
+        rest = [block.text for block in found if block.kind != "heading" and not _FLUFF.match(block.text)]
+        told = [block.text for block in found if block.kind == "item"][:count] or rest[:1]
     return _fitting(told[:count], limit)
 
 
@@ -91,12 +90,7 @@ def headline(message: str, limit: int = 100) -> str:
 
 
 def _telling(sentence: str) -> bool:
-    # A script without spaces says in fifteen characters what takes forty elsewhere.
-    return (
-        len(sentence) >= 45
-        or "`" in sentence
-        or (len(sentence) >= 15 and not sentence.isascii() and " " not in sentence)
-    )
+    return _long(sentence, 45) or "`" in sentence
 
 
 def _saying(block: Block, found: list[Block], at: int) -> list[str]:
@@ -127,12 +121,20 @@ def _points_after(found: list[Block], at: int) -> list[str]:
 
 
 def points(message: str) -> list[str]:
-    """The list items of a message that can stand alone, but not its next steps."""
-    return [
-        tidy(f"{block.under}: {block.text}" if len(block.text) < 60 and 3 < len(block.under) < 60 else block.text, 200)
-        for block in blocks(message)
-        if block.kind == "item" and len(block.text) > 20 and not _NEXT_HEADING.search(block.under)
-    ]
+    """The list items of a message that can stand alone, but not its next steps; short ones with their heading."""
+    found = blocks(message)
+    title = next((block.text for block in found[:1] if block.kind == "heading"), "")
+    told = []
+    for block in found:
+        if block.kind == "item" and _long(block.text, 20) and not _NEXT_HEADING.search(block.under):
+            headed = len(block.text) < 60 and 3 < len(block.under) < 60 and block.under != title
+            told.append(tidy(f"{block.under}: {block.text}" if headed else block.text, 200))
+    return told
+
+
+def _long(sentence: str, length: int) -> bool:
+    """Whether a sentence is long enough to say something; scripts without spaces need a third of it."""
+    return len(sentence) >= length or (len(sentence) * 3 >= length and not sentence.isascii())
 
 
 def decisions(message: str) -> list[str]:
@@ -142,7 +144,13 @@ def decisions(message: str) -> list[str]:
         for sentence in sentences(block.text) if block.kind != "heading" else []:
             weighed = _OVER.search(sentence) and _GROUND.search(sentence) and _OURS.search(sentence)
             chosen = _CHOSE.search(sentence) or weighed
-            if chosen and 30 < len(sentence) < 500 and not _UNDECIDED.search(sentence):
+            if (
+                chosen
+                and _long(sentence, 30)
+                and len(sentence) < 500
+                and sentence[-1] != ":"
+                and not _UNDECIDED.search(sentence)
+            ):
                 found.append(sentence)
     return list(dict.fromkeys(found))
 
@@ -154,24 +162,32 @@ def causes(message: str) -> list[str]:
         for block in blocks(message)
         if block.kind != "heading" and not _NEXT_HEADING.search(block.under)
         for sentence in sentences(block.text)
-        if _CAUSE.search(sentence) and len(sentence) > 30 and not sentence.endswith(("?", ":"))
+        if _CAUSE.search(sentence) and _long(sentence, 30) and not sentence.endswith(("?", ":"))
     ]
 
 
 def open_points(message: str) -> list[str]:
     """What the message leaves to be done or answered."""
     found: list[str] = []
-    told = blocks(message)
-    for block in told:
-        if block.kind == "heading":
-            continue
+    before = ""
+    told = [block for block in blocks(message) if block.kind != "heading"]
+    for at, block in enumerate(told):
         if block.kind == "item" and _NEXT_HEADING.search(block.under):
             found.append(block.text)
             continue
-        found += [
-            sentence for sentence in sentences(block.text) if _NEXT.search(sentence) and not _COURTESY.search(sentence)
-        ]
-    last = next((block.text for block in reversed(told) if block.kind != "heading"), "")
-    if last.endswith(("?", "？")) and (question := sentences(last)[-1]) not in found and not _COURTESY.search(question):
-        found.append(question)
-    return list(dict.fromkeys(sentence for sentence in found if len(sentence) > 8))
+        for sentence in sentences(block.text):
+            asks = at == len(told) - 1 and sentence.endswith(("?", "？")) and block.text.endswith(sentence)
+            if (asks or _NEXT.search(sentence)) and not _COURTESY.search(sentence):
+                choices = _points_after(told, at) if sentence.endswith(":") else []
+                found.append(" ".join([*_context(sentence, before, found), sentence, "; ".join(choices)]).strip())
+            before = sentence
+    return list(dict.fromkeys(sentence for sentence in found if _long(sentence, 9)))
+
+
+def _context(sentence: str, before: str, found: list[str]) -> list[str]:
+    """What "this" is in "Shall I do this?": the sentence before it, unless that is told already."""
+    vague = len(sentence) < 80 and _VAGUE.search(sentence)
+    known = any(point.endswith(before) for point in found)
+    if not vague or known or len(before) < 25 or before.endswith(":") or _FLUFF.match(before):
+        return []
+    return [before if before.endswith((".", "!", "?", "。")) else f"{before}."]

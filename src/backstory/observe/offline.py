@@ -19,9 +19,9 @@ from backstory.observe.text import blocks, lead
 USUAL = 8
 
 
-async def observe(round_: Round) -> Reply:
+async def observe(round: Round) -> Reply:
     """What the round meant, by rules alone."""
-    return tell(round_)
+    return tell(round)
 
 
 def tell(round_: Round) -> Reply:

@@ -22,7 +22,7 @@ _LAUNCHED = re.compile(
     r"^(?:Async agent launched|Task launched|<retrieval_status>(?!success)|Command running in background)", re.I
 )
 _AGENT_ID = re.compile(r"^agentId: .*$|<usage>[^<]{0,400}</usage>", re.M)
-_WORDS = re.compile(r"[A-Za-z_]\w{3,}")
+_WORDS = re.compile(r"[A-Za-z_]\w{2,}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,9 +131,11 @@ def _go_failure(name: str, lines: Sequence[str], at: int) -> Failure:
     for line in logged:
         if (match := _GO_LOG.match(line)) and not match.group(2).startswith("Error Trace:"):
             found.append((match.group(1) or "", match.group(2).removeprefix("Error:").strip()))
-    # Logs come before the verdict: a line that reads like one wins, else the last that names its place.
+    # Logs come before the verdict: the last placed line that reads like one wins, else any such line, else the last.
     placed = [item for item in found if item[0]]
-    verdict = next((item for item in found if _VERDICT.search(item[1])), placed[-1] if placed else ("", ""))
+    verdicts = [item for item in placed if _VERDICT.search(item[1])][-1:]
+    verdicts += [item for item in found if _VERDICT.search(item[1])] + placed[-1:]
+    verdict = verdicts[0] if verdicts else ("", "")
     return Failure(name, verdict[1], verdict[0] or (placed[0][0] if placed else ""))
 
 

@@ -17,6 +17,12 @@ _WRITES = re.compile(
     r"checkout|stash|apply|reset|pull)\b"
     r"|(?<![0-9&])>{1,2}\s*[\w./]|\btee\b|<<"
 )
+#: Tests that ran everywhere were built everywhere.
+_PROVES = {
+    "test:go test": ("go build", "go vet"),
+    "test:cargo test": ("cargo build", "cargo check"),
+    "test:dotnet test": ("dotnet build",),
+}
 CHECKS = ("test", "lint", "types", "build")
 
 
@@ -95,9 +101,13 @@ def _outcome(act: Act) -> Outcome | None:
     unexplained = run is not None and not run.ok and not run.failures  # no test ran: the build says why
     problem = read_problem(act.output) if act.failed or piped or unexplained else None
     ok = not act.failed and not failed_run and not (problem and problem.where)
-    keys = {f"test:{command.key}" if command.purpose == "test" else command.key for command in commands}
+    # Of a chain that failed, the checks are what must be seen to pass again, not the formatter before them.
+    meant = [command for command in commands if command.purpose in CHECKS] if checked and not ok else commands
+    keys = {f"test:{command.key}" if command.purpose == "test" else command.key for command in meant}
     if run is not None and (ok or failed_run):
         keys = {*keys, f"test:{run.runner}"} if ok else {f"test:{run.runner}"}
+    if ok and not any(command.targets for command in commands):
+        keys |= {built for key in keys for built in _PROVES.get(key, ())}
     return Outcome(act, commands, run if ok or failed_run else None, problem, ok, frozenset(keys))
 
 

@@ -9,7 +9,7 @@ from backstory.observe.acts import mapping
 from backstory.observe.changes import compact, is_test
 from backstory.observe.draft import asked
 from backstory.observe.failures import failures_of, own_making, test_name, what_failed, where_failed, why_failed
-from backstory.observe.message import causes, conclusion, decisions, headline, open_points
+from backstory.observe.message import causes, conclusion, decisions, open_points
 from backstory.observe.scene import Scene
 from backstory.observe.stories import Outcome
 from backstory.observe.symbols import CONFIG, PROSE, language
@@ -93,7 +93,7 @@ def _learned(scene: Scene) -> str:
 def _completed(scene: Scene) -> str:
     parts = []
     if scene.all_changes:
-        parts.append(headline(scene.message, 240) or conclusion(scene.message, 240, 1))
+        parts.append(conclusion(scene.message, 240, 1))
         ranked = sorted(scene.all_changes, key=lambda change: (is_test(change.path), -change.weight))
         parts += [compact(change) for change in ranked[:5]]
         if len(ranked) > 5:

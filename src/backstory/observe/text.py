@@ -21,7 +21,14 @@ _TAGS = re.compile(
     r"function_|antml)[\w:-]*)",
     re.IGNORECASE,
 )
-_REMINDERS = ("system-reminder", "local-command-caveat", "local-command-stdout", "task-notification", "ide_selection")
+_REMINDERS = (
+    "system-reminder",
+    "local-command-caveat",
+    "local-command-stdout",
+    "task-notification",
+    "ide_selection",
+    "ide_opened_file",
+)
 
 
 def clean_output(text: str) -> str:
@@ -42,7 +49,9 @@ def clip(text: str, limit: int) -> str:
         return text
     cut = text[: limit - 2]  # room for the ellipsis and a closing backtick
     space = cut.rfind(" ")
-    if space > limit * 0.6:  # text without spaces (CJK, one long path) is cut where it must be
+    if space >= max(
+        min(limit * 0.6, limit - 40), 1
+    ):  # text without spaces (CJK, one long path) is cut where it must be
         cut = cut[:space]
     cut = cut.rstrip(" ,;:.-–—([{")
     if cut.count("`") % 2:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from backstory import glance, privacy
-from backstory.errors import BackstoryError, BadInput, NotFound, TooLarge
+from backstory.errors import BackstoryError, BadInput, Broken, NotFound, TooLarge
 from backstory.worker.size import shorten
 
 log = logging.getLogger(__name__)
@@ -103,6 +104,11 @@ def _handler(endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
             result = await endpoint.run(call)
         except BackstoryError as error:
             return failure(error)
+        except Exception as error:
+            # A mistake of ours. Where, but not what: an error's text may quote a payload.
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            log.error("%s in %s:%s", type(error).__name__, place.filename, place.lineno)
+            return failure(Broken())
         return result if isinstance(result, Response) else Json(result, status_code=endpoint.status)
 
     return handle
@@ -151,7 +157,7 @@ def decode(raw: bytes) -> Any:
     try:
         value = msgspec.json.decode(raw)
         odd = b"\\u0000" in raw
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         try:
             value = json.loads(raw)
         except (ValueError, RecursionError):

@@ -1,0 +1,178 @@
+"""I14: private text is never on disk, in a request, in an answer, or in a log."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from box import Box
+
+from backstory.secret_kinds import SECRETS
+
+CANARY = "canary7f3a"
+
+
+def tool(**more: Any) -> dict[str, Any]:
+    return {"session_id": "x", "tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_response": "ok"} | more
+
+
+#: Where a canary can sit: name, event, payload.
+PLACES: list[tuple[str, str, dict[str, Any] | bytes]] = [
+    ("prompt", "UserPromptSubmit", {"session_id": "x", "prompt": f"look <private>{CANARY}</private> here"}),
+    ("whole prompt", "UserPromptSubmit", {"session_id": "x", "prompt": f"<private>{CANARY}</private>"}),
+    ("nested", "PostToolUse", tool(tool_response=f"<private>a <private>b</private> {CANARY}</private> seen")),
+    ("unclosed", "PostToolUse", tool(tool_response=f"start <private> {CANARY}", error=CANARY)),
+    ("split over fields", "PostToolUse", tool(tool_input={"a": "<private>", "b": CANARY, "c": "</private> c"})),
+    ("split over depth", "PostToolUse", tool(tool_input={"a": ["<private>", {"k": CANARY}]}, tool_response=f"{CANARY}</private>")),
+    ("150 tags", "PostToolUse", tool(tool_response="<private>x</private>" * 150 + CANARY)),
+    ("tool input", "PostToolUse", tool(tool_input={"command": f"echo <private>{CANARY}</private>"})),
+    ("a key", "PostToolUse", tool(tool_input={f"<private>{CANARY}</private>": 1})),
+    ("upper case", "PostToolUse", tool(tool_response=f"<PRIVATE>{CANARY}</Private>")),
+    ("attributes", "PostToolUse", tool(tool_response=f'<private why="so">{CANARY}</private >')),
+    ("failure", "PostToolUseFailure", tool(error=f"Exit code 1\n<private>{CANARY}</private>")),
+    ("last message", "Stop", {"session_id": "x", "last_assistant_message": f"Done. <private>{CANARY}</private>"}),
+    ("summary", "PostCompact", {"session_id": "x", "compact_summary": f"So: <private>{CANARY}</private>"}),
+    ("memory of another", "PostToolUse", tool(tool_response=f"<claude-mem-context>{CANARY}</claude-mem-context>")),
+    ("our own memory", "PostToolUse", tool(tool_response=f"<backstory-context>{CANARY}</backstory-context>")),
+    ("escaped", "PostToolUse", json.dumps(tool(tool_response=f"<private>{CANARY}</private>")).replace("<", "\\u003c").replace(">", "\\u003e").encode()),
+    ("escaped twice", "PostToolUse", tool(tool_response=json.dumps({"a": f"<private>{CANARY}</private>"}).replace("<", "\\u003c").replace(">", "\\u003e"))),
+    ("json in json", "PostToolUse", tool(tool_response=json.dumps({"a": json.dumps(f"<private>{CANARY}</private>")}))),
+    ("not json", "PostToolUse", f'{{"session_id": "x", <private>{CANARY}'.encode()),
+    ("large", "PostToolUse", tool(tool_response="y " * 300_000 + f"<private>{CANARY}</private>" + " z" * 300_000)),
+    ("large, unclosed", "PostToolUse", tool(tool_response="y " * 60_000 + "<private>" + f" {CANARY} " * 100_000)),
+]
+
+
+def every_file(root: Path) -> Iterator[Path]:
+    for folder, _, names in os.walk(root):
+        yield from (Path(folder) / name for name in names if not Path(folder, name).is_socket())
+
+
+def assert_nowhere(box: Box, *needles: str) -> None:
+    """In no file under the data directory: database, write-ahead log, spool, log."""
+    for file in every_file(box.data):
+        raw = file.read_bytes()
+        for needle in needles:
+            assert needle.encode() not in raw, f"{needle!r} in {file.relative_to(box.data)}"
+
+
+@pytest.mark.parametrize(("name", "event", "payload"), PLACES, ids=[place[0] for place in PLACES])
+def test_i14_a_canary_goes_nowhere(box: Box, name: str, event: str, payload: dict[str, Any] | bytes) -> None:
+    """With the worker away (the spool), and with it up: no file and no answer has it."""
+    box.hook("PostToolUse", tool(tool_use_id="before"))
+    away = box.hook(event, payload)
+    assert CANARY.encode() not in away.stdout + away.stderr
+    assert_nowhere(box, CANARY)
+    box.start()
+    box.hook("UserPromptSubmit", {"session_id": "x", "prompt": "and now"})
+    up = box.hook(event, payload)
+    box.hook("Stop", {"session_id": "x", "last_assistant_message": "Finished."})
+    box.settle()
+    assert CANARY.encode() not in up.stdout + up.stderr
+    assert_nowhere(box, CANARY)
+    assert CANARY not in box.told()
+    assert CANARY not in json.dumps(box.client.get("/api/search", query=CANARY))
+
+
+def test_i14_the_api_strips_too(running: Box) -> None:
+    """Whoever sends without a hook is stripped by the worker before it writes."""
+    hidden = f"<private>{CANARY}</private>"
+    running.client.post("/api/sessions/init", {"sessionId": "x", "userPrompt": f"visible {hidden}", "project": "p"})
+    running.client.post(
+        "/api/sessions/observations",
+        {"claudeSessionId": "x", "tool_name": "T", "tool_input": {"a": hidden}, "tool_response": f"{hidden} seen"},
+    )
+    running.client.post("/api/sessions/summarize", {"claudeSessionId": "x", "last_assistant_message": f"ok {hidden}"})
+    running.settle()
+    assert_nowhere(running, CANARY)
+    assert running.rows("SELECT prompt FROM user_prompts")[0]["prompt"].strip() == "visible"
+
+
+def test_i14_a_canary_is_not_in_the_hooks_request(box: Box) -> None:
+    """What leaves the hook's process has it no more: a stand-in for the worker writes down every byte."""
+    box.shim  # noqa: B018 - the data directory, and the way in
+    heard: list[bytes] = []
+
+    def listen(server: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = server.accept()
+            except OSError:
+                return
+            with connection:
+                connection.settimeout(5)
+                data = b""
+                while not _whole(data) and (chunk := connection.recv(1 << 20)):
+                    data += chunk
+                heard.append(data)
+                connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+
+    here = Path.cwd()
+    os.chdir(box.data)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("worker.sock")
+        os.chdir(here)
+        server.listen()
+        thread = threading.Thread(target=listen, args=(server,), daemon=True)
+        thread.start()
+        for _, event, payload in PLACES:
+            box.hook(event, payload)
+        server.shutdown(socket.SHUT_RDWR)
+    thread.join(5)
+    assert len(heard) == len(PLACES)
+    assert all(CANARY.encode() not in data for data in heard)
+
+
+def _whole(data: bytes) -> bool:
+    head, found, body = data.partition(b"\r\n\r\n")
+    return bool(found) and len(body) >= int(head.partition(b"Content-Length: ")[2].split(b"\r\n")[0])
+
+
+def test_i14_planted_secrets_are_found_nowhere(box: Box) -> None:
+    """Every kind, in input, output, prompt and message; by the hook, by the spool and over HTTP."""
+    samples = [sample for _, _, _, sample in SECRETS]
+    assert len({name for name, *_ in SECRETS}) >= 20
+    for sample in samples[::2]:
+        box.hook("PostToolUse", tool(tool_input={"command": f"export X={sample}"}, tool_response=f"it is {sample}\nend"))
+    box.start()
+    for sample in samples:
+        box.hook("PostToolUse", tool(tool_input={"command": f"run {sample}"}, tool_response={"stdout": f"{sample}\n"}))
+        box.client.post("/api/sessions/observations", {"claudeSessionId": "y", "tool_name": "T", "tool_response": f"a {sample} b"})
+    everything = "\n".join(samples)
+    box.hook("UserPromptSubmit", {"session_id": "x", "prompt": f"use these:\n{everything}"})
+    box.hook("PostToolUse", tool(tool_response="y " * 200_000 + f"\n{everything}\n"))
+    box.hook("Stop", {"session_id": "x", "last_assistant_message": f"I used\n{everything}"})
+    box.settle()
+    parts = [max(sample.replace("\n", " ").split(), key=len) for sample in samples]
+    secret = [part.rpartition("=")[2] if "=" in part[:40] and not part.endswith("=") else part for part in parts]
+    assert_nowhere(box, *[s for s in secret if "://" not in s and len(s) > 12])
+    assert_nowhere(box, "pa55pa55")
+    assert "[redacted:" in box.rows("SELECT group_concat(payload) AS all_of_it FROM events")[0]["all_of_it"]
+
+
+def test_a_key_at_the_cut_of_a_large_answer_is_not_stored_in_half(running: Box) -> None:
+    """A response that is cut in the middle is cut between words."""
+    from backstory.worker.size import STORED
+
+    key = "ghp_" + "a1B2" * 9
+    for shift in range(0, 40, 7):
+        text = "w" * (STORED * 2 // 3 - 30 + shift) + " " + key + " " + "v " * STORED
+        body = {"claudeSessionId": "x", "tool_name": "T", "tool_response": text}
+        running.client.post("/api/sessions/observations", body)
+    assert_nowhere(running, key[:12], key[-12:])
+
+
+def test_files_and_folders_are_for_their_owner_only(running: Box) -> None:
+    """Directory 0700; socket, database, token, log and spool 0600."""
+    running.hook("PostToolUse", tool())
+    assert running.data.stat().st_mode & 0o777 == 0o700
+    for file in every_file(running.data):
+        if file.parent.name != "bin":
+            assert file.stat().st_mode & 0o077 == 0, file
+    assert (running.data / "worker.sock").stat().st_mode & 0o777 == 0o600

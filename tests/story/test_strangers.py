@@ -1,0 +1,193 @@
+"""Only its owner gets in."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import socket
+from typing import Any
+
+import pytest
+from box import Box
+
+from backstory.errors import BadSetting
+from backstory.settings import Settings
+from backstory.worker.guard import check_binding
+
+
+def every_route(box: Box) -> list[tuple[str, str]]:
+    document = box.client.get("/openapi.json")
+    return [
+        (method.upper(), re.sub(r"\{\w+\}", "1", path)) for path, methods in document["paths"].items() for method in methods
+    ]
+
+
+def test_without_the_token_every_route_but_health_is_refused(running: Box) -> None:
+    """401 on each, with one sentence; a wrong token is no better."""
+    found = every_route(running)
+    assert len(found) > 30
+    for method, path in found:
+        wanted = 200 if path.endswith("/health") else 401
+        for headers in ({}, {"Authorization": "Bearer wrong"}, {"Cookie": "backstory=wrong"}, {"Authorization": "Basic x"}):
+            answer = running.http(method, path, b"{}" if method == "POST" else None, headers, token=False)
+            assert answer.status == wanted or (path == "/open" and answer.status == 401), (method, path, answer.status)
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", "", "[::2]"])
+def test_a_foreign_host_is_refused_even_with_the_token(running: Box, host: str) -> None:
+    """A page that rebinds its name to this machine gets nothing."""
+    for method, path in every_route(running):
+        if not path.endswith("/health"):
+            assert running.http(method, path, b"{}" if method == "POST" else None, {"Host": host}).status == 403
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "https://127.0.0.1", "http://localhost:1"])
+def test_a_foreign_origin_is_refused_even_with_the_token(running: Box, origin: str) -> None:
+    """Another site's page gets nothing either."""
+    for method, path in every_route(running):
+        if not path.endswith("/health"):
+            assert running.http(method, path, b"{}" if method == "POST" else None, {"Origin": origin}).status == 403
+
+
+def test_our_own_page_and_the_right_token_get_in(running: Box) -> None:
+    """By header, and by the cookie that a one-time link gives; the link works once."""
+    own = {"Origin": f"http://127.0.0.1:{running.port}"}
+    assert running.http("GET", "/api/sessions", headers=own).status == 200
+    link = running.cli("open", "--print").stdout.strip()
+    path = link[link.index("/open") :]
+    first = running.http("GET", path, token=False)
+    assert first.status == 303
+    cookie = first.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "strict" in cookie.lower()
+    page = running.http("GET", "/", headers={"Cookie": cookie.partition(";")[0]}, token=False)
+    assert page.status == 200
+    assert b"<!doctype html>" in page.body
+    assert running.http("GET", path, token=False).status == 401
+
+
+def test_the_token_is_in_no_answer(running: Box) -> None:
+    """Nothing that can be read over HTTP tells it."""
+    for method, path in every_route(running):
+        if method == "GET" and "stream" not in path:
+            assert running.token.encode() not in running.http(method, path).body
+
+
+def test_bound_beyond_this_machine_it_refuses_to_start_without_authentication(box: Box) -> None:
+    """And says so in one sentence."""
+    box.settings |= {"BACKSTORY_HOST": "0.0.0.0", "BACKSTORY_AUTH": "off"}
+    run = box.cli("worker", check=False)
+    assert run.returncode == 1
+    assert "without authentication" in run.stderr
+    assert "Traceback" not in run.stderr
+    with pytest.raises(BadSetting):
+        check_binding(Settings(host="192.168.1.1", auth="off"))
+
+
+def test_auth_can_be_off_on_a_machine_of_ones_own(box: Box) -> None:
+    """Host and Origin are checked all the same."""
+    box.settings["BACKSTORY_AUTH"] = "off"
+    box.start()
+    assert box.http("GET", "/api/sessions", token=False).status == 200
+    assert box.http("GET", "/api/sessions", headers={"Host": "evil.example"}, token=False).status == 403
+
+
+def test_too_many_requests_get_429_and_the_socket_is_not_counted(box: Box) -> None:
+    """A runaway program on the port does not cost the hooks anything."""
+    box.settings["BACKSTORY_REQUESTS_PER_SECOND"] = "5"
+    box.start()
+    statuses = [box.http("GET", "/api/health").status for _ in range(12)]
+    assert 429 in statuses
+    assert all(box.client.get("/api/health") for _ in range(12))
+
+
+BAD: list[tuple[str, bytes]] = [
+    ("not json", b"hello"),
+    ("empty", b""),
+    ("list", b"[1]"),
+    ("null", b"null"),
+    ("wrong types", b'{"claudeSessionId": 5, "tool_name": {}, "sessionId": 5, "isProcessing": "x", "ids": "y", "id": "z", "prompt": 1}'),
+    ("missing", b"{}"),
+    ("too long an id", json.dumps({"claudeSessionId": "x" * 5000, "tool_name": "T", "userPrompt": "p", "isProcessing": 1, "ids": 1, "id": []}).encode()),
+    ("deep", b'{"claudeSessionId":"x","tool_name":"T","userPrompt":"p","isProcessing":' + b"[" * 100 + b"]" * 100 + b"}"),
+    ("cut", b'{"claudeSessionId": "x"'),
+    ("invalid utf-8", b'{"claudeSessionId": "\xff\xfe"}'),
+    ("two names that differ", b'{"claudeSessionId": "a", "sessionId": "b", "tool_name": "T", "userPrompt": "p", "isProcessing": 3, "ids": 0, "id": -1}'),
+]
+
+
+@pytest.mark.parametrize(("name", "raw"), BAD, ids=[name for name, _ in BAD])
+def test_bad_input_gets_a_clear_4xx_on_every_route_and_nothing_is_half_written(running: Box, name: str, raw: bytes) -> None:
+    """One sentence and what to do; and the next good event is stored."""
+    for method, path in every_route(running):
+        if method == "POST":
+            answer = running.http(method, path, raw)
+            harmless = path in ("/api/open", "/api/queue/retry", "/api/queue/drop", "/api/sessions/1/init", "/sessions/1/init")
+            assert 400 <= answer.status < 500 or (harmless and answer.status == 200), (path, answer.status, answer.body)
+            if answer.status >= 400:
+                assert set(answer.json) == {"error", "hint"}
+                assert "Traceback" not in answer.json["error"]
+    assert running.rows("SELECT * FROM sdk_sessions") == []
+    good = {"claudeSessionId": "good", "tool_name": "T", "tool_response": "r"}
+    assert running.http("POST", "/api/sessions/observations", good).status == 202
+
+
+def test_a_body_that_is_too_large_gets_413(running: Box) -> None:
+    """Declared or streamed."""
+    big = json.dumps({"claudeSessionId": "x", "tool_name": "T", "tool_response": "x" * (17 << 20)}).encode()
+    connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=30)
+    connection.putrequest("POST", "/api/sessions/observations")
+    connection.putheader("Authorization", f"Bearer {running.token}")
+    connection.putheader("Content-Length", str(len(big)))
+    connection.endheaders()
+    assert connection.getresponse().status == 413
+    connection.close()
+    chunked = http.client.HTTPConnection("127.0.0.1", running.port, timeout=30)
+    parts = (b"x" * (1 << 20) for _ in range(18))
+    try:
+        chunked.request("POST", "/api/sessions/observations", parts, {"Authorization": f"Bearer {running.token}"}, encode_chunked=True)
+        assert chunked.getresponse().status == 413
+    except (BrokenPipeError, ConnectionResetError):
+        pass  # refused before we were done
+    finally:
+        chunked.close()
+    assert running.health()
+
+
+def test_nonsense_on_the_port_does_no_harm(running: Box) -> None:
+    """Not HTTP, half a request, a thousand headers."""
+    for raw in (b"\x16\x03\x01", b"GET / HTTP/1.1\r\n", b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n", b"POST / HTTP/1.1\r\n" + b"X: y\r\n" * 5000):
+        with socket.create_connection(("127.0.0.1", running.port), timeout=5) as connection:
+            connection.sendall(raw)
+    assert running.health()
+
+
+def test_unknown_routes_and_methods_answer_in_our_form(running: Box) -> None:
+    """404 and 405 with a sentence and a hint."""
+    for method, path, status in (("GET", "/nothing", 404), ("DELETE", "/api/sessions", 405), ("GET", "/api/observations/999999999999999999999", 404)):
+        answer = running.http(method, path)
+        assert answer.status == status
+        assert set(answer.json) == {"error", "hint"}
+
+
+@pytest.mark.parametrize("query", ["limit=0", "limit=1000", "limit=x", "cursor=abc", "cursor=-1", "session=-1", "session=99999999999999999999999"])
+def test_a_bad_query_gets_a_400(running: Box, query: str) -> None:
+    """Limits and cursors are checked."""
+    answer = running.http("GET", f"/api/observations?{query}")
+    assert answer.status == 400
+    assert answer.json["hint"]
+
+
+def test_lists_go_on_where_they_stopped(running: Box) -> None:
+    """`next` leads through all of it, each row once."""
+    for number in range(25):
+        running.client.post("/api/sessions/init", {"sessionId": f"s{number}", "project": "p", "userPrompt": f"prompt {number}"})
+    for route in ("/api/prompts", "/api/sessions"):
+        seen: list[int] = []
+        cursor: Any = ""
+        while cursor is not None:
+            page = running.client.get(route, limit=10, cursor=cursor)
+            seen += [row["id"] for row in page["items"]]
+            cursor = page["next"]
+        assert len(seen) == len(set(seen)) == 25
