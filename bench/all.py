@@ -34,7 +34,9 @@ def put(text: str, name: str, body: str) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("only", nargs="*", metavar="BENCH", help=f"of {', '.join(BENCHES)}; all of them if none is named")
+    parser.add_argument(
+        "only", nargs="*", metavar="BENCH", help=f"of {', '.join(BENCHES)}; all of them if none is named"
+    )
     chosen = parser.parse_args().only or BENCHES
     if unknown := set(chosen) - set(BENCHES):
         parser.error(f"there is no bench {', '.join(sorted(unknown))}")

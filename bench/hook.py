@@ -12,8 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from backstory.glance import suspicious
 from lab import MARK, Lab, end_gently, interpreter, lab, load, machine, ms, p50, percentile, say, table, tool_use
+
+from backstory.glance import suspicious
 
 WARM = 5
 SMALL, LARGE = 3 << 10, 1 << 20

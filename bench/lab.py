@@ -66,7 +66,10 @@ class Wire:
 def request(method: str, route: str, body: bytes = b"", head: str = "") -> bytes:
     """A request in one piece: two writes would wait for each other."""
     kind = "Content-Type: application/json\r\n" if body else ""
-    return f"{method} {route} HTTP/1.1\r\nHost: localhost\r\n{head}{kind}Content-Length: {len(body)}\r\n\r\n".encode() + body
+    return (
+        f"{method} {route} HTTP/1.1\r\nHost: localhost\r\n{head}{kind}Content-Length: {len(body)}\r\n\r\n".encode()
+        + body
+    )
 
 
 def whole(answer: bytes) -> int | None:
@@ -174,7 +177,11 @@ class Lab:
         wire.post("/api/sessions/init", **session, userPrompt=f"Let the basket of shop {number} round prices once")
         for step in range(4):
             name = f"{self.project}/src/basket_{number}_{step}.py"
-            edit = {"file_path": name, "old_string": f"price = {step}", "new_string": f"price = round({number}, {step})"}
+            edit = {
+                "file_path": name,
+                "old_string": f"price = {step}",
+                "new_string": f"price = round({number}, {step})",
+            }
             use = {"tool_name": "Edit", "tool_input": edit, "tool_response": {"filePath": name, "structuredPatch": []}}
             wire.post("/api/sessions/observations", **session, **use)
         run = {"command": "pytest -q tests/test_basket.py"}
@@ -265,7 +272,9 @@ def machine() -> str:
     model = "processor unknown"
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
-        names = [line.partition(":")[2].strip() for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
+        names = [
+            line.partition(":")[2].strip() for line in cpuinfo.read_text().splitlines() if line.startswith("model name")
+        ]
         model = names[0] if names else model
     versions = f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}"
     return f"{os.cpu_count()} cores ({model}), {platform.system()} {platform.release()}, {versions}"

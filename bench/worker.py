@@ -37,7 +37,11 @@ def start_again(here: Lab) -> float:
 
 
 def starts(full: Lab, runs: int) -> str:
-    found: dict[str, list[float]] = {FLOOR[2]: [], "first start, empty folder": [], f"start, {SIZES[-1]} observations": []}
+    found: dict[str, list[float]] = {
+        FLOOR[2]: [],
+        "first start, empty folder": [],
+        f"start, {SIZES[-1]} observations": [],
+    }
     for number in range(runs + 1):
         times = (import_floor(), empty_start(), start_again(full))
         if number:  # the first warms the caches
@@ -45,7 +49,13 @@ def starts(full: Lab, runs: int) -> str:
                 kept.append(took)
     floor = p50(next(iter(found.values())))
     rows = [
-        [f"floor: `python -c {name!r}`" if name == FLOOR[2] else name, ms(p50(t)), ms(max(t)), ms(min(t)), f"{p50(t) / floor:.2f}"]
+        [
+            f"floor: `python -c {name!r}`" if name == FLOOR[2] else name,
+            ms(p50(t)),
+            ms(max(t)),
+            ms(min(t)),
+            f"{p50(t) / floor:.2f}",
+        ]
         for name, t in found.items()
     ]
     return table(["until /api/health answers, ms", "p50", "max", "min", "p50 / floor"], rows)

@@ -161,7 +161,9 @@ class Box:
             self.cli("install", "--agent", "claude-code")
         return path
 
-    def hook(self, event: str, payload: dict[str, Any] | bytes, agent: str = "claude-code") -> subprocess.CompletedProcess[bytes]:
+    def hook(
+        self, event: str, payload: dict[str, Any] | bytes, agent: str = "claude-code"
+    ) -> subprocess.CompletedProcess[bytes]:
         """Run the hook as an agent does."""
         raw = payload if isinstance(payload, bytes) else json.dumps({"cwd": str(self.project)} | payload).encode()
         return subprocess.run([self.shim, agent, event], input=raw, env=self.env, capture_output=True, timeout=30)

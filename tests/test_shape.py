@@ -13,7 +13,20 @@ import pytest
 from backstory.store import queries
 
 SOURCE = Path(__file__).parent.parent / "src" / "backstory"
-GROUND = {"model", "settings", "paths", "errors", "ids", "privacy", "glance", "secret_kinds", "project", "states", "text", "__init__"}
+GROUND = {
+    "model",
+    "settings",
+    "paths",
+    "errors",
+    "ids",
+    "privacy",
+    "glance",
+    "secret_kinds",
+    "project",
+    "states",
+    "text",
+    "__init__",
+}
 ROOMS = {"store", "agents", "observe", "recall", "worker", "cli"}
 #: room or module -> what of ours it may import beside itself
 MAY_IMPORT = {
@@ -23,7 +36,6 @@ MAY_IMPORT = {
     "agents": GROUND,
     "observe": GROUND | {"store"},
     "recall": GROUND | {"store"},
-    "demo": GROUND,
     "worker": GROUND | ROOMS - {"cli"},
     "cli": GROUND | ROOMS | {"client", "hook"},
     "__main__": {"cli"},
@@ -58,7 +70,9 @@ def test_a_room_imports_only_what_it_may(file: Path) -> None:
             other = rest.partition(".")[0] or "__init__"
             assert other in {room, "__version__"} | allowed, f"{room} imports {name}"
         elif room in GROUND | {"hook", "client"}:
-            assert top in sys.stdlib_module_names or top in {"glance", "privacy", "secret_kinds"}, f"{room} imports {name}"
+            assert top in sys.stdlib_module_names or top in {"glance", "privacy", "secret_kinds"}, (
+                f"{room} imports {name}"
+            )
         elif top in {"starlette", "uvicorn"}:
             assert room == "worker", f"{room} imports {name}"
 

@@ -4,12 +4,11 @@ Every tool use of every agent pays for this file: interpreter start is the whole
 passes bytes on and parses nothing. `python -I -S -c 'import hook' DATA_DIR AGENT EVENT` is how the shim calls it.
 """
 
+import _signal  # type: ignore[import-not-found]
+import _socket
 import posix
 import sys
 import time
-
-import _signal  # type: ignore[import-not-found]
-import _socket
 
 NETWORK_S = 0.4  # for a worker that is there
 WHOLE_S = 1.8  # for everything; the agent's own patience is longer
@@ -147,7 +146,9 @@ def _start_worker() -> bool:
     quiet = [(posix.POSIX_SPAWN_OPEN, fd, "/dev/null", posix.O_RDWR, 0) for fd in (0, 1, 2)]
     environment = {k: v for k, v in posix.environ.items() if not k.startswith(b"CLAUDE")}
     try:
-        posix.posix_spawn("bin/backstory-worker", ["bin/backstory-worker"], environment, file_actions=quiet, setsid=True)
+        posix.posix_spawn(
+            "bin/backstory-worker", ["bin/backstory-worker"], environment, file_actions=quiet, setsid=True
+        )
     except OSError:
         return False
     return True

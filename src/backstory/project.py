@@ -1,4 +1,4 @@
-"""Which project a directory belongs to: its name for people, its key for us, its branch. Reads git's files, runs nothing."""
+"""Which project a directory belongs to: a name for people, a key for us. Reads git's files, runs nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people can set: defaults, then config.toml in the data directory, then BACKSTORY_*. The environment is read here only."""
+"""What people can set: defaults, then config.toml in the data directory, then BACKSTORY_* (read only here)."""
 
 from __future__ import annotations
 
@@ -27,8 +27,12 @@ class Settings:
     data_dir: Path = _say(Path("~/.backstory"), "Where everything is kept; only by BACKSTORY_DATA_DIR.")
     host: str = _say("127.0.0.1", "The address that the worker listens on.")
     port: int = _say(37777, "The port that the worker listens on; 0 takes any free one.")
-    auth: str = _say("on", "Ask for the token over TCP; off only where every user of the machine is trusted.", ("on", "off"))
-    provider: str = _say("offline", "Who turns events into memory; offline needs no network and costs nothing.", ("offline",))
+    auth: str = _say(
+        "on", "Ask for the token over TCP; off only where every user of the machine is trusted.", ("on", "off")
+    )
+    provider: str = _say(
+        "offline", "Who turns events into memory; offline needs no network and costs nothing.", ("offline",)
+    )
     skip_tools: tuple[str, ...] = _say((), "Tools never to remember, beside " + ", ".join(SKIPPED_TOOLS) + ".")
     exclude_projects: tuple[str, ...] = _say((), "Projects never to remember: names or paths, with * and ?.")
     context_tokens: int = _say(2000, "How many tokens a new session is told at the most.")
@@ -77,7 +81,7 @@ def load(env: Mapping[str, str] | None = None) -> Settings:
 def sources(env: Mapping[str, str] | None = None) -> dict[str, str]:
     """Where each setting that is not a default comes from."""
     env = os.environ if env is None else env
-    config = load({k: v for k, v in env.items() if k == "BACKSTORY_DATA_DIR" or k == "HOME"}).paths.config
+    config = load({k: v for k, v in env.items() if k in ("BACKSTORY_DATA_DIR", "HOME")}).paths.config
     found = dict.fromkeys(read_config(config), "config.toml")
     found |= {n: f"BACKSTORY_{n.upper()}" for n in NAMES if env.get(f"BACKSTORY_{n.upper()}")}
     return found

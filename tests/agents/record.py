@@ -25,7 +25,7 @@ Payload = dict[str, Any]
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = ROOT / "tests" / "agents" / "recorded" / "claude-code"
-DEMO = ROOT / "src" / "backstory" / "demo" / "session.jsonl"
+DEMO = ROOT / "demo" / "session.jsonl"
 
 SHOP = {
     ".gitignore": "__pycache__/\n",

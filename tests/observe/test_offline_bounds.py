@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from backstory.model import CONCEPTS, TYPES, Event, Kind, Reply, Round
 from backstory.observe.offline import tell
-from backstory.observe.text import clip
+from backstory.observe.offline.text import clip
 
 KINDS: tuple[Kind, ...] = ("tool", "tool_failure", "stop", "subagent_stop", "prompt")
 TOOLS = [

@@ -77,6 +77,15 @@ def test_a_subagent_is_told_by_its_conclusion_once() -> None:
     assert "Prices are read once at import" in observation.facts
 
 
+def test_a_compaction_is_not_a_report() -> None:
+    """The agent's own summary of the conversation is no discovery."""
+    text = "<analysis>In order.</analysis>\n\n<summary>A change was asked for, made and tested at length.</summary>"
+    assert (
+        told("go on", event("subagent_stop", None, {"last_assistant_message": text, "agent_type": ""})).observations
+        == ()
+    )
+
+
 def test_a_choice_with_its_reason_is_a_decision() -> None:
     """The sentence that states it is quoted."""
     message = "Updated.\n\nI chose SQLite over a JSON file because two processes write at once."

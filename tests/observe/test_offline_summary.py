@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from acted import a_round, edited, later, ran, read, stopped, told
+from acted import a_round, edited, later, ran, read, stopped, told, used
 
 from backstory.model import Summary
 from backstory.observe.offline import observe, tell
@@ -66,6 +66,21 @@ def test_an_untested_change_is_noted() -> None:
         told("tune", ran("pytest", "5 passed in 0.1s"), edited("a.py", "x = 1", "x = 2"), stopped("Ok.")).summary
     )
     assert "No test run was seen after the last edit" in summary.notes
+
+
+def test_unfinished_todos_are_next_steps() -> None:
+    """What the agent had set itself and not done is named, from lists and from single tasks."""
+    todos = [{"content": "Fix total", "status": "completed"}, {"content": "Fix tax", "status": "pending"}]
+    tasks = [
+        used("TaskCreate", {"subject": "Fix total"}, {"task": {"id": "1", "subject": "Fix total"}}),
+        used("TaskCreate", {"subject": "Fix tax"}, {"task": {"id": "2", "subject": "Fix tax"}}),
+        used("TaskUpdate", {"taskId": "1", "status": "completed"}, {"success": True}),
+    ]
+    assert (
+        summary_of(told("go", used("TodoWrite", {"todos": todos}), stopped("Ok.")).summary).next_steps
+        == "Not done: Fix tax."
+    )
+    assert summary_of(told("go", *tasks, stopped("Ok.")).summary).next_steps == "Not done: Fix tax."
 
 
 def test_nothing_open_is_empty() -> None:

@@ -32,7 +32,15 @@ def session_of(tx: Tx, name: str) -> Row:
     return sessions.get_or_create(tx, "claude-code", ContentId(name), Project("shop", "shop"))
 
 
-def put(store: Store, name: str, text: str = "", kind: str = "tool", event_id: str | None = None, use: str | None = None, settle_ms: int = 0) -> events.Added:
+def put(
+    store: Store,
+    name: str,
+    text: str = "",
+    kind: str = "tool",
+    event_id: str | None = None,
+    use: str | None = None,
+    settle_ms: int = 0,
+) -> events.Added:
     report = Report(
         agent="claude-code",
         kind=kind,  # type: ignore[arg-type]
@@ -127,7 +135,9 @@ def test_a_lease_that_ran_out_gives_the_round_to_another_and_only_one_stores(sto
     store.write(lambda tx: events.finish(tx, second, done("second")))
     with pytest.raises(LeaseLost):
         store.write(lambda tx: events.finish(tx, late, done("late")))
-    assert [o["title"] for o in store.read(lambda tx: tx.all("observations_recent", project_key="shop", limit=9))] == ["second"]
+    assert [o["title"] for o in store.read(lambda tx: tx.all("observations_recent", project_key="shop", limit=9))] == [
+        "second"
+    ]
 
 
 def test_what_a_dead_worker_had_taken_is_free_again_at_the_next_start(store: Store) -> None:
@@ -164,7 +174,9 @@ def test_i10_poison_is_set_aside_and_blocks_nobody(store: Store) -> None:
         if any(e.payload["tool_input"]["command"] == "poison" for e in round.events):
             tries.append(len(round.events))
             raise ValueError("canary-in-an-error")
-        return Reply(tuple(Observation("change", e.payload["tool_input"]["command"], event_ids=(e.id,)) for e in round.events))
+        return Reply(
+            tuple(Observation("change", e.payload["tool_input"]["command"], event_ids=(e.id,)) for e in round.events)
+        )
 
     for text in ("1", "poison", "3"):
         put(store, "a", text)
@@ -223,7 +235,22 @@ def test_any_text_is_a_safe_query(store: Store) -> None:
     """Operators, quotes, emoji and nonsense give results or an empty list."""
     from backstory.store import search
 
-    store.write(lambda tx: search.put_words(tx, "prompt", 1, "", "parseDate handles week_numbers in src/dates.py", "p", "p"))
-    for query in ('"', "AND OR NOT", "a* ^b", "NEAR(x, y)", "%_*\"", "foo::bar->baz", "🎉", "", "日本語", "x" * 10_000, "-", "title:x"):
+    store.write(
+        lambda tx: search.put_words(tx, "prompt", 1, "", "parseDate handles week_numbers in src/dates.py", "p", "p")
+    )
+    for query in (
+        '"',
+        "AND OR NOT",
+        "a* ^b",
+        "NEAR(x, y)",
+        '%_*"',
+        "foo::bar->baz",
+        "🎉",
+        "",
+        "日本語",
+        "x" * 10_000,
+        "-",
+        "title:x",
+    ):
         assert isinstance(store.read(lambda tx, q=query: search.find(tx, q)), list)  # type: ignore[misc]
     assert search.match_for("date") and "date" in search.match_for("parseDate").lower()

@@ -62,7 +62,8 @@ def test_i2_agent_and_its_id_are_unique(store: Store) -> None:
     assert first["id"] != other["id"]
     with sqlite3.connect(store.path) as direct, pytest.raises(sqlite3.IntegrityError):
         direct.execute(
-            "INSERT INTO sdk_sessions (agent, content_session_id, created_at, last_event_at) VALUES ('codex', 'same', '', '')"
+            "INSERT INTO sdk_sessions (agent, content_session_id, created_at, last_event_at) "
+            "VALUES ('codex', 'same', '', '')"
         )
     direct.close()
 
@@ -81,10 +82,12 @@ def test_i4_nothing_is_stored_before_its_session(store: Store) -> None:
     with sqlite3.connect(store.path) as direct:
         direct.execute("PRAGMA foreign_keys = ON")
         for sql in (
-            "INSERT INTO events (event_id, session_id, kind, occurred_at, created_at, status) VALUES ('e', 99, 'tool', '', '', 'done')",
+            "INSERT INTO events (event_id, session_id, kind, occurred_at, created_at, status) "
+            "VALUES ('e', 99, 'tool', '', '', 'done')",
             "INSERT INTO user_prompts (session_id, prompt_number, created_at) VALUES (99, 1, '')",
-            "INSERT INTO observations (session_id, prompt_number, memory_session_id, project, project_key, type, title, "
-            "compressed_observation, provider, created_at) VALUES (99, 1, 'm', '', '', 'change', 't', '{}', 'x', '')",
+            "INSERT INTO observations (session_id, prompt_number, memory_session_id, project, project_key, type, "
+            "title, compressed_observation, provider, created_at) "
+            "VALUES (99, 1, 'm', '', '', 'change', 't', '{}', 'x', '')",
         ):
             with pytest.raises(sqlite3.IntegrityError):
                 direct.execute(sql)

@@ -15,10 +15,18 @@ import pytest
 from box import Box, until
 
 EVENTS = ["SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "PreCompact", "SessionEnd"]
-TOOL: dict[str, Any] = {"session_id": "x", "tool_name": "Read", "tool_use_id": "t1", "tool_input": {}, "tool_response": "text"}
+TOOL: dict[str, Any] = {
+    "session_id": "x",
+    "tool_name": "Read",
+    "tool_use_id": "t1",
+    "tool_input": {},
+    "tool_response": "text",
+}
 
 
-def timed(box: Box, event: str, payload: dict[str, Any] | bytes = TOOL) -> tuple[float, subprocess.CompletedProcess[bytes]]:
+def timed(
+    box: Box, event: str, payload: dict[str, Any] | bytes = TOOL
+) -> tuple[float, subprocess.CompletedProcess[bytes]]:
     box.shim  # noqa: B018 - made before the clock starts
     start = time.monotonic()
     run = box.hook(event, payload)
@@ -42,7 +50,9 @@ def test_i12_a_worker_that_hangs_costs_less_than_two_seconds(running: Box, event
     kind = {"PostToolUse": "tool", "Stop": "stop", "UserPromptSubmit": "prompt", "SessionEnd": "session_end"}.get(event)
     if kind:
         until(lambda: running.rows("SELECT 1 FROM events WHERE kind = ?", kind), "the event")
-        assert running.rows("SELECT COUNT(*) AS n FROM events WHERE kind = ? AND event_id LIKE '%-%'", kind)[0]["n"] <= 2
+        assert (
+            running.rows("SELECT COUNT(*) AS n FROM events WHERE kind = ? AND event_id LIKE '%-%'", kind)[0]["n"] <= 2
+        )
 
 
 def test_i12_a_worker_that_is_away_leaves_the_event_in_the_spool(box: Box) -> None:
@@ -98,7 +108,7 @@ needs_mount = pytest.mark.skipif(not can_mount(), reason="mount namespaces are n
 @pytest.mark.parametrize("event", ["PostToolUse", "SessionStart", "SessionEnd"])
 def test_i12_a_full_disk(box: Box, event: str) -> None:
     """Nothing can be spooled; the agent is answered all the same."""
-    fill = f"mount -t tmpfs -o size=16k tmpfs {box.data} && (head -c 1000000 /dev/zero > {box.data}/full 2>/dev/null || true)"
+    fill = f"mount -t tmpfs -o size=16k tmpfs {box.data} && (head -c 99999 /dev/zero > {box.data}/full 2>&- || true)"
     start = time.monotonic()
     run = in_namespace(box, fill, event)
     assert (run.returncode, run.stderr) == (0, b"")
@@ -141,11 +151,18 @@ def test_a_worker_on_a_full_disk_says_503_and_the_hook_keeps_the_event(box: Box)
         client = Client(small / "data" / "worker.sock")
         with pytest.raises(BackstoryError, match="could not be written"):
             for number in range(50):
-                client.post("/api/sessions/observations", {"sessionId": "x", "tool_name": "T", "tool_response": "z" * 200_000, "event_id": str(number)})
-        run = subprocess.run([shim, "claude-code", "PostToolUse"], input=raw, env=box.env, capture_output=True, timeout=30)
+                client.post(
+                    "/api/sessions/observations",
+                    {"sessionId": "x", "tool_name": "T", "tool_response": "z" * 200_000, "event_id": str(number)},
+                )
+        run = subprocess.run(
+            [shim, "claude-code", "PostToolUse"], input=raw, env=box.env, capture_output=True, timeout=30
+        )
         assert (run.returncode, run.stderr) == (0, b"")
         ballast.unlink()
-        again = subprocess.run([shim, "claude-code", "PostToolUse"], input=raw, env=box.env, capture_output=True, timeout=30)
+        again = subprocess.run(
+            [shim, "claude-code", "PostToolUse"], input=raw, env=box.env, capture_output=True, timeout=30
+        )
         assert again.returncode == 0
         assert client.get("/api/health")["status"] == "ok"
         until(lambda: client.get("/api/sessions")["items"], "the session to be stored")
@@ -156,8 +173,19 @@ def test_a_worker_on_a_full_disk_says_503_and_the_hook_keeps_the_event(box: Box)
 
 @pytest.mark.parametrize(
     "raw",
-    [b"", b"not json", b"[]", b"null", b'{"session_id": 7}', b'{"session_id": ""}', b"\xff\xfe\x00", b"{" * 5000, b'{"a":' * 300 + b"1" + b"}" * 300,
-     b'{"session_id": "x", "tool_name": ["Read"]}', b'{"session_id": "x"'],
+    [
+        b"",
+        b"not json",
+        b"[]",
+        b"null",
+        b'{"session_id": 7}',
+        b'{"session_id": ""}',
+        b"\xff\xfe\x00",
+        b"{" * 5000,
+        b'{"a":' * 300 + b"1" + b"}" * 300,
+        b'{"session_id": "x", "tool_name": ["Read"]}',
+        b'{"session_id": "x"',
+    ],
     ids=["empty", "text", "list", "null", "number", "blank", "bytes", "braces", "deep", "wrong-type", "cut"],
 )
 def test_i18_bad_input_is_ignored_and_loses_no_other_event(running: Box, raw: bytes) -> None:
@@ -236,7 +264,12 @@ def test_the_spool_has_a_limit(box: Box) -> None:
 
 def test_the_command_does_what_the_shim_does(running: Box) -> None:
     """`backstory hook AGENT EVENT` for agents that can't name a path."""
-    run = running.cli("hook", "claude-code", "UserPromptSubmit", input=json.dumps({"session_id": "x", "prompt": "by hand", "cwd": "/"}))
+    run = running.cli(
+        "hook",
+        "claude-code",
+        "UserPromptSubmit",
+        input=json.dumps({"session_id": "x", "prompt": "by hand", "cwd": "/"}),
+    )
     assert run.stdout == '{"continue":true,"suppressOutput":true}'
     assert running.rows("SELECT prompt FROM user_prompts") == [{"prompt": "by hand"}]
     for words in ([], ["claude-code"], ["nobody", "Stop"], ["claude-code", "../x"]):

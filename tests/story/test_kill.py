@@ -32,7 +32,9 @@ def send_all(box: Box, number: int, count: int, kept: list[str], lock: threading
         if step % 2:
             try:
                 body = {name: value for name, value in payload.items() if name != "session_id"}
-                answer = box.http("POST", "/api/sessions/observations", body | {"claudeSessionId": payload["session_id"]})
+                answer = box.http(
+                    "POST", "/api/sessions/observations", body | {"claudeSessionId": payload["session_id"]}
+                )
                 acknowledged = answer.status == 202
             except (OSError, ValueError, HTTPException):
                 acknowledged = False  # nobody was there: this sender has no spool, so it promises nothing
@@ -80,7 +82,9 @@ def nothing_is_lost(box: Box, events: int, kills: int) -> None:
             going.clear()
         assert killing.result() >= kills
     box.settle()
-    rows = box.rows("SELECT tool_use_id, status, observed_at, COUNT(*) AS times FROM events GROUP BY session_id, tool_use_id")
+    rows = box.rows(
+        "SELECT tool_use_id, status, observed_at, COUNT(*) AS times FROM events GROUP BY session_id, tool_use_id"
+    )
     stored = {row["tool_use_id"]: row for row in rows}
     assert len(kept) == len(set(kept)) > events // 2
     assert set(kept) <= set(stored)
@@ -88,7 +92,9 @@ def nothing_is_lost(box: Box, events: int, kills: int) -> None:
     assert {row["status"] for row in rows} == {"done"}
     assert all(row["observed_at"] for row in rows)
     assert not list((box.data / "spool").glob("rejected/*"))
-    doubled = box.rows("SELECT event_id, COUNT(*) AS n FROM observation_events GROUP BY event_id, observation_id HAVING n > 1")
+    doubled = box.rows(
+        "SELECT event_id, COUNT(*) AS n FROM observation_events GROUP BY event_id, observation_id HAVING n > 1"
+    )
     assert doubled == []
     assert box.rows("PRAGMA integrity_check") == [{"integrity_check": "ok"}]
 

@@ -29,7 +29,11 @@ PLACES: list[tuple[str, str, dict[str, Any] | bytes]] = [
     ("nested", "PostToolUse", tool(tool_response=f"<private>a <private>b</private> {CANARY}</private> seen")),
     ("unclosed", "PostToolUse", tool(tool_response=f"start <private> {CANARY}", error=CANARY)),
     ("split over fields", "PostToolUse", tool(tool_input={"a": "<private>", "b": CANARY, "c": "</private> c"})),
-    ("split over depth", "PostToolUse", tool(tool_input={"a": ["<private>", {"k": CANARY}]}, tool_response=f"{CANARY}</private>")),
+    (
+        "split over depth",
+        "PostToolUse",
+        tool(tool_input={"a": ["<private>", {"k": CANARY}]}, tool_response=f"{CANARY}</private>"),
+    ),
     ("150 tags", "PostToolUse", tool(tool_response="<private>x</private>" * 150 + CANARY)),
     ("tool input", "PostToolUse", tool(tool_input={"command": f"echo <private>{CANARY}</private>"})),
     ("a key", "PostToolUse", tool(tool_input={f"<private>{CANARY}</private>": 1})),
@@ -40,8 +44,23 @@ PLACES: list[tuple[str, str, dict[str, Any] | bytes]] = [
     ("summary", "PostCompact", {"session_id": "x", "compact_summary": f"So: <private>{CANARY}</private>"}),
     ("memory of another", "PostToolUse", tool(tool_response=f"<claude-mem-context>{CANARY}</claude-mem-context>")),
     ("our own memory", "PostToolUse", tool(tool_response=f"<backstory-context>{CANARY}</backstory-context>")),
-    ("escaped", "PostToolUse", json.dumps(tool(tool_response=f"<private>{CANARY}</private>")).replace("<", "\\u003c").replace(">", "\\u003e").encode()),
-    ("escaped twice", "PostToolUse", tool(tool_response=json.dumps({"a": f"<private>{CANARY}</private>"}).replace("<", "\\u003c").replace(">", "\\u003e"))),
+    (
+        "escaped",
+        "PostToolUse",
+        json.dumps(tool(tool_response=f"<private>{CANARY}</private>"))
+        .replace("<", "\\u003c")
+        .replace(">", "\\u003e")
+        .encode(),
+    ),
+    (
+        "escaped twice",
+        "PostToolUse",
+        tool(
+            tool_response=json.dumps({"a": f"<private>{CANARY}</private>"})
+            .replace("<", "\\u003c")
+            .replace(">", "\\u003e")
+        ),
+    ),
     ("json in json", "PostToolUse", tool(tool_response=json.dumps({"a": json.dumps(f"<private>{CANARY}</private>")}))),
     ("not json", "PostToolUse", f'{{"session_id": "x", <private>{CANARY}'.encode()),
     ("large", "PostToolUse", tool(tool_response="y " * 300_000 + f"<private>{CANARY}</private>" + " z" * 300_000)),
@@ -139,11 +158,15 @@ def test_i14_planted_secrets_are_found_nowhere(box: Box) -> None:
     samples = [sample for _, _, _, sample in SECRETS]
     assert len({name for name, *_ in SECRETS}) >= 20
     for sample in samples[::2]:
-        box.hook("PostToolUse", tool(tool_input={"command": f"export X={sample}"}, tool_response=f"it is {sample}\nend"))
+        box.hook(
+            "PostToolUse", tool(tool_input={"command": f"export X={sample}"}, tool_response=f"it is {sample}\nend")
+        )
     box.start()
     for sample in samples:
         box.hook("PostToolUse", tool(tool_input={"command": f"run {sample}"}, tool_response={"stdout": f"{sample}\n"}))
-        box.client.post("/api/sessions/observations", {"claudeSessionId": "y", "tool_name": "T", "tool_response": f"a {sample} b"})
+        box.client.post(
+            "/api/sessions/observations", {"claudeSessionId": "y", "tool_name": "T", "tool_response": f"a {sample} b"}
+        )
     everything = "\n".join(samples)
     box.hook("UserPromptSubmit", {"session_id": "x", "prompt": f"use these:\n{everything}"})
     box.hook("PostToolUse", tool(tool_response="y " * 200_000 + f"\n{everything}\n"))

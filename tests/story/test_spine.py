@@ -15,7 +15,7 @@ import pytest
 from box import Box, until
 
 RECORDED = Path(__file__).parent.parent / "agents" / "recorded" / "claude-code"
-DEMO = Path(__file__).parent.parent.parent / "src" / "backstory" / "demo" / "session.jsonl"
+DEMO = Path(__file__).parent.parent.parent / "demo" / "session.jsonl"
 
 
 def replay(box: Box) -> None:
@@ -84,15 +84,25 @@ def test_i1_no_row_of_one_session_is_seen_under_another(running: Box) -> None:
 
     def work(number: int) -> None:
         name = f"s{number}"
-        running.client.post("/api/sessions/init", {"sessionId": name, "project": f"p{number}", "userPrompt": f"task zebra{number}"})
+        running.client.post(
+            "/api/sessions/init", {"sessionId": name, "project": f"p{number}", "userPrompt": f"task zebra{number}"}
+        )
         for step in range(5):
             body = {"command": f"pytest zebra{number}/step{step}.py"}
             response = f"FAILED zebra{number}/step{step}.py::test_x - assert {number}\n1 failed in 0.1s"
             running.client.post(
                 "/api/sessions/observations",
-                {"claudeSessionId": name, "tool_name": "Bash", "tool_input": body, "tool_response": response, "project": f"p{number}"},
+                {
+                    "claudeSessionId": name,
+                    "tool_name": "Bash",
+                    "tool_input": body,
+                    "tool_response": response,
+                    "project": f"p{number}",
+                },
             )
-        running.client.post("/api/sessions/summarize", {"contentSessionId": name, "last_assistant_message": f"zebra{number} done"})
+        running.client.post(
+            "/api/sessions/summarize", {"contentSessionId": name, "last_assistant_message": f"zebra{number} done"}
+        )
 
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(work, range(16)))
@@ -172,13 +182,17 @@ def test_i5_two_hundred_prompts_at_once_are_numbered_one_to_two_hundred(running:
 
 def test_a_known_prompt_number_changes_nothing_and_an_absent_one_is_the_next(running: Box) -> None:
     """The routes of the seeds, by our id and by the agent's."""
-    first = running.client.post("/sessions/init", {"sessionId": "x", "project": "p", "userPrompt": "a", "promptNumber": 1})
+    first = running.client.post(
+        "/sessions/init", {"sessionId": "x", "project": "p", "userPrompt": "a", "promptNumber": 1}
+    )
     number = first["sessionDbId"]
     again = running.client.post(f"/sessions/{number}/init", {"project": "p", "userPrompt": "other", "promptNumber": 1})
     assert again == first == {"sessionDbId": number, "promptNumber": 1, "status": "active"}
     assert running.client.post(f"/api/sessions/{number}/init", {"userPrompt": "b"})["promptNumber"] == 2
     assert [r["prompt"] for r in running.rows("SELECT prompt FROM user_prompts ORDER BY prompt_number")] == ["a", "b"]
-    private = running.client.post("/sessions/init", {"sessionId": "x", "project": "p", "userPrompt": "<private>x</private>"})
+    private = running.client.post(
+        "/sessions/init", {"sessionId": "x", "project": "p", "userPrompt": "<private>x</private>"}
+    )
     assert (private["promptNumber"], private["status"]) == (3, "private")
 
 
@@ -224,7 +238,8 @@ def test_i13_our_own_sessions_are_never_captured(running: Box) -> None:
     del running.settings["BACKSTORY_OBSERVER"]
     running.hook("PostToolUse", {"session_id": "own", "tool_name": "Read", "cwd": str(running.data / "observer")})
     answer = running.client.post(
-        "/api/sessions/observations", {"claudeSessionId": "own", "tool_name": "Read", "cwd": str(running.data / "observer")}
+        "/api/sessions/observations",
+        {"claudeSessionId": "own", "tool_name": "Read", "cwd": str(running.data / "observer")},
     )
     assert answer == {"status": "skipped", "reason": "own"}
     assert running.rows("SELECT * FROM sdk_sessions") == []
@@ -312,7 +327,7 @@ def test_the_stream_tells_what_happens_and_goes_on_where_a_reader_left_off(runni
 
 def _has_reader(box: Box) -> bool:
     port = f"{box.port:04X}"
-    with open("/proc/net/tcp") as table:
+    with Path("/proc/net/tcp").open() as table:
         return any(f":{port} " in line and " 01 " in line for line in table)
 
 
@@ -327,7 +342,7 @@ def test_i11_stop_leaves_no_process_no_port_no_socket(box: Box) -> None:
     assert not state.exists() or ") Z " in state.read_text()
     assert not (box.data / "worker.sock").exists()
     assert not (box.data / "worker.json").exists()
-    with open("/proc/net/tcp") as table:
+    with Path("/proc/net/tcp").open() as table:
         assert not any(f":{port:04X} " in line and " 0A " in line for line in table)
     assert box.cli("stop").stdout == "No worker runs.\n"
 
@@ -361,7 +376,9 @@ def test_a_long_data_directory_is_no_problem(box: Box) -> None:
         import subprocess
 
         raw = json.dumps({"session_id": "x", "prompt": "hello", "cwd": "/"}).encode()
-        subprocess.run([shim, "claude-code", "UserPromptSubmit"], input=raw, check=True, env=box.env, capture_output=True)
+        subprocess.run(
+            [shim, "claude-code", "UserPromptSubmit"], input=raw, check=True, env=box.env, capture_output=True
+        )
         assert "hello" in box.cli("sessions").stdout
         assert not (deep / "spool").exists()
     finally:

@@ -19,7 +19,9 @@ from backstory.worker.guard import check_binding
 def every_route(box: Box) -> list[tuple[str, str]]:
     document = box.client.get("/openapi.json")
     return [
-        (method.upper(), re.sub(r"\{\w+\}", "1", path)) for path, methods in document["paths"].items() for method in methods
+        (method.upper(), re.sub(r"\{\w+\}", "1", path))
+        for path, methods in document["paths"].items()
+        for method in methods
     ]
 
 
@@ -29,7 +31,12 @@ def test_without_the_token_every_route_but_health_is_refused(running: Box) -> No
     assert len(found) > 30
     for method, path in found:
         wanted = 200 if path.endswith("/health") else 401
-        for headers in ({}, {"Authorization": "Bearer wrong"}, {"Cookie": "backstory=wrong"}, {"Authorization": "Basic x"}):
+        for headers in (
+            {},
+            {"Authorization": "Bearer wrong"},
+            {"Cookie": "backstory=wrong"},
+            {"Authorization": "Basic x"},
+        ):
             answer = running.http(method, path, b"{}" if method == "POST" else None, headers, token=False)
             assert answer.status == wanted or (path == "/open" and answer.status == 401), (method, path, answer.status)
 
@@ -107,23 +114,45 @@ BAD: list[tuple[str, bytes]] = [
     ("empty", b""),
     ("list", b"[1]"),
     ("null", b"null"),
-    ("wrong types", b'{"claudeSessionId": 5, "tool_name": {}, "sessionId": 5, "isProcessing": "x", "ids": "y", "id": "z", "prompt": 1}'),
+    (
+        "wrong types",
+        b'{"claudeSessionId": 5, "tool_name": {}, "sessionId": 5, "isProcessing": "x", "ids": "y", "id": "z"}',
+    ),
     ("missing", b"{}"),
-    ("too long an id", json.dumps({"claudeSessionId": "x" * 5000, "tool_name": "T", "userPrompt": "p", "isProcessing": 1, "ids": 1, "id": []}).encode()),
-    ("deep", b'{"claudeSessionId":"x","tool_name":"T","userPrompt":"p","isProcessing":' + b"[" * 100 + b"]" * 100 + b"}"),
+    (
+        "too long an id",
+        json.dumps(
+            {"claudeSessionId": "x" * 5000, "tool_name": "T", "userPrompt": "p", "isProcessing": 1, "ids": 1, "id": []}
+        ).encode(),
+    ),
+    (
+        "deep",
+        b'{"claudeSessionId":"x","tool_name":"T","userPrompt":"p","isProcessing":' + b"[" * 100 + b"]" * 100 + b"}",
+    ),
     ("cut", b'{"claudeSessionId": "x"'),
     ("invalid utf-8", b'{"claudeSessionId": "\xff\xfe"}'),
-    ("two names that differ", b'{"claudeSessionId": "a", "sessionId": "b", "tool_name": "T", "userPrompt": "p", "isProcessing": 3, "ids": 0, "id": -1}'),
+    (
+        "two names that differ",
+        b'{"claudeSessionId": "a", "sessionId": "b", "tool_name": "T", "userPrompt": "p", "isProcessing": 3, "ids": 0}',
+    ),
 ]
 
 
 @pytest.mark.parametrize(("name", "raw"), BAD, ids=[name for name, _ in BAD])
-def test_bad_input_gets_a_clear_4xx_on_every_route_and_nothing_is_half_written(running: Box, name: str, raw: bytes) -> None:
+def test_bad_input_gets_a_clear_4xx_on_every_route_and_nothing_is_half_written(
+    running: Box, name: str, raw: bytes
+) -> None:
     """One sentence and what to do; and the next good event is stored."""
     for method, path in every_route(running):
         if method == "POST":
             answer = running.http(method, path, raw)
-            harmless = path in ("/api/open", "/api/queue/retry", "/api/queue/drop", "/api/sessions/1/init", "/sessions/1/init")
+            harmless = path in (
+                "/api/open",
+                "/api/queue/retry",
+                "/api/queue/drop",
+                "/api/sessions/1/init",
+                "/sessions/1/init",
+            )
             assert 400 <= answer.status < 500 or (harmless and answer.status == 200), (path, answer.status, answer.body)
             if answer.status >= 400:
                 assert set(answer.json) == {"error", "hint"}
@@ -146,7 +175,13 @@ def test_a_body_that_is_too_large_gets_413(running: Box) -> None:
     chunked = http.client.HTTPConnection("127.0.0.1", running.port, timeout=30)
     parts = (b"x" * (1 << 20) for _ in range(18))
     try:
-        chunked.request("POST", "/api/sessions/observations", parts, {"Authorization": f"Bearer {running.token}"}, encode_chunked=True)
+        chunked.request(
+            "POST",
+            "/api/sessions/observations",
+            parts,
+            {"Authorization": f"Bearer {running.token}"},
+            encode_chunked=True,
+        )
         assert chunked.getresponse().status == 413
     except (BrokenPipeError, ConnectionResetError):
         pass  # refused before we were done
@@ -157,7 +192,12 @@ def test_a_body_that_is_too_large_gets_413(running: Box) -> None:
 
 def test_nonsense_on_the_port_does_no_harm(running: Box) -> None:
     """Not HTTP, half a request, a thousand headers."""
-    for raw in (b"\x16\x03\x01", b"GET / HTTP/1.1\r\n", b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n", b"POST / HTTP/1.1\r\n" + b"X: y\r\n" * 5000):
+    for raw in (
+        b"\x16\x03\x01",
+        b"GET / HTTP/1.1\r\n",
+        b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n",
+        b"POST / HTTP/1.1\r\n" + b"X: y\r\n" * 5000,
+    ):
         with socket.create_connection(("127.0.0.1", running.port), timeout=5) as connection:
             connection.sendall(raw)
     assert running.health()
@@ -165,13 +205,20 @@ def test_nonsense_on_the_port_does_no_harm(running: Box) -> None:
 
 def test_unknown_routes_and_methods_answer_in_our_form(running: Box) -> None:
     """404 and 405 with a sentence and a hint."""
-    for method, path, status in (("GET", "/nothing", 404), ("DELETE", "/api/sessions", 405), ("GET", "/api/observations/999999999999999999999", 404)):
+    for method, path, status in (
+        ("GET", "/nothing", 404),
+        ("DELETE", "/api/sessions", 405),
+        ("GET", "/api/observations/999999999999999999999", 404),
+    ):
         answer = running.http(method, path)
         assert answer.status == status
         assert set(answer.json) == {"error", "hint"}
 
 
-@pytest.mark.parametrize("query", ["limit=0", "limit=1000", "limit=x", "cursor=abc", "cursor=-1", "session=-1", "session=99999999999999999999999"])
+@pytest.mark.parametrize(
+    "query",
+    ["limit=0", "limit=1000", "limit=x", "cursor=abc", "cursor=-1", "session=-1", "session=99999999999999999999999"],
+)
 def test_a_bad_query_gets_a_400(running: Box, query: str) -> None:
     """Limits and cursors are checked."""
     answer = running.http("GET", f"/api/observations?{query}")
@@ -182,7 +229,9 @@ def test_a_bad_query_gets_a_400(running: Box, query: str) -> None:
 def test_lists_go_on_where_they_stopped(running: Box) -> None:
     """`next` leads through all of it, each row once."""
     for number in range(25):
-        running.client.post("/api/sessions/init", {"sessionId": f"s{number}", "project": "p", "userPrompt": f"prompt {number}"})
+        running.client.post(
+            "/api/sessions/init", {"sessionId": f"s{number}", "project": "p", "userPrompt": f"prompt {number}"}
+        )
     for route in ("/api/prompts", "/api/sessions"):
         seen: list[int] = []
         cursor: Any = ""

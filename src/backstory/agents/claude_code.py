@@ -19,7 +19,10 @@ _KINDS: dict[str, tuple[Kind, tuple[str, ...]]] = {
     "SessionStart": ("session_start", ("source", "model", "session_title")),
     "UserPromptSubmit": ("prompt", ("prompt", "source")),
     "PostToolUse": ("tool", ("tool_input", "tool_response", "duration_ms", "agent_id", "agent_type")),
-    "PostToolUseFailure": ("tool_failure", ("tool_input", "error", "is_interrupt", "duration_ms", "agent_id", "agent_type")),
+    "PostToolUseFailure": (
+        "tool_failure",
+        ("tool_input", "error", "is_interrupt", "duration_ms", "agent_id", "agent_type"),
+    ),
     "Stop": ("stop", ("last_assistant_message", "last_user_message", "stop_hook_active")),
     # An answer that the API broke off ends its round too; no Stop follows.
     "StopFailure": ("stop", ("error", "error_details", "last_assistant_message")),
@@ -114,7 +117,9 @@ def last_message(path: str, roots: tuple[Path, ...]) -> str:
             continue
         if found not in (None, message.get("id")):
             break
-        texts = [b.get("text", "") for b in message.get("content", []) if isinstance(b, dict) and b.get("type") == "text"]
+        texts = [
+            b.get("text", "") for b in message.get("content", []) if isinstance(b, dict) and b.get("type") == "text"
+        ]
         if texts:
             found = message.get("id")
             parts[:0] = texts

@@ -25,7 +25,9 @@ def add(commands: Any) -> None:
     ):
         command = commands.add_parser(name, help=text, description=text.capitalize() + ".")
         command.add_argument("--agent", default="claude-code", choices=sorted(AGENTS), help="which agent")
-        command.add_argument("--scope", default="user", choices=["user", "project"], help="for you, or this project only")
+        command.add_argument(
+            "--scope", default="user", choices=["user", "project"], help="for you, or this project only"
+        )
         command.add_argument("--dry-run", action="store_true", help="show what would change, change nothing")
         command.set_defaults(run=run)
 
@@ -110,7 +112,7 @@ def write_shims(chosen: Settings) -> None:
     program = f"import sys; sys.path.append({str(package)!r}); import hook"
     data = _quote(str(chosen.data_dir))
     shims = {
-        chosen.paths.hook: f"#!/bin/sh\nexec {_quote(plain)} -I -S -c {_quote(program)} {data} \"$@\"\n",
+        chosen.paths.hook: f'#!/bin/sh\nexec {_quote(plain)} -I -S -c {_quote(program)} {data} "$@"\n',
         chosen.paths.start_worker: (
             f"#!/bin/sh\nexport BACKSTORY_DATA_DIR={data}\n"
             f"exec {_quote(sys.executable)} -P -m backstory worker 2>>{_quote(str(chosen.paths.log))}\n"

@@ -56,7 +56,8 @@ def change(options: argparse.Namespace) -> int:
     chosen = settings.load()
     chosen.paths.prepare()
     settings.change(chosen.paths.config, options.name, options.value)
-    print(f"{options.name} = {_text(settings.convert(options.name, options.value))}; `backstory restart` puts it in force.")
+    value = _text(settings.convert(options.name, options.value))
+    print(f"{options.name} = {value}; `backstory restart` puts it in force.")
     return 0
 
 

@@ -36,9 +36,7 @@ def search(options: argparse.Namespace) -> int:
     query = " ".join(f'"{word}"' if " " in word else word for word in options.words)
     if not 1 <= options.limit <= 200:
         raise BackstoryError("--limit takes a number from 1 to 200.")
-    page = connect().get(
-        "/api/search", query=query, project=options.project, kind=options.kind, limit=options.limit
-    )
+    page = connect().get("/api/search", query=query, project=options.project, kind=options.kind, limit=options.limit)
     if options.json:
         show.as_json(page)
         return 0

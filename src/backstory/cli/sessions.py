@@ -37,7 +37,9 @@ def list_sessions(options: argparse.Namespace) -> int:
     for row in page["items"]:
         asked = row["title"] or row["first_user_prompt"] or "(private)"
         counts = f"{row['prompt_counter']} prompts, {row['observation_count']} observations"
-        show.line(f"{row['id']:>4} {show.when(row['last_event_at'])} {row['project']} {row['status']}, {counts}: {asked}")
+        show.line(
+            f"{row['id']:>4} {show.when(row['last_event_at'])} {row['project']} {row['status']}, {counts}: {asked}"
+        )
     if not page["items"]:
         print("No session is known yet.")
     return 0
@@ -57,7 +59,12 @@ def show_session(options: argparse.Namespace) -> int:
         number = prompt["prompt_number"]
         show.block(f"{number}. Asked", "(private)" if prompt["is_private"] else prompt["prompt"])
         if summary := summaries.get(number):
-            for label, name in (("Done", "completed"), ("Learned", "learned"), ("Next", "next_steps"), ("Note", "notes")):
+            for label, name in (
+                ("Done", "completed"),
+                ("Learned", "learned"),
+                ("Next", "next_steps"),
+                ("Note", "notes"),
+            ):
                 show.block(label, summary[name])
         seen = [o for o in reversed(row["observations"]) if o["prompt_number"] == number]
         for o in seen:

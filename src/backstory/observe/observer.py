@@ -1,4 +1,4 @@
-"""The loop that turns events into memory: claim a round, ask the provider, store the answer, finish; else put it back."""
+"""The loop that turns events into memory: claim a round, ask the provider, store the answer; else put it back."""
 
 from __future__ import annotations
 

@@ -21,7 +21,8 @@ def migrate(store: Store) -> list[int]:
     steps = queries.migrations("sqlite")
     if newer := done - {version for version, _, _ in steps}:
         raise StoreUnavailable(
-            f"The database is of a newer backstory (schema {max(newer)}).", "Install that version again, or a newer one."
+            f"The database is of a newer backstory (schema {max(newer)}).",
+            "Install that version again, or a newer one.",
         )
     missing = [step for step in steps if step[0] not in done]
     if missing and done:

@@ -14,8 +14,9 @@ _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+|[a-z]+(?:[A-Z]
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 #: Words that say nothing about what is looked for.
 _COMMON = frozenset(
-    "a an and are as at be but by did do does for from had has have how i if in into is it its me my of on or our so "
-    "that the their them then there these they this to was we were what when where which who why will with you your".split()
+    "a an and are as at be but by did do does for from had has have how i if in into is it its me my of on or our "  # noqa: SIM905 - a list of words reads as one
+    "so that the their them then there these they this to was we were what when where which who why will with you "
+    "your".split()
 )
 
 

@@ -74,12 +74,28 @@ class Admin:
     def table(self) -> list[Endpoint]:
         return [
             Endpoint("GET", "/api/health", self.health, "Whether the worker is well.", Health, bare=True),
-            Endpoint("GET", "/api/queue", self.queue, "Events that wait, are being observed, or were set aside.", Page, query=QueueOf),
+            Endpoint(
+                "GET",
+                "/api/queue",
+                self.queue,
+                "Events that wait, are being observed, or were set aside.",
+                Page,
+                query=QueueOf,
+            ),
             Endpoint("POST", "/api/queue/retry", self.retry, "Try what was set aside again.", Changed, Which),
             Endpoint("POST", "/api/queue/drop", self.drop, "Drop what was set aside, and its payload.", Changed, Which),
-            Endpoint("GET", "/api/stream", self.stream, "Server-sent events, from Last-Event-ID on.", media="text/event-stream", bare=True),
+            Endpoint(
+                "GET",
+                "/api/stream",
+                self.stream,
+                "Server-sent events, from Last-Event-ID on.",
+                media="text/event-stream",
+                bare=True,
+            ),
             Endpoint("POST", "/api/open", self.code, "A one-time code that lets a browser in.", Code),
-            Endpoint("GET", "/open", self.open, "Spends the code, and goes to the page.", status=303, media="text/html"),
+            Endpoint(
+                "GET", "/open", self.open, "Spends the code, and goes to the page.", status=303, media="text/html"
+            ),
             Endpoint("GET", "/", self.page, "What is remembered, as a page.", media="text/html"),
         ]
 
@@ -136,7 +152,9 @@ class Admin:
 
     async def page(self, call: Call) -> Response:
         html = await asyncio.to_thread(self._store.read, page)
-        policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        policy = (
+            "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        )
         return HTMLResponse(html, headers={"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff"})
 
 

@@ -116,13 +116,46 @@ class Reporting:
     def table(self) -> list[Endpoint]:
         said = "202 when it is stored; `skipped` says why it was not."
         return [
-            Endpoint("POST", "/hooks/{agent}/{event}", self.hook, "An agent's own payload in, its own reply out.", fails=(400, 413, 503)),
-            Endpoint("POST", "/api/sessions/init", self.init, "A prompt is told, and numbered.", Prompted, NewPrompt, bare=True),
-            Endpoint("POST", "/api/sessions/{id:int}/init", self.init_by_id, "The same, by our id.", Prompted, NextPrompt, bare=True),
+            Endpoint(
+                "POST",
+                "/hooks/{agent}/{event}",
+                self.hook,
+                "An agent's own payload in, its own reply out.",
+                fails=(400, 413, 503),
+            ),
+            Endpoint(
+                "POST",
+                "/api/sessions/init",
+                self.init,
+                "A prompt is told, and numbered.",
+                Prompted,
+                NewPrompt,
+                bare=True,
+            ),
+            Endpoint(
+                "POST",
+                "/api/sessions/{id:int}/init",
+                self.init_by_id,
+                "The same, by our id.",
+                Prompted,
+                NextPrompt,
+                bare=True,
+            ),
             Endpoint("POST", "/api/sessions/observations", self.tool_use, said, Queued, ToolUse, status=202, bare=True),
             Endpoint("POST", "/api/sessions/summarize", self.round_end, said, Queued, RoundEnd, status=202, bare=True),
-            Endpoint("POST", "/api/sessions/complete", self.session_end, "A session has ended.", None, SessionEnd, bare=True, fails=(404,)),
-            Endpoint("POST", "/api/processing", self.processing, "An agent works, or rests.", Ok, Processing, bare=True),
+            Endpoint(
+                "POST",
+                "/api/sessions/complete",
+                self.session_end,
+                "A session has ended.",
+                None,
+                SessionEnd,
+                bare=True,
+                fails=(404,),
+            ),
+            Endpoint(
+                "POST", "/api/processing", self.processing, "An agent works, or rests.", Ok, Processing, bare=True
+            ),
         ]
 
     async def hook(self, call: Call) -> Response:
@@ -182,7 +215,12 @@ class Reporting:
         if session is None:
             raise NotFound("There is no such session.", "POST /api/sessions/init makes one and answers with its id.")
         report = self._report(
-            "prompt", session["content_session_id"], session["agent"], body.event_id, session["cwd"], {"prompt": body.prompt}
+            "prompt",
+            session["content_session_id"],
+            session["agent"],
+            body.event_id,
+            session["cwd"],
+            {"prompt": body.prompt},
         )
         return self._prompted(await self._intake.take(report, body.project, body.prompt_number))
 

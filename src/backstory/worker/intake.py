@@ -78,8 +78,8 @@ class Intake:
         own = str(self._settings.paths.observer)
         if report.cwd == own or report.cwd.startswith(own + "/"):
             return "own"
-        for pattern in self._settings.exclude_projects:
-            pattern = str(Path(pattern).expanduser()) if pattern.startswith("~") else pattern
+        for given in self._settings.exclude_projects:
+            pattern = str(Path(given).expanduser()) if given.startswith("~") else given
             if any(fnmatch.fnmatchcase(name, pattern) for name in (where.name, where.key, report.cwd) if name):
                 return "project"
             if report.cwd.startswith(pattern.rstrip("/") + "/"):
@@ -115,7 +115,8 @@ class Intake:
             self._live.tell("new_prompt", about | {"prompt": text, "is_private": taken.is_private})
         elif report.kind in ("tool", "tool_failure", "stop", "subagent_stop") and not taken.skipped:
             self._live.tell(
-                "observation_queued", about | {"event_id": taken.event_id, "kind": report.kind, "tool_name": report.tool_name}
+                "observation_queued",
+                about | {"event_id": taken.event_id, "kind": report.kind, "tool_name": report.tool_name},
             )
         elif report.kind == "session_end":
             self._live.tell("session_completed", about | {"reason": report.payload.get("reason")})

@@ -50,4 +50,4 @@ def _observation(row: Row) -> str:
 
 def _where(row: Row) -> str:
     at = row["created_at"]
-    return f"{escape(row['project'])} · {escape(row['agent'])} · <time datetime=\"{at}\">{at[:10]} {at[11:16]} UTC</time>"
+    return f'{escape(row["project"])} · {escape(row["agent"])} · <time datetime="{at}">{at[:10]} {at[11:16]} UTC</time>'

@@ -121,7 +121,9 @@ def _tcp(settings: Settings) -> socket.socket:
         except OSError as error:
             server.close()
             if port == 0:
-                raise WorkerAway(f"Nothing can listen on {settings.host}: {error.strerror}.", "Look at the setting `host`.") from None
+                raise WorkerAway(
+                    f"Nothing can listen on {settings.host}: {error.strerror}.", "Look at the setting `host`."
+                ) from None
             log.warning("port %d is taken by another program; taking a free one", port)
             continue
         server.listen(1024)

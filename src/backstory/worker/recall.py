@@ -71,15 +71,44 @@ class Recall:
 
     def table(self) -> list[Endpoint]:
         return [
-            Endpoint("GET", "/api/context/inject", self.context, "What a new session is told, as markdown.", query=ContextOf, media="text/markdown", bare=True),
-            Endpoint("GET", "/api/search", self.search, "Observations, summaries and prompts by their words, best first.", Page, query=Search),
-            Endpoint("GET", "/api/observations", self.observations, "Observations, newest first.", Page, query=Observations),
+            Endpoint(
+                "GET",
+                "/api/context/inject",
+                self.context,
+                "What a new session is told, as markdown.",
+                query=ContextOf,
+                media="text/markdown",
+                bare=True,
+            ),
+            Endpoint(
+                "GET",
+                "/api/search",
+                self.search,
+                "Observations, summaries and prompts by their words, best first.",
+                Page,
+                query=Search,
+            ),
+            Endpoint(
+                "GET", "/api/observations", self.observations, "Observations, newest first.", Page, query=Observations
+            ),
             Endpoint("GET", "/api/observations/{id:int}", self.observation, "One observation, whole."),
-            Endpoint("POST", "/api/observations/batch", self.batch, "A few observations, whole, in the order asked for.", Page, Ids),
+            Endpoint(
+                "POST",
+                "/api/observations/batch",
+                self.batch,
+                "A few observations, whole, in the order asked for.",
+                Page,
+                Ids,
+            ),
             Endpoint("GET", "/api/summaries", self.summaries, "Summaries, newest first.", Page, query=OfSession),
             Endpoint("GET", "/api/prompts", self.prompts, "Prompts, newest first.", Page, query=OfSession),
             Endpoint("GET", "/api/sessions", self.sessions, "Sessions, newest first.", Page, query=Sessions),
-            Endpoint("GET", "/api/sessions/{id}", self.session, "One session with its prompts, summaries and observations; by our id, the agent's, or its beginning."),
+            Endpoint(
+                "GET",
+                "/api/sessions/{id}",
+                self.session,
+                "One session with its prompts, summaries and observations; by our id, the agent's, or its beginning.",
+            ),
             Endpoint("GET", "/api/projects", self.projects, "Projects, the one last worked in first.", Page),
         ]
 

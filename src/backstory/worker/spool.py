@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -60,7 +59,7 @@ class Spool:
 
     def _names(self) -> list[str]:
         try:
-            return sorted(name for name in os.listdir(self._folder) if name.endswith(".json") and name[0] != ".")
+            return sorted(file.name for file in self._folder.glob("[!.]*.json"))
         except FileNotFoundError:
             return []
 
@@ -87,8 +86,7 @@ class Spool:
     def _reset_gauge(self) -> None:
         """The hooks' count of what they spooled starts again once the folder is empty."""
         if not self._names():
-            with open(self._folder / ".size", "wb"):
-                pass
+            (self._folder / ".size").write_bytes(b"")
 
 
 def _read(file: Path) -> Any:
@@ -100,12 +98,4 @@ def _read(file: Path) -> Any:
 def size(paths: Paths) -> tuple[int, int]:
     """How many events wait in the spool, and how many were rejected."""
 
-    def count(folder: Path) -> int:
-        try:
-            return sum(name.endswith(".json") and name[0] != "." for name in os.listdir(folder))
-        except OSError:
-            return 0
-
-    return count(paths.spool), count(paths.rejected)
-
-
+    return sum(1 for _ in paths.spool.glob("[!.]*.json")), sum(1 for _ in paths.rejected.glob("*.json"))

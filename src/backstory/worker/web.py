@@ -1,4 +1,4 @@
-"""A route table: each route is a row, bodies and queries are checked against a type, and OpenAPI is read off the rows."""
+"""A route table: a route is a row, what comes in is checked against a type, and OpenAPI is read off the rows."""
 
 from __future__ import annotations
 
@@ -88,9 +88,7 @@ class Endpoint:
 
 def routes(table: Sequence[Endpoint]) -> list[Route]:
     """The table as the framework wants it. One path may have several methods."""
-    return [
-        Route(path, _handler(endpoint), methods=[endpoint.method]) for endpoint in table for path in endpoint.paths
-    ]
+    return [Route(path, _handler(endpoint), methods=[endpoint.method]) for endpoint in table for path in endpoint.paths]
 
 
 def _handler(endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
@@ -289,7 +287,7 @@ def _parameters(endpoint: Endpoint, path: str) -> list[dict[str, Any]]:
         for name, kind in re.findall(r"\{(\w+)(?::(\w+))?\}", path)
     ]
     if endpoint.query:
-        (schema,), components = msgspec.json.schema_components([endpoint.query])
+        _, components = msgspec.json.schema_components([endpoint.query])
         properties = components[endpoint.query.__name__].get("properties", {})
         required = components[endpoint.query.__name__].get("required", [])
         found += [{"name": n, "in": "query", "required": n in required, "schema": s} for n, s in properties.items()]

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from backstory.model import Event, Round
-from backstory.observe.acts import Act, mapping, read_acts
-from backstory.observe.deeds import Deed, read_deeds
-from backstory.observe.draft import asked, intent, purpose
-from backstory.observe.edits import Change, read_changes
-from backstory.observe.stories import Outcome, Story, read_outcomes, read_stories
-from backstory.observe.text import without_reminders
+from backstory.observe.offline.acts import Act, mapping, read_acts
+from backstory.observe.offline.deeds import Deed, read_deeds
+from backstory.observe.offline.draft import asked, intent, purpose
+from backstory.observe.offline.edits import Change, read_changes
+from backstory.observe.offline.stories import Outcome, Story, read_outcomes, read_stories
+from backstory.observe.offline.text import without_reminders
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from backstory.observe.acts import Act
-from backstory.observe.errors import Problem, read_problem
-from backstory.observe.runners import read_run
-from backstory.observe.runs import Run
-from backstory.observe.shell import Command, read_commands
+from backstory.observe.offline.acts import Act
+from backstory.observe.offline.errors import Problem, read_problem
+from backstory.observe.offline.runners import read_run
+from backstory.observe.offline.runs import Run
+from backstory.observe.offline.shell import Command, read_commands
 
 _WRITES = re.compile(
     r"\b(?:sed|perl) -\w*i|\s-w\b|--fix\b|--write\b|\b(?:fmt|format|tidy|generate|install|sync|add|get|restore|"

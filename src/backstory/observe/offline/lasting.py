@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from backstory.observe.deeds import Deed
-from backstory.observe.draft import Draft
-from backstory.observe.scene import Scene
-from backstory.observe.text import code, joined, plural
+from backstory.observe.offline.deeds import Deed
+from backstory.observe.offline.draft import Draft
+from backstory.observe.offline.scene import Scene
+from backstory.observe.offline.text import code, joined, plural
 
 _VCS = ("commit", "push", "pr", "merge", "branch", "tag", "git")
 _FILES = ("delete", "move")

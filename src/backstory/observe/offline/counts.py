@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from backstory.observe.runs import NAMES_LIMIT, Failure, Run, last
+from backstory.observe.offline.runs import NAMES_LIMIT, Failure, Run, last
 
 COUNTED: tuple[tuple[str, str, str, str, str], ...] = (
     # runner, its line of counts, passed, failed, a failing test's line

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from backstory.observe.changes import compact, facts_of, short
-from backstory.observe.draft import Draft, reason
-from backstory.observe.edits import Change
-from backstory.observe.runs import Failure
-from backstory.observe.scene import Scene
-from backstory.observe.stories import Outcome, Story
-from backstory.observe.text import clip, code, joined, lead, plural
+from backstory.observe.offline.changes import compact, facts_of, short
+from backstory.observe.offline.draft import Draft, reason
+from backstory.observe.offline.edits import Change
+from backstory.observe.offline.runs import Failure
+from backstory.observe.offline.scene import Scene
+from backstory.observe.offline.stories import Outcome, Story
+from backstory.observe.offline.text import clip, code, joined, lead, plural
 
 
 def failure_drafts(scene: Scene) -> tuple[list[Draft], set[str]]:

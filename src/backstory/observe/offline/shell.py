@@ -6,7 +6,7 @@ import posixpath
 import re
 from dataclasses import dataclass
 
-from backstory.observe.programs import (
+from backstory.observe.offline.programs import (
     GIT_TOLD,
     NOISE,
     PURPOSE,

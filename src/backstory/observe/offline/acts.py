@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from backstory.model import Event, Round
-from backstory.observe.text import clean_output
+from backstory.observe.offline.text import clean_output
 
 #: What the agents' tools do, by their names in lower case.
 VERBS = {

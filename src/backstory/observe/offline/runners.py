@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from backstory.observe.counts import COUNTED, counted
-from backstory.observe.runs import NAMES_LIMIT, Failure, Run, last, number
+from backstory.observe.offline.counts import COUNTED, counted
+from backstory.observe.offline.runs import NAMES_LIMIT, Failure, Run, last, number
 
 _LINES_LIMIT = 6000
 

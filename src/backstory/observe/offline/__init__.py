@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from backstory.model import Reply, Round
-from backstory.observe.changes import change_drafts
-from backstory.observe.draft import Draft
-from backstory.observe.failures import failure_drafts
-from backstory.observe.lasting import deed_drafts
-from backstory.observe.message import decisions, points
-from backstory.observe.reading import reading_drafts
-from backstory.observe.scene import Scene, read_scene
-from backstory.observe.summarize import summarize
-from backstory.observe.text import blocks, lead
+from backstory.observe.offline.changes import change_drafts
+from backstory.observe.offline.draft import Draft
+from backstory.observe.offline.failures import failure_drafts
+from backstory.observe.offline.lasting import deed_drafts
+from backstory.observe.offline.message import decisions, points
+from backstory.observe.offline.reading import reading_drafts
+from backstory.observe.offline.scene import Scene, read_scene
+from backstory.observe.offline.summarize import summarize
+from backstory.observe.offline.text import blocks, lead
 
 #: Observations an ordinary round leaves; failures, commits and changed files are told even beyond it.
 USUAL = 8
@@ -21,7 +22,7 @@ USUAL = 8
 
 async def observe(round: Round) -> Reply:
     """What the round meant, by rules alone."""
-    return tell(round)
+    return await asyncio.to_thread(tell, round)
 
 
 def tell(round_: Round) -> Reply:

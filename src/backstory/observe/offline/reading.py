@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from backstory.observe.acts import Act, file_text, mapping, text_of
-from backstory.observe.changes import short
-from backstory.observe.draft import Draft
-from backstory.observe.message import conclusion, headline, points
-from backstory.observe.scene import Scene
-from backstory.observe.symbols import CONFIG, PROSE, Symbol, definitions, language
-from backstory.observe.text import clip, code, joined, tidy
+from backstory.observe.offline.acts import Act, file_text, mapping, text_of
+from backstory.observe.offline.changes import short
+from backstory.observe.offline.draft import Draft
+from backstory.observe.offline.message import conclusion, headline, points
+from backstory.observe.offline.scene import Scene
+from backstory.observe.offline.symbols import CONFIG, PROSE, Symbol, definitions, language
+from backstory.observe.offline.text import clip, code, joined, tidy
 
 #: Files whose definitions are looked for: enough for what is told, and bounded in time.
 OUTLINED = 12
@@ -238,12 +238,14 @@ def _reports(scene: Scene) -> Iterable[tuple[str, str, Act | None, int]]:
             parts = act.tool.split("__")
             yield (parts[1] if len(parts) > 2 else ""), body, act, act.id
     for event in scene.round.events:
-        if event.kind == "subagent_stop":
-            payload = mapping(event.payload)
+        payload = mapping(event.payload)
+        said = text_of(payload.get("last_assistant_message"))[:40_000]
+        # What compacts a conversation reports like a subagent; it tells what we have told already.
+        if event.kind == "subagent_stop" and not said.lstrip().startswith(("<analysis>", "<summary>")):
             kind = payload.get("agent_type")
             yield (
                 (clip(kind, 40) if isinstance(kind, str) else ""),
-                text_of(payload.get("last_assistant_message"))[:40_000],
+                said,
                 None,
                 event.id,
             )

@@ -6,12 +6,12 @@ import posixpath
 import re
 from collections.abc import Sequence
 
-from backstory.observe.draft import TITLE, Draft, reason
-from backstory.observe.edits import Change
-from backstory.observe.renames import renames
-from backstory.observe.scene import Scene
-from backstory.observe.symbols import CONFIG, PROSE, language
-from backstory.observe.text import code, joined, lead, plural
+from backstory.observe.offline.draft import TITLE, Draft, reason
+from backstory.observe.offline.edits import Change
+from backstory.observe.offline.renames import renames
+from backstory.observe.offline.scene import Scene
+from backstory.observe.offline.symbols import CONFIG, PROSE, language
+from backstory.observe.offline.text import code, joined, lead, plural
 
 GROUPS = 5
 _TEST_PATH = re.compile(

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from backstory.model import CONCEPTS, TYPES, Observation
-from backstory.observe.acts import Act
-from backstory.observe.text import blocks, lead, sentences, tidy, without_reminders
+from backstory.observe.offline.acts import Act
+from backstory.observe.offline.text import blocks, lead, sentences, tidy, without_reminders
 
 TITLE, SUBTITLE, NARRATIVE, FACT, FACTS, FILES = 100, 160, 600, 200, 6, 40
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from backstory.observe.acts import Act
-from backstory.observe.shell import Command, read_commands
-from backstory.observe.stories import Outcome
-from backstory.observe.text import clip, code, joined, plural
+from backstory.observe.offline.acts import Act
+from backstory.observe.offline.shell import Command, read_commands
+from backstory.observe.offline.stories import Outcome
+from backstory.observe.offline.text import clip, code, joined, plural
 
 
 @dataclass(frozen=True, slots=True)

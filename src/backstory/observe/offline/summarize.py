@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from backstory.model import Summary
-from backstory.observe.acts import mapping
-from backstory.observe.changes import compact, is_test
-from backstory.observe.draft import asked
-from backstory.observe.failures import failures_of, own_making, test_name, what_failed, where_failed, why_failed
-from backstory.observe.message import causes, conclusion, decisions, open_points
-from backstory.observe.scene import Scene
-from backstory.observe.stories import Outcome
-from backstory.observe.symbols import CONFIG, PROSE, language
-from backstory.observe.text import clip, code, joined, tidy
+from backstory.observe.offline.acts import mapping
+from backstory.observe.offline.changes import compact, is_test
+from backstory.observe.offline.draft import asked
+from backstory.observe.offline.failures import failures_of, own_making, test_name, what_failed, where_failed, why_failed
+from backstory.observe.offline.message import causes, conclusion, decisions, open_points
+from backstory.observe.offline.scene import Scene
+from backstory.observe.offline.stories import Outcome
+from backstory.observe.offline.symbols import CONFIG, PROSE, language
+from backstory.observe.offline.text import clip, code, joined, tidy
+from backstory.observe.offline.todos import unfinished
 
 LIMIT = 700
 
@@ -120,6 +121,8 @@ def _next(scene: Scene) -> str:
             parts.append(
                 f"Still failing: {joined(names, 4) or code(story.first.label, 60)}{_because(story.failing[-1])}"
             )
+    todos = unfinished([*scene.round.earlier, *scene.round.events])
+    parts += [f"Not done: {joined(todos, 5)}"] if todos else []
     return _told([*parts, *open_points(scene.message)[:5]])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from backstory.observe.edits import Change
+from backstory.observe.offline.edits import Change
 
 _WORD = re.compile(r"[A-Za-z_$][\w$]*|\S")
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from backstory.observe.acts import Act, file_text, first, mapping
-from backstory.observe.symbols import CONFIG, Symbol, enclosing, indent_of, language, symbol_in
+from backstory.observe.offline.acts import Act, file_text, first, mapping
+from backstory.observe.offline.symbols import CONFIG, Symbol, enclosing, indent_of, language, symbol_in
 
 #: What is read of one edit; a file written whole can be megabytes.
 LINES_LIMIT = 3000
@@ -83,7 +83,7 @@ def _edits_of(act: Act, seen: Act | None) -> list[tuple[str, bool, list[Hunk]]]:
         content = act.text("content", "contents", "file_text")
         created = response.get("type") == "create" or "created" in act.output[:40].lower()
         if not hunks or created:
-            hunks = [Hunk((), tuple(content.split("\n")[:LINES_LIMIT]), (), 1)] if content else []
+            hunks = [Hunk((), tuple(content.removesuffix("\n").split("\n")[:LINES_LIMIT]), (), 1)] if content else []
         return [(act.path, created, hunks)]
     if not hunks:
         known = original or (file_text(seen)[0].split("\n") if seen else [])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from backstory.observe.text import Block, blocks, sentences, tidy
+from backstory.observe.offline.text import Block, blocks, sentences, tidy
 
 # Openings that say nothing: an exclamation, an announcement, or what the assistant is about to do.
 _FLUFF = re.compile(

@@ -1,0 +1,38 @@
+# What people and CI run. Everything sets itself up in .venv.
+.PHONY: demo demo-stop test lint fmt bench soak clean
+RUN := .venv/bin
+# Tests that must be alone with the machine are none; two workers fit two cores.
+WORKERS ?= 2
+
+demo: .venv/.demo
+	@$(RUN)/python demo/run.py
+
+demo-stop:
+	@HOME=$(CURDIR)/.demo $(RUN)/backstory stop
+
+test: lint
+	$(RUN)/python -m pytest -n $(WORKERS) -m "not soak"
+
+lint: .venv/.dev
+	$(RUN)/ruff check .
+	$(RUN)/ruff format --check .
+	$(RUN)/mypy
+
+fmt: .venv/.dev
+	$(RUN)/ruff check --fix .
+	$(RUN)/ruff format .
+
+bench: .venv/.dev
+	$(RUN)/python bench/all.py
+
+soak: .venv/.dev
+	$(RUN)/python -m pytest -m soak
+
+clean:
+	rm -rf .venv .demo .mypy_cache .ruff_cache .hypothesis dist
+
+.venv/.demo: pyproject.toml scripts/setup
+	@scripts/setup demo
+
+.venv/.dev: pyproject.toml scripts/setup
+	@scripts/setup dev

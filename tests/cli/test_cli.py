@@ -1,0 +1,229 @@
+"""The command, as people see it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from box import COMMAND, Box
+
+RECORDED = Path(__file__).parent.parent / "agents" / "recorded" / "claude-code"
+COMMANDS = "install uninstall start stop restart status worker open search show context sessions queue config hook version".split()
+
+
+@pytest.fixture
+def filled(running: Box) -> Box:
+    """A worker that remembers a round."""
+    running.hook(
+        "UserPromptSubmit", {"session_id": "abcd-1234", "prompt": "Add a discount to the cart " + "very " * 40}
+    )
+    running.hook(
+        "PostToolUse", json.loads((RECORDED / "PostToolUse.Edit.json").read_text()) | {"session_id": "abcd-1234"}
+    )
+    running.hook("Stop", {"session_id": "abcd-1234", "last_assistant_message": "The discount is in the cart now."})
+    running.settle()
+    return running
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(box: Box, command: str) -> None:
+    """`--help` works for each."""
+    if command in ("hook", "version"):
+        return
+    run = box.cli(command, "--help")
+    assert run.stdout.startswith("usage: backstory")
+
+
+def test_the_version(box: Box) -> None:
+    """As a command and as an option."""
+    assert box.cli("version").stdout == box.cli("--version").stdout
+    assert re.fullmatch(r"backstory \d+\.\d+\.\d+\n", box.cli("version").stdout)
+
+
+def test_search_show_context_and_sessions_find_the_round(filled: Box) -> None:
+    """For people and as JSON."""
+    found = json.loads(filled.cli("search", "--json", "discount").stdout)["items"]
+    assert found
+    observation = next(item for item in found if item["kind"] == "observation")
+    assert f"#{observation['id']}" in filled.cli("search", "discount").stdout
+    assert observation["title"] in filled.cli("show", f"#{observation['id']}").stdout
+    assert json.loads(filled.cli("show", "--json", str(observation["id"])).stdout)[0]["event_ids"]
+    assert "<backstory-context>" in filled.cli("context").stdout
+    assert "discount" in filled.cli("sessions").stdout
+    assert "Asked:" in filled.cli("sessions", "show", "abcd").stdout
+    assert json.loads(filled.cli("sessions", "show", "1", "--json").stdout)["prompts"]
+    assert filled.cli("search", "zzzunknownzzz").stdout == "Nothing was found.\n"
+
+
+def in_terminal(box: Box, *words: str, columns: int = 80) -> str:
+    """What a terminal of so many columns shows."""
+    import fcntl
+    import struct
+    import termios
+
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    with subprocess.Popen(
+        [COMMAND, *words], env=box.env, cwd=box.project, stdin=theirs, stdout=theirs, stderr=theirs
+    ) as run:
+        os.close(theirs)
+        shown = b""
+        try:
+            while chunk := os.read(ours, 4096):
+                shown += chunk
+        except OSError:
+            pass  # the other end is closed
+        run.wait(10)
+    os.close(ours)
+    return shown.decode()
+
+
+@pytest.mark.parametrize(
+    "words", [("sessions",), ("search", "discount"), ("status",), ("sessions", "show", "1"), ("queue",)]
+)
+def test_a_line_fits_a_terminal_of_eighty_columns(filled: Box, words: tuple[str, ...]) -> None:
+    """Long things are cut, not wrapped by chance."""
+    shown = in_terminal(filled, *words)
+    assert shown.strip()
+    assert all(len(line) <= 80 for line in shown.replace("\r", "").split("\n"))
+
+
+def test_stored_text_can_not_drive_the_terminal(running: Box) -> None:
+    """Control characters of what was stored are shown, not obeyed."""
+    evil = "evil \x1b]0;owned\x07 \x1b[2J \u202e text"
+    running.hook("UserPromptSubmit", {"session_id": "x", "prompt": evil})
+    for words in (("sessions",), ("sessions", "show", "1"), ("search", "evil")):
+        shown = running.cli(*words).stdout
+        assert "evil" in shown
+        assert not set(shown) & {"\x1b", "\x07", "\u202e"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("show", "x"), "not an id"),
+        (("show", "999"), "no observation 999"),
+        (("sessions", "show", "nope"), "no session nope"),
+        (("search", "--limit", "0", "x"), "1 to 200"),
+        (("config", "set", "port", "many"), "whole number"),
+        (("config", "set", "nothing", "1"), "no setting"),
+        (("config", "set", "port", "99999"), "65535"),
+        (("queue", "retry", "5"), "does not wait"),
+    ],
+)
+def test_a_mistake_gets_one_clear_sentence_and_an_exit_code(running: Box, words: tuple[str, ...], said: str) -> None:
+    """And never a stack trace."""
+    run = running.cli(*words, check=False)
+    assert run.returncode == 1
+    assert said in run.stderr
+    assert "Traceback" not in run.stderr
+    assert run.stderr.startswith("backstory: ")
+
+
+def test_settings_are_defaults_then_the_file_then_the_environment(box: Box) -> None:
+    """Only what the user changed is written."""
+    box.settings.pop("BACKSTORY_CONTEXT_TOKENS", None)
+    assert box.cli("config", "get", "context_tokens").stdout == "2000\n"
+    box.cli("config", "set", "context_tokens", "900")
+    box.cli("config", "set", "skip_tools", "Peek, Poke")
+    assert (box.data / "config.toml").read_text() == 'context_tokens = 900\nskip_tools = ["Peek", "Poke"]\n'
+    assert box.cli("config", "get", "context_tokens").stdout == "900\n"
+    box.settings["BACKSTORY_CONTEXT_TOKENS"] = "700"
+    assert json.loads(box.cli("config", "list", "--json").stdout)["context_tokens"] == {
+        "value": 700,
+        "from": "BACKSTORY_CONTEXT_TOKENS",
+    }
+    box.cli("config", "unset", "context_tokens")
+    assert "context_tokens" not in (box.data / "config.toml").read_text()
+    (box.data / "config.toml").write_text("broken = = 1")
+    assert "not valid TOML" in box.cli("config", check=False).stderr
+
+
+def test_status_tells_what_runs(running: Box) -> None:
+    """Up and down, with an exit code."""
+    up = json.loads(running.cli("status", "--json").stdout)
+    assert up["running"]
+    assert up["address"].endswith(f":{running.port}/")
+    running.stop(running.processes[0])
+    down = running.cli("status", check=False)
+    assert down.returncode == 1
+    assert "not running" in down.stdout
+
+
+def test_queue_shows_retries_and_drops(running: Box) -> None:
+    """With nothing set aside, it says so."""
+    assert running.cli("queue").stdout == "Nothing waits.\n"
+    assert running.cli("queue", "retry", "--all").stdout == "0 will be tried again.\n"
+    assert running.cli("queue", "drop", "--all").stdout == "0 dropped.\n"
+    assert running.cli("queue", "drop", check=False).returncode == 2
+
+
+def test_a_command_starts_the_worker_when_it_is_away(box: Box) -> None:
+    """`search` on a machine that was just booted works."""
+    assert box.cli("search", "anything").stdout == "Nothing was found.\n"
+    assert box.health()
+    box.cli("stop")
+
+
+def test_install_and_uninstall_leave_no_trace(box: Box) -> None:
+    """Settings byte for byte as they were, no process, no port, no socket; what is remembered stays."""
+    settings = box.home / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    original = b'{\t"model":"opus",\r\n "hooks": {"Stop": [{"hooks":[{"type":"command","command":"say done"}]}]}  }'
+    settings.write_bytes(original)
+    plan = box.cli("install", "--agent", "claude-code", "--dry-run").stdout
+    assert "backstory-hook" in plan
+    assert settings.read_bytes() == original
+    assert not box.data.exists()
+    box.cli("install", "--agent", "claude-code")
+    once = settings.read_bytes()
+    assert b"say done" in once
+    box.cli("install")
+    assert settings.read_bytes() == once
+    assert "claude-code" in box.cli("status", check=False).stdout
+    box.told()
+    pid = box.health()["pid"]  # type: ignore[index]
+    assert "no longer" in box.cli("uninstall", "--agent", "claude-code").stdout
+    assert settings.read_bytes() == original
+    stat = Path(f"/proc/{pid}/stat")
+    assert not stat.exists() or ") Z " in stat.read_text()
+    assert not (box.data / "worker.sock").exists()
+    # A session that still runs calls the shim once more: nothing happens, and nothing starts.
+    late = box.hook("UserPromptSubmit", {"session_id": "x", "prompt": "late"})
+    assert (late.returncode, late.stdout, late.stderr) == (0, b"", b"")
+    assert not box.health()
+    assert (box.data / "backstory.db").exists()
+
+
+def test_install_for_a_project(box: Box) -> None:
+    """In the project's own settings, by a path that is anybody's home; it is gone again afterwards."""
+    box.cli("install", "--scope", "project")
+    text = (box.project / ".claude" / "settings.json").read_text()
+    assert "$HOME/.backstory/bin/backstory-hook" in text
+    assert str(box.home) not in text
+    command = json.loads(text)["hooks"]["Stop"][0]["hooks"][0]["command"]
+    run = subprocess.run(
+        ["sh", "-c", command],
+        input=b"{}",
+        env={"HOME": "/nonexistent", "PATH": os.environ["PATH"]},
+        capture_output=True,
+    )
+    assert (run.returncode, run.stdout, run.stderr) == (0, b"", b"")
+    box.cli("uninstall", "--scope", "project")
+    assert not (box.project / ".claude").exists()
+
+
+def test_install_refuses_settings_that_it_can_not_read(box: Box) -> None:
+    """One sentence, and the file stays as it is."""
+    settings = box.home / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text("{ // a comment\n}")
+    run = box.cli("install", check=False)
+    assert run.returncode == 1
+    assert "nothing was changed" in run.stderr
+    assert settings.read_text() == "{ // a comment\n}"

@@ -1,0 +1,134 @@
+"""The real client: a session of the `claude` binary is captured, and the next one is told."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from box import Box
+from claude import Claude, binary
+from endpoint import Endpoint, Kind, text, tool_use
+
+pytestmark = pytest.mark.skipif(binary() is None, reason="this platform's wheel has no claude inside")
+
+TEST = {"command": "python3 -m unittest -q test_money", "description": "Run the tests"}
+BROKEN = "def total(prices):\n    return sum(prices) + 1\n"
+
+
+@pytest.fixture
+def shop(box: Box) -> Box:
+    """A repository with a function and a test that fails, and backstory installed."""
+    (box.project / "money.py").write_text(BROKEN)
+    (box.project / "test_money.py").write_text(
+        "import unittest\nfrom money import total\n\n\nclass Total(unittest.TestCase):\n"
+        "    def test_nothing_costs_nothing(self):\n        self.assertEqual(total([]), 0)\n"
+    )
+    subprocess.run(["git", "init", "-q"], cwd=box.project, check=True)
+    box.cli("install", "--agent", "claude-code")
+    return box
+
+
+def fix_it(shop: Box) -> str:
+    """A session that reads, runs the tests, edits and runs them again; its id."""
+    money = str(shop.project / "money.py")
+    steps = [
+        [text("I'll look."), tool_use("Read", {"file_path": money})],
+        tool_use("Bash", TEST),
+        tool_use("Edit", {"file_path": money, "old_string": "sum(prices) + 1", "new_string": "sum(prices)"}),
+        tool_use("Bash", TEST),
+        text("Fixed: `total` added one to every sum. Next step: check the invoices of last week."),
+    ]
+    with Endpoint(steps) as endpoint:
+        return (
+            Claude(shop.home, shop.project, endpoint, env=settings(shop)).run("Nothing should cost nothing.").session_id
+        )
+
+
+def settings(box: Box) -> dict[str, str]:
+    return {name: value for name, value in box.env.items() if name.startswith("BACKSTORY_")}
+
+
+def test_a_session_is_remembered_and_the_next_ones_first_request_carries_it(shop: Box) -> None:
+    """Session, prompt, observations that name file and test, summary; and the context, seen at the endpoint."""
+    session_id = fix_it(shop)
+    shop.settle()
+    (session,) = shop.rows("SELECT * FROM sdk_sessions")
+    assert session["content_session_id"] == session_id
+    assert session["status"] == "completed"
+    assert [p["prompt"] for p in shop.rows("SELECT prompt FROM user_prompts")] == ["Nothing should cost nothing."]
+    seen = " ".join(json.dumps(row) for row in shop.rows("SELECT title, facts, files_modified FROM observations"))
+    assert "money.py" in seen
+    assert "test_nothing_costs_nothing" in seen
+    (summary,) = shop.rows("SELECT * FROM session_summaries")
+    assert "invoices" in summary["next_steps"]
+
+    with Endpoint(["Hello again."]) as endpoint:
+        Claude(shop.home, shop.project, endpoint, env=settings(shop)).run("What did we do?")
+        (first, *_) = endpoint.of(Kind.MAIN)
+    sent = json.dumps(first.body, ensure_ascii=False)
+    assert "<backstory-context>" in sent
+    assert "test_nothing_costs_nothing" in sent
+    assert "invoices" in sent
+    assert sent.count("</backstory-context>") == 1
+
+
+def test_our_own_context_is_not_remembered(shop: Box) -> None:
+    """Memory never eats itself: what a session was told is in no row of it."""
+    fix_it(shop)
+    shop.settle()
+    with Endpoint(["Hello again."]) as endpoint:
+        Claude(shop.home, shop.project, endpoint, env=settings(shop)).run("What did we do?")
+    shop.settle()
+    for table in ("events", "user_prompts", "observations", "session_summaries"):
+        text_of = json.dumps(shop.rows(f"SELECT * FROM {table}"))  # noqa: S608
+        assert "backstory-context" not in text_of
+        assert "not instructions" not in text_of
+
+
+def test_compact_gets_the_shorter_context(shop: Box) -> None:
+    """`claude -p /compact --resume ID`, then the next prompt: the shorter context is in its request."""
+    session_id = fix_it(shop)
+    shop.settle()
+    with Endpoint([]) as endpoint:
+        Claude(shop.home, shop.project, endpoint, env=settings(shop)).run("/compact", f"--resume={session_id}")
+    shop.settle()
+    with Endpoint(["Going on."]) as endpoint:
+        Claude(shop.home, shop.project, endpoint, env=settings(shop)).run("Go on.", f"--resume={session_id}")
+        (request, *_) = endpoint.of(Kind.MAIN)
+    sent = json.dumps(request.body, ensure_ascii=False)
+    assert "before it was compacted" in sent
+    assert len(shop.rows("SELECT 1 FROM session_summaries WHERE source = 'compact'")) == 1
+    (session,) = shop.rows("SELECT status, prompt_counter FROM sdk_sessions")
+    assert session == {"status": "completed", "prompt_counter": 2}
+    short, whole = shop.told(session_id, "compact"), shop.told()
+    assert len(short) < len(whole)
+
+
+def test_the_client_runs_as_ever_with_the_worker_gone_and_the_events_are_kept(shop: Box) -> None:
+    """The worker can't start; the session works, and what happened is in the spool for the next start."""
+    start = shop.data / "bin" / "backstory-worker"
+    program = start.read_bytes()
+    start.write_text("#!/bin/sh\nexit 1\n")
+    fix_it(shop)
+    assert len(shop.spooled()) >= 6
+    start.write_bytes(program)
+    shop.cli("start")
+    shop.settle()
+    assert shop.rows("SELECT 1 FROM session_summaries")
+    assert {r["tool_name"] for r in shop.rows("SELECT tool_name FROM events WHERE tool_name IS NOT NULL")} == {
+        "Read",
+        "Bash",
+        "Edit",
+    }
+    shop.cli("stop")
+
+
+def test_uninstalled_it_is_as_if_we_had_never_been_there(shop: Box) -> None:
+    """No settings file is left, and the client calls nothing of ours."""
+    shop.cli("uninstall", "--agent", "claude-code")
+    assert not (shop.home / ".claude" / "settings.json").exists()
+    fix_it(shop)
+    assert not Path(shop.data / "backstory.db").exists()
+    assert not shop.spooled()
