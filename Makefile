@@ -1,5 +1,5 @@
 # What people and CI run. Everything sets itself up in .venv.
-.PHONY: demo demo-stop test lint fmt bench soak clean
+.PHONY: demo demo-stop test lint fmt docs bench soak clean
 RUN := .venv/bin
 # Tests that must be alone with the machine are none; two workers fit two cores.
 WORKERS ?= 2
@@ -21,6 +21,9 @@ lint: .venv/.dev
 fmt: .venv/.dev
 	$(RUN)/ruff check --fix .
 	$(RUN)/ruff format .
+
+docs: .venv/.dev
+	$(RUN)/python scripts/docs.py
 
 bench: .venv/.dev
 	$(RUN)/python bench/all.py

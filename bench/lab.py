@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from backstory.glance import suspicious
+from backstory.paths import Paths
 
 COMMAND = Path(sys.executable).parent / "backstory"
 START_S = 30.0
@@ -100,7 +101,7 @@ class Lab:
         """The shim, as the agent's settings name it."""
         words = [COMMAND, "install", "--agent", "claude-code"]
         subprocess.run(words, env=self.env, cwd=self.project, check=True, capture_output=True, timeout=60)
-        return self.data / "bin" / "hook"
+        return Paths(self.data).hook
 
     def start(self) -> float:
         """The worker, and how long it took until it answered."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from box import Box
 from claude import Claude, binary
-from endpoint import Endpoint, Kind, text, tool_use
+from endpoint import Endpoint, Kind, Step, text, tool_use
 
 pytestmark = pytest.mark.skipif(binary() is None, reason="this platform's wheel has no claude inside")
 
@@ -33,7 +33,7 @@ def shop(box: Box) -> Box:
 def fix_it(shop: Box) -> str:
     """A session that reads, runs the tests, edits and runs them again; its id."""
     money = str(shop.project / "money.py")
-    steps = [
+    steps: list[Step] = [
         [text("I'll look."), tool_use("Read", {"file_path": money})],
         tool_use("Bash", TEST),
         tool_use("Edit", {"file_path": money, "old_string": "sum(prices) + 1", "new_string": "sum(prices)"}),

@@ -1,0 +1,59 @@
+"""Writes the pages that the program can print itself: docs/commands.md and docs/settings.md."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+DOCS = Path(__file__).parent.parent / "docs"
+
+
+def commands() -> str:
+    """Every command's own help."""
+    os.environ["COLUMNS"] = "100"
+    from backstory.cli.main import parser
+
+    top = parser()
+    parts = ["# Commands\n", "Printed by the program itself (`make docs`).\n", _block(top)]
+    for name, command in _children(top).items():
+        parts += [f"\n## backstory {name}\n", _block(command)]
+        for action, inner in _children(command).items():
+            parts += [f"\n### backstory {name} {action}\n", _block(inner)]
+    return "\n".join(parts) + "\n"
+
+
+def _children(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return dict(action.choices)
+    return {}
+
+
+def _block(parser: argparse.ArgumentParser) -> str:
+    return "```\n" + parser.format_help().rstrip() + "\n```"
+
+
+def settings() -> str:
+    """Every setting, its default and its sentence."""
+    from backstory.settings import NAMES, Settings, sentence
+
+    default = Settings()
+    rows = []
+    for name in NAMES:
+        value = getattr(default, name)
+        shown = ", ".join(value) if isinstance(value, tuple) else value
+        rows.append(f"| `{name}` | {shown} | {sentence(name)} |")
+    return (
+        "# Settings\n\nDefaults, then `config.toml` in the data directory, then the environment (`BACKSTORY_PORT` and "
+        "so on). `backstory config set NAME VALUE` writes the file; only what you changed stands in it.\n"
+        "`BACKSTORY_DATA_DIR` names the data directory itself (`~/.backstory`).\n\n"
+        "| setting | default | what for |\n|---|---|---|\n" + "\n".join(rows) + "\n"
+    )
+
+
+PAGES = {"commands.md": commands, "settings.md": settings}
+
+if __name__ == "__main__":
+    for name, write in PAGES.items():
+        (DOCS / name).write_text(write(), "utf-8")
