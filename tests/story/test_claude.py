@@ -106,6 +106,22 @@ def test_compact_gets_the_shorter_context(shop: Box) -> None:
     assert len(short) < len(whole)
 
 
+def test_a_fork_and_a_clear_are_linked_to_their_parent(shop: Box) -> None:
+    """The client gives them new ids and names no parent."""
+    parent = fix_it(shop)
+    for prompt, *options in (("Another way.", f"--resume={parent}", "--fork-session"), ("/clear", f"--resume={parent}")):
+        with Endpoint(["Yes."]) as endpoint:
+            client = Claude(shop.home, shop.project, endpoint, env=settings(shop))
+            client.run(prompt, *options, check=prompt != "/clear")
+            if not endpoint.of(Kind.MAIN):
+                client.run("Begin.")
+    shop.settle()
+    rows = shop.rows("SELECT id, parent_id, start_source FROM sdk_sessions ORDER BY id")
+    assert (rows[0]["start_source"], rows[0]["parent_id"]) == ("startup", None)
+    linked = {row["start_source"]: row["parent_id"] for row in rows[1:] if row["parent_id"]}
+    assert linked == {"fork": rows[0]["id"], "clear": rows[0]["id"]}
+
+
 def test_the_client_runs_as_ever_with_the_worker_gone_and_the_events_are_kept(shop: Box) -> None:
     """The worker can't start; the session works, and what happened is in the spool for the next start."""
     start = shop.data / "bin" / "backstory-worker"

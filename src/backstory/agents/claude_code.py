@@ -16,7 +16,7 @@ NAME = "claude-code"
 
 #: its event -> our kind, and which of its fields we keep
 _KINDS: dict[str, tuple[Kind, tuple[str, ...]]] = {
-    "SessionStart": ("session_start", ("source", "model", "session_title")),
+    "SessionStart": ("session_start", ("source", "model", "session_title", "seconds_since_last_response")),
     "UserPromptSubmit": ("prompt", ("prompt", "source")),
     "PostToolUse": ("tool", ("tool_input", "tool_response", "duration_ms", "agent_id", "agent_type")),
     "PostToolUseFailure": (

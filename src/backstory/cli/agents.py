@@ -21,7 +21,7 @@ _GONE = "#!/bin/sh\n# backstory was uninstalled; sessions that still run may cal
 def add(commands: Any) -> None:
     for name, run, text in (
         ("install", install, "put the hooks into an agent's settings"),
-        ("uninstall", uninstall, "take the hooks out again, and stop the worker; what is remembered stays"),
+        ("uninstall", uninstall, "take the hooks out and stop the worker; what is remembered stays"),
     ):
         command = commands.add_parser(name, help=text, description=text.capitalize() + ".")
         command.add_argument("--agent", default="claude-code", choices=sorted(AGENTS), help="which agent")

@@ -53,7 +53,6 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="backstory",
         description="Memory for AI coding agents: what happens in one session is known in the next.",
-        formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=16),
     )
     top.add_argument("--version", action="version", version=f"backstory {__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)

@@ -31,9 +31,10 @@ def get_or_create(
     cwd: str = "",
     transcript_path: str | None = None,
     start_source: str | None = None,
+    quiet_s: float = 0,
     at: str | None = None,
 ) -> Row:
-    """The same agent and content id give the same row, always."""
+    """The same agent and content id give the same row, always. `quiet_s`: how long a forked conversation had rested."""
     before = tx.one("session_by_content_id", agent=agent, content_id=content_id)
     at = at or ids.now()
     row = tx.one(
@@ -53,6 +54,8 @@ def get_or_create(
         tx.run("session_moved", id=row["id"], from_status=None, status="created", cause="start", at=at)
         if start_source == "clear":
             _link_to_cleared(tx, row, at)
+        elif start_source == "fork":
+            _link_to_forked(tx, row, ids.at_ms(at) - int(quiet_s * 1000))
     return row | {"is_new": before is None}
 
 
@@ -60,6 +63,14 @@ def _link_to_cleared(tx: Tx, row: Row, at: str) -> None:
     since = ids.from_ms(ids.at_ms(at) - CLEAR_MS)
     parent = tx.one("session_cleared_before", agent=row["agent"], cwd=row["cwd"], since=since, id=row["id"])
     if parent:
+        tx.run("session_set_parent", id=row["id"], parent_id=parent["id"])
+
+
+def _link_to_forked(tx: Tx, row: Row, rested_ms: int) -> None:
+    """The client does not say what it forked, but how long ago that was last answered."""
+    beside = tx.all("sessions_beside", agent=row["agent"], cwd=row["cwd"], id=row["id"])
+    if beside:
+        parent = min(beside, key=lambda other: abs(ids.at_ms(other["last_event_at"]) - rested_ms))
         tx.run("session_set_parent", id=row["id"], parent_id=parent["id"])
 
 
@@ -71,13 +82,13 @@ def move(tx: Tx, session: Row, cause: str, reason: str | None = None, at: str | 
     """Apply a cause to a session's state and record the move; the state after it."""
     at = at or ids.now()
     before, after = session["status"], states.after(session["status"], cause)
+    if cause == "end" and after == "completed":
+        tx.run("session_complete", id=session["id"], at=at, reason=reason)
     if after == before:
         return str(after)
     tx.run("session_move", id=session["id"], status=after)
     tx.run("session_moved", id=session["id"], from_status=before, status=after, cause=reason or cause, at=at)
-    if after == "completed":
-        tx.run("session_complete", id=session["id"], at=at, reason=reason)
-    elif before == "completed":
+    if before == "completed":
         tx.run("session_reopen", id=session["id"])
     return after
 

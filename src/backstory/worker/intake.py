@@ -130,9 +130,18 @@ def _session(tx: Tx, report: Report, where: Project) -> Row:
         where,
         cwd=report.cwd,
         transcript_path=report.transcript_path,
-        start_source=report.payload.get("source") if report.kind == "session_start" else None,
+        start_source=_text(report.payload.get("source")) if report.kind == "session_start" else None,
+        quiet_s=_seconds(report.payload.get("seconds_since_last_response")),
         at=report.occurred_at,
     )
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _seconds(value: object) -> float:
+    return float(value) if isinstance(value, int | float) and 0 <= value < 10**9 else 0.0
 
 
 def _take_event(tx: Tx, settings: Settings, report: Report, where: Project, number: int | None) -> Taken:
@@ -168,8 +177,7 @@ def _take_end(tx: Tx, settings: Settings, report: Report, where: Project, number
     if session is None:
         raise NotFound("There is no such session.", "A session begins with its first prompt or tool use.")
     events.add(tx, session, report)
-    reason = report.payload.get("reason")
-    status = sessions.move(tx, session, "end", reason if isinstance(reason, str) else None, report.occurred_at)
+    status = sessions.move(tx, session, "end", _text(report.payload.get("reason")), report.occurred_at)
     events.close_round(tx, session["id"])
     return Taken(report.event_id, session | {"status": status}, session["prompt_counter"])
 

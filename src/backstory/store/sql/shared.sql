@@ -32,6 +32,11 @@ SELECT id FROM sdk_sessions
 WHERE agent = :agent AND cwd = :cwd AND end_reason = 'clear' AND completed_at >= :since AND id <> :id
 ORDER BY completed_at DESC, id DESC LIMIT 1;
 
+-- name: sessions_beside
+-- Conversations of the same agent in the same place, the last first.
+SELECT id, last_event_at FROM sdk_sessions
+WHERE agent = :agent AND cwd = :cwd AND id <> :id AND prompt_counter > 0 ORDER BY last_event_at DESC LIMIT 50;
+
 -- name: session_set_parent
 UPDATE sdk_sessions SET parent_id = :parent_id WHERE id = :id AND parent_id IS NULL;
 
