@@ -144,3 +144,21 @@ def test_files_that_were_only_read_come_first() -> None:
     change = edited("b.py", "x = 1", "x = 2")
     summary = summary_of(told("tune", read("b.py", "x = 1"), read("a.py", "y = 1"), change, stopped("Ok.")).summary)
     assert summary.investigated == "Read a.py, b.py."
+
+
+def test_labels_in_a_message_are_understood() -> None:
+    """Cause, decision and next step each go where they belong, once, and the next step whole."""
+    message = (
+        "It works now.\n\n**Cause:** `apply` added the amount on every call.\n\n"
+        "**Decision:** the cart keeps a set of codes rather than a flag, because codes can be combined.\n\n"
+        "**Next step:** the page shows the old total, because it is cached. Clear the entry in `views.py`."
+    )
+    reply = told(
+        "Fix the total.", edited("cart.py", "def apply():\n    a()", "def apply():\n    b()"), stopped(message)
+    )
+    summary = summary_of(reply.summary)
+    assert summary.next_steps == "the page shows the old total, because it is cached. Clear the entry in `views.py`."
+    assert "Cause: `apply` added the amount" in summary.learned
+    assert "cached" not in summary.learned
+    (decision,) = [o for o in reply.observations if o.type == "decision"]
+    assert decision.title.startswith("The cart keeps a set of codes")

@@ -15,21 +15,23 @@ from backstory.model import ContentId, Observation, Reply, Report, Round, Summar
 from backstory.observe.observer import Observer
 from backstory.project import Project
 from backstory.store import events, sessions
+from backstory.store.db import Row, Store, Tx
 from backstory.store.migrate import migrate
 from backstory.store.observations import Stored
-from backstory.store.sqlite import Row, Store, Tx
+from backstory.store.sqlite import SqliteStore
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store(tmp_path / "backstory.db")
+    opened = SqliteStore(tmp_path / "backstory.db")
     migrate(opened)
     yield opened
     opened.close()
 
 
 def session_of(tx: Tx, name: str) -> Row:
-    return sessions.get_or_create(tx, "claude-code", ContentId(name), Project("shop", "shop"))
+    report = Report("claude-code", "session_start", ContentId(name), ids.new_event_id(), ids.now())
+    return sessions.get_or_create(tx, report, Project("shop", "shop"))
 
 
 def put(

@@ -14,23 +14,33 @@ from backstory import ids
 from backstory.model import ContentId, MemoryId, Observation, Reply, Report
 from backstory.project import Project
 from backstory.store import events, sessions
+from backstory.store.db import Row, Store, Tx
 from backstory.store.migrate import migrate
 from backstory.store.observations import Stored
-from backstory.store.sqlite import Row, Store, Tx
+from backstory.store.sqlite import SqliteStore
+
+
+def path_of(store: Store) -> Path:
+    assert isinstance(store, SqliteStore)
+    return store.path
+
 
 SHOP = Project("shop", "github.com/dev/shop")
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store(tmp_path / "backstory.db")
+    opened = SqliteStore(tmp_path / "backstory.db")
     migrate(opened)
     yield opened
     opened.close()
 
 
-def make(tx: Tx, content_id: str = "c1", agent: str = "claude-code") -> Row:
-    return sessions.get_or_create(tx, agent, ContentId(content_id), SHOP)
+def make(tx: Tx, content_id: str = "c1", agent: str = "claude-code", source: str = "startup") -> Row:
+    start = Report(
+        agent, "session_start", ContentId(content_id), ids.new_event_id(), ids.now(), payload={"source": source}
+    )
+    return sessions.get_or_create(tx, start, SHOP)
 
 
 def tool(content_id: str = "c1", name: str = "Read", use: str | None = None, event_id: str | None = None) -> Report:
@@ -60,7 +70,7 @@ def test_i2_agent_and_its_id_are_unique(store: Store) -> None:
     first = store.write(lambda tx: make(tx, "same", "claude-code"))
     other = store.write(lambda tx: make(tx, "same", "codex"))
     assert first["id"] != other["id"]
-    with sqlite3.connect(store.path) as direct, pytest.raises(sqlite3.IntegrityError):
+    with sqlite3.connect(path_of(store)) as direct, pytest.raises(sqlite3.IntegrityError):
         direct.execute(
             "INSERT INTO sdk_sessions (agent, content_session_id, created_at, last_event_at) "
             "VALUES ('codex', 'same', '', '')"
@@ -79,7 +89,7 @@ def test_i3_our_key_never_changes(store: Store) -> None:
 
 def test_i4_nothing_is_stored_before_its_session(store: Store) -> None:
     """No child without its session, and no observation without a memory id."""
-    with sqlite3.connect(store.path) as direct:
+    with sqlite3.connect(path_of(store)) as direct:
         direct.execute("PRAGMA foreign_keys = ON")
         for sql in (
             "INSERT INTO events (event_id, session_id, kind, occurred_at, created_at, status) "
@@ -120,7 +130,7 @@ def test_a_new_memory_id_replaces_the_old_one_everywhere_at_once(store: Store) -
     for memory_id in ("run-1", "run-2"):
         store.write(lambda tx: events.add(tx, make(tx), tool()))
         observe(store, memory_id=memory_id, provider="claude")
-    with sqlite3.connect(store.path) as direct:
+    with sqlite3.connect(path_of(store)) as direct:
         found = direct.execute("SELECT DISTINCT memory_session_id FROM observations").fetchall()
         assert found == [("run-2",)]
     direct.close()
@@ -150,7 +160,7 @@ def test_a_cleared_session_is_the_parent_of_the_next(store: Store) -> None:
     """`/clear` gives a new id; the two are linked."""
     old = store.write(make)
     store.write(lambda tx: sessions.move(tx, make(tx), "end", "clear"))
-    new = store.write(lambda tx: sessions.get_or_create(tx, "claude-code", ContentId("c2"), SHOP, start_source="clear"))
+    new = store.write(lambda tx: make(tx, "c2", source="clear"))
     row = store.read(lambda tx: tx.one("session_by_id", id=new["id"]))
     assert row and row["parent_id"] == old["id"]
 
@@ -162,7 +172,7 @@ def test_i17_migrations_are_idempotent_and_lossless(store: Store, tmp_path: Path
     assert migrate(store) == []
     store.close()
     shutil.copy(tmp_path / "backstory.db", tmp_path / "copy.db")
-    again = Store(tmp_path / "copy.db")
+    again = SqliteStore(tmp_path / "copy.db")
     assert migrate(again) == []
     assert again.read(lambda tx: tx.all("observations_recent", project_key=SHOP.key, limit=9))[0]["title"] == "kept"
     again.close()

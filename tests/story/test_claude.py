@@ -109,7 +109,10 @@ def test_compact_gets_the_shorter_context(shop: Box) -> None:
 def test_a_fork_and_a_clear_are_linked_to_their_parent(shop: Box) -> None:
     """The client gives them new ids and names no parent."""
     parent = fix_it(shop)
-    for prompt, *options in (("Another way.", f"--resume={parent}", "--fork-session"), ("/clear", f"--resume={parent}")):
+    for prompt, *options in (
+        ("Another way.", f"--resume={parent}", "--fork-session"),
+        ("/clear", f"--resume={parent}"),
+    ):
         with Endpoint(["Yes."]) as endpoint:
             client = Claude(shop.home, shop.project, endpoint, env=settings(shop))
             client.run(prompt, *options, check=prompt != "/clear")

@@ -12,8 +12,8 @@ from backstory import ids
 from backstory.errors import LeaseLost, StoreUnavailable
 from backstory.model import Reply, Round
 from backstory.store import events
+from backstory.store.db import Store, Tx
 from backstory.store.observations import Stored, Told
-from backstory.store.sqlite import Store, Tx
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

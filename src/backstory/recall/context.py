@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from backstory.store.sqlite import Row, Tx
+from backstory.store.db import Row, Tx
 from backstory.text import cut, harmless, one_line, tokens
 
 OPEN, CLOSE = "<backstory-context>", "</backstory-context>"

@@ -1,1 +1,17 @@
 """The only room that knows SQL."""
+
+from __future__ import annotations
+
+from backstory.settings import Settings
+from backstory.store.db import Store
+from backstory.store.migrate import migrate
+from backstory.store.sqlite import SqliteStore
+
+
+def open_store(settings: Settings) -> Store:
+    """The store that the settings name, at this version's schema."""
+    path = settings.paths.database
+    store = SqliteStore(path)
+    path.chmod(0o600)
+    migrate(store)
+    return store

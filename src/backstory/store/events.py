@@ -10,7 +10,7 @@ from backstory import ids
 from backstory.errors import LeaseLost
 from backstory.model import OBSERVED, ContentId, Event, MemoryId, Report, Round
 from backstory.store import observations, sessions
-from backstory.store.sqlite import Row, Tx
+from backstory.store.db import Row, Tx
 
 #: A poison event is set aside after so many tries.
 TRIES = 5

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-import sqlite3
-from pathlib import Path
 
 from backstory import ids
 from backstory.errors import StoreUnavailable
 from backstory.store import queries
-from backstory.store.sqlite import Store, Tx
+from backstory.store.db import Store, Tx
 
 log = logging.getLogger(__name__)
 
@@ -18,7 +16,7 @@ def migrate(store: Store) -> list[int]:
     """Apply what is missing; the versions that were."""
     store.write(lambda tx: tx.run("schema_versions_exist"))
     done = {row["version"] for row in store.read(lambda tx: tx.all("migrations_done"))}
-    steps = queries.migrations("sqlite")
+    steps = queries.migrations(store.engine)
     if newer := done - {version for version, _, _ in steps}:
         raise StoreUnavailable(
             f"The database is of a newer backstory (schema {max(newer)}).",
@@ -26,7 +24,7 @@ def migrate(store: Store) -> list[int]:
         )
     missing = [step for step in steps if step[0] not in done]
     if missing and done:
-        _backup(store.path, max(done))
+        store.backup(f"before-{missing[0][0]:04d}")
     for version, name, sql in missing:
 
         def apply(tx: Tx, version: int = version, name: str = name, sql: str = sql) -> None:
@@ -36,13 +34,3 @@ def migrate(store: Store) -> list[int]:
         store.write(apply)
         log.info("schema %04d %s applied", version, name)
     return [version for version, _, _ in missing]
-
-
-def _backup(path: Path, version: int) -> None:
-    """A copy beside the database, taken through SQLite, so that it is whole whatever is going on."""
-    target = path.with_name(f"{path.name}.before-{version + 1:04d}")
-    target.touch(mode=0o600)
-    with sqlite3.connect(path) as source, sqlite3.connect(target) as copy:
-        source.backup(copy)
-    source.close()
-    copy.close()

@@ -10,8 +10,8 @@ from typing import Any
 from backstory import ids
 from backstory.model import Event, MemoryId, Observation, Reply, Round, Summary
 from backstory.store import sessions
+from backstory.store.db import Row, Tx
 from backstory.store.search import put_words
-from backstory.store.sqlite import Row, Tx
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from backstory.store.sqlite import Row, Tx
+from backstory.store.db import Row, Tx
 
 #: Longer texts are indexed by their beginning; the whole stays in its own table.
 INDEXED_CHARS = 20_000

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from backstory import ids, states
-from backstory.model import ContentId, MemoryId
+from backstory.model import ContentId, MemoryId, Report
 from backstory.project import Project
+from backstory.store.db import Row, Tx
 from backstory.store.search import put_words
-from backstory.store.sqlite import Row, Tx
 
 #: A `/clear` and the session that follows it are this close.
 CLEAR_MS = 60_000
@@ -23,40 +23,37 @@ class Prompt:
     is_new: bool = True
 
 
-def get_or_create(
-    tx: Tx,
-    agent: str,
-    content_id: ContentId,
-    project: Project,
-    cwd: str = "",
-    transcript_path: str | None = None,
-    start_source: str | None = None,
-    quiet_s: float = 0,
-    at: str | None = None,
-) -> Row:
-    """The same agent and content id give the same row, always. `quiet_s`: how long a forked conversation had rested."""
-    before = tx.one("session_by_content_id", agent=agent, content_id=content_id)
-    at = at or ids.now()
+def get_or_create(tx: Tx, report: Report, project: Project) -> Row:
+    """The session of a report. The same agent and content id give the same row, always."""
+    before = tx.one("session_by_content_id", agent=report.agent, content_id=report.content_id)
+    source = report.payload.get("source") if report.kind == "session_start" else None
     row = tx.one(
         "session_upsert",
-        agent=agent,
-        content_id=content_id,
+        agent=report.agent,
+        content_id=report.content_id,
         project=project.name,
         project_key=project.key,
-        cwd=cwd,
+        cwd=report.cwd,
         git_branch=project.branch,
-        transcript_path=transcript_path,
-        start_source=start_source,
-        at=at,
+        transcript_path=report.transcript_path,
+        start_source=source if isinstance(source, str) else None,
+        at=report.occurred_at,
     )
     assert row is not None  # noqa: S101 - an upsert always answers
     if before is None:
-        tx.run("session_moved", id=row["id"], from_status=None, status="created", cause="start", at=at)
-        if start_source == "clear":
-            _link_to_cleared(tx, row, at)
-        elif start_source == "fork":
-            _link_to_forked(tx, row, ids.at_ms(at) - int(quiet_s * 1000))
+        tx.run("session_moved", id=row["id"], from_status=None, status="created", cause="start", at=report.occurred_at)
+        _link_to_parent(tx, row, report)
     return row | {"is_new": before is None}
+
+
+def _link_to_parent(tx: Tx, row: Row, report: Report) -> None:
+    """`/clear` and forks make a new id; the client does not say of which conversation."""
+    if row["start_source"] == "clear":
+        _link_to_cleared(tx, row, report.occurred_at)
+    elif row["start_source"] == "fork":
+        quiet_s = report.payload.get("seconds_since_last_response")
+        quiet_ms = int(quiet_s * 1000) if isinstance(quiet_s, int | float) and 0 <= quiet_s < 10**9 else 0
+        _link_to_forked(tx, row, ids.at_ms(report.occurred_at) - quiet_ms)
 
 
 def _link_to_cleared(tx: Tx, row: Row, at: str) -> None:

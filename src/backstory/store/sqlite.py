@@ -13,15 +13,15 @@ from typing import Any, TypeVar
 
 from backstory.errors import StoreUnavailable
 from backstory.store import queries
+from backstory.store.db import Row, Tx
 
 T = TypeVar("T")
-Row = dict[str, Any]
 #: How many writers share one commit at the most.
 SHARED = 256
 
 
-class Tx:
-    """A transaction: three verbs, each on a named query."""
+class Transaction:
+    """A transaction on one connection."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -55,8 +55,10 @@ def _as_dict(cursor: sqlite3.Cursor, row: tuple[Any, ...]) -> Row:
     return {column[0]: value for column, value in zip(cursor.description, row, strict=True)}
 
 
-class Store:
-    """The database. `write` runs a function in a transaction of the one writer, `read` on a snapshot."""
+class SqliteStore:
+    """The database: `write` goes to the one writer, `read` to a snapshot of the thread's own."""
+
+    engine = "sqlite"
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -100,11 +102,21 @@ class Store:
                 self._open_readers.append(connection)
         connection.execute("BEGIN")
         try:
-            return work(Tx(connection))
+            return work(Transaction(connection))
         except sqlite3.OperationalError as error:
             raise StoreUnavailable(f"The database could not be read: {error}.") from None
         finally:
             connection.execute("ROLLBACK")
+
+    def backup(self, label: str) -> None:
+        """A copy beside the database, taken through SQLite, so that it is whole whatever is going on."""
+        target = self.path.with_name(f"{self.path.name}.{label}")
+        target.touch(mode=0o600)
+        with (
+            contextlib.closing(sqlite3.connect(self.path)) as source,
+            contextlib.closing(sqlite3.connect(target)) as copy,
+        ):
+            source.backup(copy)
 
     def close(self) -> None:
         """Finish what is queued, then let go."""
@@ -135,7 +147,7 @@ class Store:
         done: list[tuple[Future[Any], Any]] = []
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-            tx = Tx(self._connection)
+            tx = Transaction(self._connection)
             for work, future in batch:
                 if not future.set_running_or_notify_cancel():
                     continue

@@ -15,7 +15,7 @@ from backstory import __version__
 from backstory.errors import NotFound, Refused, StoreUnavailable
 from backstory.settings import Settings
 from backstory.store import events
-from backstory.store.sqlite import Store
+from backstory.store.db import Store
 from backstory.worker.guard import COOKIE, Codes
 from backstory.worker.live import Live
 from backstory.worker.page import page
@@ -112,7 +112,7 @@ class Admin:
             uptime_s=round(time.monotonic() - self._started, 3),
             queue=Queue(**counts),
             provider=self._settings.provider,
-            store="sqlite",
+            store=self._store.engine,
         )
 
     async def queue(self, call: Call) -> Page:

@@ -19,10 +19,9 @@ from backstory.errors import BackstoryError, NotFound
 from backstory.model import Round
 from backstory.observe.observer import Observer, Provider
 from backstory.settings import Settings, environment
-from backstory.store import events, observations
-from backstory.store.migrate import migrate
+from backstory.store import events, observations, open_store
+from backstory.store.db import Tx
 from backstory.store.observations import Told
-from backstory.store.sqlite import Store, Tx
 from backstory.worker import guard, web
 from backstory.worker.admin import Admin, document
 from backstory.worker.hooks import Reporting
@@ -46,9 +45,7 @@ class App:
         guard.check_binding(settings)
         settings.paths.prepare()
         self.settings = settings
-        self.store = Store(settings.paths.database)
-        settings.paths.database.chmod(0o600)
-        migrate(self.store)
+        self.store = open_store(settings)
         self.store.write(events.recover)
         self.live = Live()
         self.token = guard.make_token(settings.paths.token)

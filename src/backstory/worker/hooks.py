@@ -17,7 +17,7 @@ from backstory.model import ContentId, Kind, Report
 from backstory.recall import context
 from backstory.settings import Settings
 from backstory.store import sessions
-from backstory.store.sqlite import Store, Tx
+from backstory.store.db import Store, Tx
 from backstory.worker.intake import Intake, Taken
 from backstory.worker.live import Live
 from backstory.worker.web import Call, Endpoint, read_body

@@ -17,7 +17,7 @@ from backstory.model import Report, Summary
 from backstory.project import Project
 from backstory.settings import Settings
 from backstory.store import events, observations, sessions
-from backstory.store.sqlite import Row, Store, Tx
+from backstory.store.db import Row, Store, Tx
 from backstory.worker.live import Live
 from backstory.worker.size import shorten
 
@@ -122,30 +122,8 @@ class Intake:
             self._live.tell("session_completed", about | {"reason": report.payload.get("reason")})
 
 
-def _session(tx: Tx, report: Report, where: Project) -> Row:
-    return sessions.get_or_create(
-        tx,
-        report.agent,
-        report.content_id,
-        where,
-        cwd=report.cwd,
-        transcript_path=report.transcript_path,
-        start_source=_text(report.payload.get("source")) if report.kind == "session_start" else None,
-        quiet_s=_seconds(report.payload.get("seconds_since_last_response")),
-        at=report.occurred_at,
-    )
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _seconds(value: object) -> float:
-    return float(value) if isinstance(value, int | float) and 0 <= value < 10**9 else 0.0
-
-
 def _take_event(tx: Tx, settings: Settings, report: Report, where: Project, number: int | None) -> Taken:
-    session = _session(tx, report, where)
+    session = sessions.get_or_create(tx, report, where)
     skipped = "tool" if report.tool_name in settings.skipped_tools else None
     added = events.add(tx, session, report, int(settings.settle_seconds * 1000), skipped)
     if added.skipped is None and report.kind != "session_start":
@@ -156,7 +134,7 @@ def _take_event(tx: Tx, settings: Settings, report: Report, where: Project, numb
 
 
 def _take_prompt(tx: Tx, settings: Settings, report: Report, where: Project, number: int | None) -> Taken:
-    session = _session(tx, report, where)
+    session = sessions.get_or_create(tx, report, where)
     text = report.payload.get("prompt")
     text = text if isinstance(text, str) else ""
     if known := tx.one("event_by_event_id", session_id=session["id"], event_id=report.event_id):
@@ -177,14 +155,15 @@ def _take_end(tx: Tx, settings: Settings, report: Report, where: Project, number
     if session is None:
         raise NotFound("There is no such session.", "A session begins with its first prompt or tool use.")
     events.add(tx, session, report)
-    status = sessions.move(tx, session, "end", _text(report.payload.get("reason")), report.occurred_at)
+    reason = report.payload.get("reason")
+    status = sessions.move(tx, session, "end", reason if isinstance(reason, str) else None, report.occurred_at)
     events.close_round(tx, session["id"])
     return Taken(report.event_id, session | {"status": status}, session["prompt_counter"])
 
 
 def _take_compacted(tx: Tx, settings: Settings, report: Report, where: Project, number: int | None) -> Taken:
     """The agent's own summary of what it compacted is kept beside ours."""
-    session = _session(tx, report, where)
+    session = sessions.get_or_create(tx, report, where)
     added = events.add(tx, session, report)
     text = report.payload.get("compact_summary")
     if added.skipped is None and isinstance(text, str) and text.strip():

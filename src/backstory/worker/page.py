@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from html import escape
 
-from backstory.store.sqlite import Row, Tx
+from backstory.store.db import Row, Tx
 
 _STYLE = """
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }

@@ -13,7 +13,7 @@ from backstory.errors import BadInput, NotFound
 from backstory.recall import context
 from backstory.settings import Settings
 from backstory.store import observations, search, sessions
-from backstory.store.sqlite import Row, Store, Tx
+from backstory.store.db import Row, Store, Tx
 from backstory.worker.web import Call, Endpoint
 
 T = TypeVar("T")

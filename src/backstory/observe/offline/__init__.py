@@ -10,7 +10,7 @@ from backstory.observe.offline.changes import change_drafts
 from backstory.observe.offline.draft import Draft
 from backstory.observe.offline.failures import failure_drafts
 from backstory.observe.offline.lasting import deed_drafts
-from backstory.observe.offline.message import decisions, points
+from backstory.observe.offline.message import decisions, points, stated
 from backstory.observe.offline.reading import reading_drafts
 from backstory.observe.offline.scene import Scene, read_scene
 from backstory.observe.offline.summarize import summarize
@@ -72,7 +72,7 @@ def decision_drafts(scene: Scene) -> list[Draft]:
         draft = Draft(
             2,
             "decision",
-            chosen[0],
+            stated(chosen[0]),
             narrative=f"Asked: {scene.ask}" if scene.ask else "",
             facts=chosen[:4],
             events=[stop.id],

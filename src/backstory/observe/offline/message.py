@@ -32,11 +32,12 @@ _NEXT = re.compile(
     r"before (?:merging|releasing|deploying))\b|下一步|还需要|次に|残り|다음 단계",
     re.IGNORECASE,
 )
+_NEXT_LABEL = re.compile(r"(?:next(?: steps?)?|to-?do|follow-?ups?|remaining|open)\s*[:：]\s*", re.IGNORECASE)
 _VAGUE = re.compile(r"\b(?:this|that|it|these|those|which|both)\b.{0,60}\?$", re.IGNORECASE)
 _COURTESY = re.compile(r"let me know if|feel free|happy to help|any (?:other )?questions|anything else", re.I)
 _CHOSE = re.compile(
     r"\b(?:(?:i|we)(?:'ve| have)? (?:chose|decided|opted|picked|went with|settled on)|chosen because|"
-    r"decision(?: was)?:|decided (?:to|against|on)|opted (?:for|to)|trade-?offs?:)\b|"
+    r"decided (?:to|against|on)|opted (?:for|to))\b|\b(?:decision(?: was)?|trade-?offs?):|"
     r"决定|选择了|ことにしました",
     re.I,
 )
@@ -55,8 +56,8 @@ _UNDECIDED = re.compile(
     re.I,
 )
 _CAUSE = re.compile(
-    r"\b(?:root cause|the (?:issue|problem|bug|reason|culprit|cause) (?:is|was|lies|here)|turns? out|caused by|"
-    r"happens because|fails? because|because|due to|actually)\b|原因|因为|ため",
+    r"^(?:root )?cause:|\b(?:root cause|the (?:issue|problem|bug|reason|culprit|cause) (?:is|was|lies|here)|"
+    r"turns? out|caused by|happens because|fails? because|because|due to|actually)\b|原因|因为|ため",
     re.I,
 )
 
@@ -155,6 +156,12 @@ def decisions(message: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def stated(decision: str) -> str:
+    """A decision without the word for it."""
+    bare = re.sub(r"^(?:decision(?: was)?|trade-?offs?):\s*", "", decision, flags=re.IGNORECASE)
+    return bare[:1].upper() + bare[1:]
+
+
 def causes(message: str) -> list[str]:
     """Sentences that say why something was as it was."""
     return [
@@ -162,7 +169,10 @@ def causes(message: str) -> list[str]:
         for block in blocks(message)
         if block.kind != "heading" and not _NEXT_HEADING.search(block.under)
         for sentence in sentences(block.text)
-        if _CAUSE.search(sentence) and _long(sentence, 30) and not sentence.endswith(("?", ":"))
+        if not _NEXT_LABEL.match(block.text)
+        and _CAUSE.search(sentence)
+        and _long(sentence, 30)
+        and not sentence.endswith(("?", ":"))
     ]
 
 
@@ -174,6 +184,9 @@ def open_points(message: str) -> list[str]:
     for at, block in enumerate(told):
         if block.kind == "item" and _NEXT_HEADING.search(block.under):
             found.append(block.text)
+            continue
+        if label := _NEXT_LABEL.match(block.text):
+            found.append(block.text[label.end() :])
             continue
         for sentence in sentences(block.text):
             asks = at == len(told) - 1 and sentence.endswith(("?", "？")) and block.text.endswith(sentence)

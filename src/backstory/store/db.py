@@ -1,0 +1,47 @@
+"""What a database must do for us: run named queries in a transaction. Each engine does it in its own file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+Row = dict[str, Any]
+
+
+class Tx(Protocol):
+    """A transaction: three verbs, each on a named query."""
+
+    def run(self, name: str, /, **values: Any) -> int:
+        """Change rows; how many."""
+
+    def one(self, name: str, /, **values: Any) -> Row | None:
+        """The first row, if any."""
+
+    def all(self, name: str, /, **values: Any) -> list[Row]:
+        """Every row."""
+
+    def script(self, sql: str, /) -> None:
+        """A migration's statements."""
+
+
+class Store(Protocol):
+    """A database. What `write` is given runs in one transaction, what `read` is given on one snapshot."""
+
+    engine: str  #: which .sql files are its own
+
+    def submit(self, work: Callable[[Tx], T], /) -> Future[T]:
+        """Queue work; the future is done when the work is committed."""
+
+    def write(self, work: Callable[[Tx], T], /) -> T:
+        """The same, waited for."""
+
+    def read(self, work: Callable[[Tx], T], /) -> T:
+        """Look, and change nothing."""
+
+    def backup(self, label: str, /) -> None:
+        """A whole copy before something is changed that can't be changed back."""
+
+    def close(self) -> None:
+        """Finish what is queued, then let go."""
