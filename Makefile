@@ -30,6 +30,7 @@ bench: .venv/.dev
 
 soak: .venv/.dev
 	$(RUN)/python -m pytest -m soak
+	$(RUN)/python -m pytest -n $(WORKERS) --hypothesis-profile=deep --timeout=3600 tests/test_privacy.py tests/agents tests/observe
 
 clean:
 	rm -rf .venv .demo .mypy_cache .ruff_cache .hypothesis dist

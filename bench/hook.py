@@ -63,8 +63,8 @@ class Runner:
 def empty_spool(data: Path) -> None:
     """One event was left there, whole; away with it, so that each run finds the same."""
     spool = data / "spool"
-    left = [name for name in os.listdir(spool) if name.endswith(".json")]
-    if len(left) != 1 or left[0].startswith("."):
+    left = [file.name for file in spool.glob("[!.]*.json")]
+    if len(left) != 1:
         raise RuntimeError(f"the spool holds {left}, not one event")
     shutil.rmtree(spool)
 

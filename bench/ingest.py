@@ -19,6 +19,7 @@ from lab import Lab, end_gently, lab, load, machine, ms, p50, percentile, reques
 
 ROUTE = "/api/sessions/observations"
 SIZE = 3 << 10
+WARM = 300
 SEND_S = 20.0  # a level sends no longer than this, however slow it is
 MARK = b"event-000000000000"
 
@@ -28,11 +29,25 @@ class Level:
     """A way to send, and what came of it in each repeat."""
 
     name: str
-    run: Callable[[int], list[float]]
+    clients: int = 0
+    over_socket: bool = False  #: with a connection for each event, as the hook does; else over TCP, kept open
+    stored: int = 0
     rates: list[float] = field(default_factory=list)
     waits: list[float] = field(default_factory=list)
     sender_busy: list[float] = field(default_factory=list)
     worker_busy: list[float] = field(default_factory=list)
+
+    def took(self, waits: list[float], seconds: float, mine: float, its: float) -> None:
+        self.waits += waits
+        self.rates.append(len(waits) / seconds)
+        self.sender_busy.append(mine / seconds)
+        self.worker_busy.append(its / seconds)
+
+
+LEVELS = (
+    *((f"TCP, {n} client{'s' * (n > 1)}", n, False) for n in (1, 8, 32)),
+    *((f"socket, a connection an event, {n} client{'s' * (n > 1)}", n, True) for n in (1, 8)),
+)
 
 
 class Sender:
@@ -76,11 +91,10 @@ class Sender:
 class Load:
     """All clients of a level in one thread, so that they do not wait for each other."""
 
-    number = 0
-
-    def __init__(self, machine: Lab, clients: int, tcp: bool, keep: bool) -> None:
-        self._lab, self._clients, self._tcp, self.keep = machine, clients, tcp, keep
-        self.token_line = f"Authorization: Bearer {machine.token}\r\n" if tcp else ""
+    def __init__(self, here: Lab, clients: int, tcp: bool, keep: bool) -> None:
+        self._lab, self._clients, self._tcp, self.keep = here, clients, tcp, keep
+        self.token_line = f"Authorization: Bearer {here.token}\r\n" if tcp else ""
+        self.number = 0
         self.selector = selectors.DefaultSelector()
 
     def body(self, session: str) -> bytes:
@@ -100,8 +114,8 @@ class Load:
         return made
 
     def take(self) -> int:
-        Load.number += 1
-        return Load.number
+        self.number += 1
+        return self.number
 
     def run(self, events: int) -> list[float]:
         """Send so many events, as far as the time allows; how long each waited for its acknowledgement."""
@@ -129,22 +143,20 @@ class Load:
         return waits
 
 
-def plain_inserts(folder: Path, payload: str) -> Callable[[int], list[float]]:
+def insert_plainly(level: Level, events: int) -> None:
     """The floor: one process, one table, a transaction each."""
-
-    def run(events: int) -> list[float]:
-        waits = []
-        with closing(sqlite3.connect(folder / "floor.db", isolation_level=None)) as db:
+    with tempfile.TemporaryDirectory(prefix="backstory-bench-") as folder:
+        payload = json.dumps(json.loads(tool_use(Path(folder), SIZE))["tool_response"])
+        with closing(sqlite3.connect(Path(folder) / "floor.db", isolation_level=None)) as db:
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = NORMAL")
-            db.execute("CREATE TABLE IF NOT EXISTS events (id INTEGER PRIMARY KEY, session TEXT, payload TEXT)")
+            db.execute("CREATE TABLE events (id INTEGER PRIMARY KEY, session TEXT, payload TEXT)")
+            began, mine, waits = time.perf_counter(), time.process_time(), []
             for _ in range(events):
-                began = time.perf_counter()
+                start = time.perf_counter()
                 db.execute("INSERT INTO events (session, payload) VALUES (?, ?)", ("bench", payload))
-                waits.append(time.perf_counter() - began)
-        return waits
-
-    return run
+                waits.append(time.perf_counter() - start)
+            level.took(waits, time.perf_counter() - began, time.process_time() - mine, 0)
 
 
 def busy(pid: int) -> float:
@@ -153,37 +165,29 @@ def busy(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def measure(events: int, repeats: int) -> tuple[str, int]:
-    with lab() as here, tempfile.TemporaryDirectory(prefix="backstory-bench-") as folder:
+def send(level: Level, events: int) -> None:
+    """One repeat with a worker of its own, so that no level meets what another left."""
+    with lab() as here:
         here.start()
-        payload = json.dumps(json.loads(tool_use(here.project, SIZE))["tool_response"])
-        levels = [Level("floor: plain `sqlite3` inserts", plain_inserts(Path(folder), payload))]
-        for clients in (1, 8, 32):
-            run = Load(here, clients, tcp=True, keep=True).run
-            levels.append(Level(f"TCP, {clients} client{'s' * (clients > 1)}", run))
-        for clients in (1, 8):
-            run = Load(here, clients, tcp=False, keep=False).run
-            levels.append(Level(f"socket, a connection an event, {clients} client{'s' * (clients > 1)}", run))
-        for level in levels:
-            level.run(min(200, events))
-        for repeat in range(repeats):
-            for level in levels:
-                once(level, events, here.pid)
-                say(f"ingest {repeat + 1}/{repeats}: {level.name}: {level.rates[-1]:,.0f}/s, {load()}")
+        load = Load(here, level.clients, tcp=not level.over_socket, keep=not level.over_socket)
+        load.run(WARM)
+        began, mine, its = time.perf_counter(), time.process_time(), busy(here.pid)
+        waits = load.run(events)
+        level.took(waits, time.perf_counter() - began, time.process_time() - mine, busy(here.pid) - its)
         stored = here.count("events", "kind = 'tool'")
-        if stored != Load.number:
-            raise RuntimeError(f"{Load.number} events were acknowledged, {stored} are stored")
-    return shown(levels), stored
+        if stored != load.number:
+            raise RuntimeError(f"{level.name}: {load.number} events were acknowledged, {stored} are stored")
+        level.stored += stored
 
 
-def once(level: Level, events: int, worker: int) -> None:
-    began, mine, its = time.perf_counter(), time.process_time(), busy(worker)
-    waits = level.run(events)
-    took = time.perf_counter() - began
-    level.waits += waits
-    level.rates.append(len(waits) / took)
-    level.sender_busy.append((time.process_time() - mine) / took)
-    level.worker_busy.append((busy(worker) - its) / took)
+def measure(events: int, repeats: int) -> list[Level]:
+    floor, *levels = [Level("floor: plain `sqlite3` inserts"), *(Level(*row) for row in LEVELS)]
+    for repeat in range(repeats):
+        insert_plainly(floor, events)
+        for level in levels:
+            send(level, events)
+            say(f"ingest {repeat + 1}/{repeats}: {level.name}: {level.rates[-1]:,.0f}/s, {load()}")
+    return [floor, *levels]
 
 
 def shown(levels: list[Level]) -> str:
@@ -212,13 +216,14 @@ def main() -> None:
     options = parser.parse_args()
     end_gently()
     before = load()
-    result, stored = measure(options.events, options.repeats)
+    levels = measure(options.events, options.repeats)
     print(
-        f"{machine()}; sender, worker and its observer share them. {options.events} events a level (at most {SEND_S:.0f} s), "
+        f"{machine()}; sender and worker share them. {options.events} events (at most {SEND_S:.0f} s) a level and repeat, "
         f"{options.repeats} repeats, interleaved, the median one shown; {before} at the start, {load()} at the end.\n"
     )
-    print(result)
-    print(f"\nAll {stored:,} acknowledged events were counted as rows in `events` afterwards.")
+    print(shown(levels))
+    stored = sum(level.stored for level in levels)
+    print(f"\nEach acknowledged event, {stored:,} in all, was counted as one row in `events` afterwards.")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from typing import Any
 from backstory.glance import suspicious
 from backstory.paths import Paths
 
-COMMAND = Path(sys.executable).parent / "backstory"
+COMMAND = str(Path(sys.executable).parent / "backstory")
 START_S = 30.0
 SETTLE_S = 300.0
 #: Where a payload's own number stands, so that no two tool uses are the same one.

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from backstory import glance, privacy
@@ -415,6 +415,7 @@ documents = st.recursive(
 
 
 @given(texts)
+@example("DB_PASSWORD=hunter2hunter2123456789:AAaB" + "AGE-SECRET-KEY-1" + "QPZRY9X8" * 7)
 @settings(MANY, max_examples=800)
 def test_stripping_twice_is_stripping_once(text: str) -> None:
     """The worker strips what the hook has stripped, and changes nothing."""

@@ -132,7 +132,9 @@ SECRETS: tuple[tuple[str, tuple[str, ...], str, str], ...] = (
     (
         "secret",
         (*WORDS, *KEYS),
-        rf"(?i)(?P<name>{'|'.join((*WORDS, *KEYS))})(?P<tail>[\w-]{{0,40}}+)(?:{_QUOTE})?\]?"
+        # Our own mark names kinds; it must not be read as a name with a value behind it.
+        rf"(?i)(?<!\[redacted:)(?<!\[redacted:aws-)(?P<name>{'|'.join((*WORDS, *KEYS))})(?P<tail>[\w-]{{0,40}}+)"
+        rf"(?:{_QUOTE})?\]?"
         rf"(?P<sep>{_SPACE}(?::=|=>|={{1,3}}|:){_SPACE})"
         r"(?:[bru]{0,2}\\{0,8}(?P<quote>[\"'`])(?P<quoted>(?![:=])(?:[^\x00-\x20\"'`\\,;&<>(){}\[\]|#]{8})"
         r"(?:(?!\\{0,8}(?P=quote))[^\x00-\x20]){0,500})(?=\\{0,8}(?P=quote)|\Z)"
