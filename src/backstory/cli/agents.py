@@ -114,7 +114,7 @@ def write_shims(chosen: Settings) -> None:
     shims = {
         chosen.paths.hook: f'#!/bin/sh\nexec {_quote(plain)} -I -S -c {_quote(program)} {data} "$@"\n',
         chosen.paths.start_worker: (
-            f"#!/bin/sh\nexport BACKSTORY_DATA_DIR={data}\n"
+            f"#!/bin/sh\numask 077\nexport BACKSTORY_DATA_DIR={data}\n"
             f"exec {_quote(sys.executable)} -P -m backstory worker 2>>{_quote(str(chosen.paths.log))}\n"
         ),
     }

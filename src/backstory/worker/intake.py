@@ -48,8 +48,8 @@ class Intake:
     async def write(self, work: Callable[[Tx], T]) -> T:
         return await asyncio.wrap_future(self._store.submit(work))
 
-    def project(self, cwd: str, name: str = "") -> Project:
-        """A directory's project; read from git now and then, not with every event."""
+    async def project(self, cwd: str, name: str = "") -> Project:
+        """A directory's project; read from git now and then, not with every event, and never in the others' way."""
         if not cwd:
             return Project(name, name)
         now = time.monotonic()
@@ -57,13 +57,13 @@ class Intake:
         if known is None or known[0] < now:
             if len(self._projects) > 1000:
                 self._projects.clear()
-            known = (now + PROJECT_S, projects.find(cwd))
+            known = (now + PROJECT_S, await asyncio.to_thread(projects.find, cwd))
             self._projects[cwd] = known
         return known[1]
 
     async def take(self, report: Report, project_name: str = "", number: int | None = None) -> Taken:
         """Store a report, committed when this returns."""
-        where = self.project(report.cwd, project_name)
+        where = await self.project(report.cwd, project_name)
         if reason := self._unwanted(report, where):
             return Taken(report.event_id, skipped=reason)
         report = await self._complete(report)
