@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
+from backstory import ids
 from backstory import project as projects
 from backstory.agents import AGENTS
 from backstory.errors import NotFound
@@ -41,7 +42,7 @@ class Taken:
 class Intake:
     """The one way in, for hooks, routes and the spool alike."""
 
-    def __init__(self, settings: Settings, store: Store, live: Live, wake: Callable[[], None], roots: Roots) -> None:
+    def __init__(self, settings: Settings, store: Store, live: Live, wake: Callable[[int], None], roots: Roots) -> None:
         self._settings, self._store, self._live, self._wake, self._roots = settings, store, live, wake, roots
         self._projects: dict[str, tuple[float, Project]] = {}
 
@@ -71,7 +72,8 @@ class Intake:
         taken: Taken = await self.write(lambda tx: work(tx, self._settings, report, where, number))
         self._announce(report, taken)
         if taken.skipped is None:
-            self._wake()
+            goes_on = report.kind in ("tool", "tool_failure", "subagent_stop")
+            self._wake(ids.now_ms() + int(self._settings.settle_seconds * 1000) if goes_on else 0)
         return taken
 
     def _unwanted(self, report: Report, where: Project) -> str | None:
