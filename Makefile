@@ -1,5 +1,5 @@
 # What people and CI run. Everything sets itself up in .venv.
-.PHONY: demo demo-stop test lint fmt docs bench soak clean
+.PHONY: demo demo-open demo-stop test lint fmt docs bench soak clean
 RUN := .venv/bin
 # Tests that must be alone with the machine are none; two workers fit two cores.
 WORKERS ?= 2
@@ -7,8 +7,8 @@ WORKERS ?= 2
 demo: .venv/.demo
 	@$(RUN)/python demo/run.py
 
-demo-stop:
-	@HOME=$(CURDIR)/.demo $(RUN)/backstory stop
+demo-open demo-stop: .venv/.demo
+	@$(RUN)/python demo/run.py $(@:demo-%=%)
 
 test: lint
 	$(RUN)/python -m pytest -n $(WORKERS) -m "not soak"
@@ -33,6 +33,7 @@ soak: .venv/.dev
 	$(RUN)/python -m pytest -n $(WORKERS) --hypothesis-profile=deep --timeout=3600 tests/test_privacy.py tests/agents tests/observe
 
 clean:
+	@[ ! -x $(RUN)/python ] || $(RUN)/python demo/run.py stop
 	rm -rf .venv .demo .mypy_cache .ruff_cache .hypothesis dist
 
 .venv/.demo: pyproject.toml scripts/setup

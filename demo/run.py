@@ -57,7 +57,7 @@ def main() -> None:
         hook(call["event"], call["payload"])
         if call["event"] == "UserPromptSubmit":
             print(f"  > {call['payload']['prompt']}")
-    print(f"  {(time.perf_counter() - started) * 1000 / len(calls):.0f} ms a call")
+    print(f"  {(time.perf_counter() - started) * 1000 / len(calls):.0f} ms a call, starting the worker included")
 
     for _ in range(300):
         queue = json.loads(backstory("status", "--json"))["health"]["queue"]
@@ -75,8 +75,15 @@ def main() -> None:
     status = json.loads(backstory("status", "--json"))
     link = backstory("open", "--print")
     print(f"\nThe worker is at {status['address']} and stays up for you to look around; `make demo-stop` ends it.")
-    print(f"This link lets a browser in, once, within two minutes: {link}")
+    print(f"This link lets a browser in, once, within two minutes (`make demo-open` gives another): {link}")
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:] and not PLACE.exists():
+        print("The demo is not there; `make demo` makes it.")
+    elif sys.argv[1:] == ["stop"]:
+        print(backstory("stop"))
+    elif sys.argv[1:] == ["open"]:
+        print(f"This link lets a browser in, once, within two minutes: {backstory('open', '--print')}")
+    else:
+        main()

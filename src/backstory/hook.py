@@ -13,7 +13,7 @@ import time
 NETWORK_S = 0.4  # for a worker that is there
 WHOLE_S = 1.8  # for everything; the agent's own patience is longer
 END_S = 0.9  # SessionEnd: Claude Code kills at 1.5
-LARGEST = 64 << 20
+LARGEST = 16 << 20  # what the worker takes
 LARGE = 128 << 10  # from here on the look for secrets is felt: it is left to the worker, or to the moment of spooling
 SPOOL_LIMIT = 1 << 30
 CONTINUE = b'{"continue":true,"suppressOutput":true}'
@@ -45,10 +45,13 @@ def main(argv: list[str]) -> None:
 def _deliver(data: str, agent: str, event: str) -> None:
     started = time.monotonic()
     body = _read()
-    if body is None:
-        return
     _go(data)
     event_id = f"{time.time_ns() // 1_000_000:013x}-{posix.urandom(8).hex()}"
+    name = f"{event_id}.{agent}.{event}.json"
+    if body is None:
+        _answer(agent, event)
+        _spool("spool/rejected", name, b'{"error":"The payload was larger than 16 MiB."}')
+        return
     request = (
         f"POST /hooks/{agent}/{event} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
         f"X-Backstory-Event: {event_id}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -63,23 +66,29 @@ def _deliver(data: str, agent: str, event: str) -> None:
     if 200 <= status < 300:
         _print(reply)
         return
-    if agent == "claude-code" and event in CONTINUES:
-        _print(CONTINUE)
+    _answer(agent, event)
     # No answer, trouble or a wrong key: it comes again. Refused for what it is: kept aside, for people to look at.
     again = status in (-1, 0, 401, 408, 429) or status >= 500
     if len(body) > LARGE:
         body = _strip(body)
-    _spool("spool" if again else "spool/rejected", f"{event_id}.{agent}.{event}.json", body)
+    _spool("spool" if again else "spool/rejected", name, body)
+
+
+def _answer(agent: str, event: str) -> None:
+    """What the agent expects when the worker has not answered for us."""
+    if agent == "claude-code" and event in CONTINUES:
+        _print(CONTINUE)
 
 
 def _read() -> bytes | None:
-    """The payload, stripped."""
+    """The payload, stripped; None if it is too large. It is read to its end, or the agent would see a broken pipe."""
     chunks, size = [], 0
     while chunk := posix.read(0, 1 << 20):
-        chunks.append(chunk)
         size += len(chunk)
-        if size > LARGEST:
-            return None
+        if size <= LARGEST:
+            chunks.append(chunk)
+    if size > LARGEST:
+        return None
     body = b"".join(chunks)
     here = __file__.rpartition("/")[0]
     if here not in sys.path:

@@ -70,6 +70,14 @@ class Paths:
         return self.bin / "backstory"
 
     @property
+    def called(self) -> str:
+        """How an agent's shell calls `backstory`."""
+        if not self.command.exists():
+            return "backstory"
+        home = Path.home()
+        return f"~/{self.command.relative_to(home)}" if self.command.is_relative_to(home) else str(self.command)
+
+    @property
     def installs(self) -> Path:
         """What each settings file was before we touched it."""
         return self.data / "installs"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from datetime import datetime
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 _TOKEN = re.compile(r"[A-Za-z]{1,6}|\d{1,3}|[^\sA-Za-z\d]|\n")
@@ -13,6 +14,11 @@ _FENCES = re.compile(r"<(?=/?\s*(?:backstory-context|claude-mem-context|private|
 def tokens(text: str) -> int:
     """About how many tokens a model counts; rather too many than too few."""
     return len(_TOKEN.findall(text))
+
+
+def local(stamp: str) -> str:
+    """A stored time as a clock on this machine showed it: 2026-02-21 04:39."""
+    return datetime.fromisoformat(stamp).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def cut(text: str, limit: int) -> str:
@@ -44,8 +50,7 @@ def width(text: str) -> int:
 
 
 def fit(text: str, columns: int) -> str:
-    """A single line of at most so many columns."""
-    text = one_line(text)
+    """At most so many columns of a line."""
     if width(text) <= columns:
         return text
     kept, used = [], 0

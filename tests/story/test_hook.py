@@ -233,10 +233,11 @@ def test_stdin_that_never_ends_is_given_up(box: Box) -> None:
 
 
 def test_a_huge_payload_is_refused_without_harm(running: Box) -> None:
-    """17 MiB is too much for the worker; the hook keeps it aside and exits 0."""
+    """17 MiB is too much for the worker; the hook leaves a note of it and exits 0."""
     run = running.hook("PostToolUse", TOOL | {"tool_response": "h" * (17 << 20)})
     assert run.returncode == 0
-    assert len(list((running.data / "spool" / "rejected").iterdir())) == 1
+    (note,) = (running.data / "spool" / "rejected").iterdir()
+    assert "16 MiB" in note.read_text()
     assert running.spooled() == []
 
 

@@ -113,8 +113,10 @@ def write_shims(chosen: Settings) -> None:
     plain = getattr(sys, "_base_executable", None) or sys.executable
     for path in (package, Path(plain), Path(sys.executable), chosen.data_dir):
         if "\n" in str(path):
-            raise BackstoryError(f"The path {path!s} has a line break in it.", "Install backstory somewhere else.")
-    program = f"import sys; sys.path.append({str(package)!r}); import hook"
+            raise BackstoryError(
+                f"The path {str(path)!r} has a line break in it.", "Use BACKSTORY_DATA_DIR, or install somewhere else."
+            )
+    program = f"import sys\nsys.path.append({str(package)!r})\ntry:\n import hook\nexcept BaseException:\n pass"
     data = _quote(str(chosen.data_dir))
     here = f"[ -x {_quote(plain)} ] && [ -f {_quote(str(package / 'hook.py'))} ]"
     shims = {

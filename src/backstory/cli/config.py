@@ -13,11 +13,10 @@ from backstory.errors import BadSetting
 
 def add(commands: Any) -> None:
     top = commands.add_parser("config", help="show and change settings", description="Show and change settings.")
-    top.set_defaults(run=list_settings, json=False)
     actions = top.add_subparsers(metavar="ACTION")
-    list_ = actions.add_parser("list", help="every setting, its value and what it is for")
-    list_.add_argument("--json", action="store_true", help="print JSON")
-    list_.set_defaults(run=list_settings)
+    for listing in (top, actions.add_parser("list", help="every setting, its value and what it is for")):
+        listing.add_argument("--json", action="store_true", help="print JSON")
+        listing.set_defaults(run=list_settings)
     get_ = actions.add_parser("get", help="one setting's value")
     get_.add_argument("name", metavar="NAME")
     get_.set_defaults(run=get)
@@ -41,7 +40,10 @@ def list_settings(options: argparse.Namespace) -> int:
         return 0
     for name in settings.NAMES:
         source = f" (from {sources[name]})" if name in sources else ""
-        print(f"{name} = {_text(chosen[name])}{source}\n    {settings.sentence(name)}")
+        print(f"{name} = {_text(chosen[name])}{source}")
+        show.paragraph(settings.sentence(name), "    ")
+    for name in settings.unknown(settings.load().paths.config):
+        print(f"`{name}` in config.toml is no setting, and does nothing.")
     return 0
 
 
@@ -62,6 +64,10 @@ def change(options: argparse.Namespace) -> int:
 
 
 def unset(options: argparse.Namespace) -> int:
-    settings.change(settings.load().paths.config, options.name, None)
+    config = settings.load().paths.config
+    if options.name in settings.NAMES and options.name not in settings.read_config(config):
+        print(f"{options.name} is not set in config.toml.")
+        return 0
+    settings.change(config, options.name, None)
     print(f"{options.name} is at its default again; `backstory restart` puts it in force.")
     return 0

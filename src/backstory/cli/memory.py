@@ -41,24 +41,30 @@ def search(options: argparse.Namespace) -> int:
         show.as_json(page)
         return 0
     for item in page["items"]:
-        mark = f"#{item['id']}" if item["kind"] == "observation" else f"s{item['session_id']}"
+        mark = f"#{item['id']}" if item["kind"] == "observation" else f"S{item['session_id']}"
         what = item.get("type") or item["kind"]
         show.line(f"{mark:>6} {show.when(item['created_at'])} {item['project']} {what}: {item['title']}")
     if not page["items"]:
         print("Nothing was found.")
+    elif any(item["kind"] != "observation" for item in page["items"]):
+        show.line("(`backstory show N` for #N, `backstory sessions show N` for SN)")
     return 0
 
 
 def show_observations(options: argparse.Namespace) -> int:
     client = connect()
-    rows = [client.get(f"/api/observations/{_number(word)}") for word in options.ids]
+    numbers = [_number(word) for word in options.ids]
+    rows = client.post("/api/observations/batch", {"ids": numbers})["items"]
     if options.json:
         show.as_json(rows)
-        return 0
-    for at, row in enumerate(rows):
-        if at:
-            print()
-        _print(row)
+    else:
+        for at, row in enumerate(rows):
+            if at:
+                print()
+            _print(row)
+    if missing := set(numbers) - {row["id"] for row in rows}:
+        named = ", ".join(str(number) for number in sorted(missing))
+        raise BackstoryError(f"There is no observation {named}.", "`backstory search` gives the ids that there are.")
     return 0
 
 
@@ -70,10 +76,10 @@ def _number(word: str) -> int:
 
 
 def _print(row: dict[str, Any]) -> None:
-    print(escaped(f"#{row['id']} {row['type']}: {row['title']}"))
-    print(escaped(f"{row['project']}, {row['agent']}, {show.when(row['created_at'])}, session {row['session_id']}"))
+    show.paragraph(f"#{row['id']} {row['type']}: {row['title']}")
+    show.paragraph(f"{row['project']}, {row['agent']}, {show.when(row['created_at'])}, session {row['session_id']}")
     if row["subtitle"]:
-        print(escaped(row["subtitle"]))
+        show.paragraph(row["subtitle"])
     show.block("What", row["narrative"])
     for label, name in (("Facts", "facts"), ("Changed", "files_modified"), ("Read", "files_read")):
         show.block(label, "\n".join(f"- {item}" for item in row[name]))

@@ -12,12 +12,11 @@ from backstory.cli.worker import connect
 def add(commands: Any) -> None:
     text = "Show what waits to be observed; try what was set aside again, or drop it."
     top = commands.add_parser("queue", help="see what waits, retry or drop what failed", description=text)
-    top.set_defaults(run=list_queue, json=False, dead=False)
     actions = top.add_subparsers(metavar="ACTION")
-    list_ = actions.add_parser("list", help="what waits, is at work, or was set aside")
-    list_.add_argument("--dead", action="store_true", help="only what was set aside")
-    list_.add_argument("--json", action="store_true", help="print JSON")
-    list_.set_defaults(run=list_queue)
+    for listing in (top, actions.add_parser("list", help="what waits, is at work, or was set aside")):
+        listing.add_argument("--dead", action="store_true", help="only what was set aside")
+        listing.add_argument("--json", action="store_true", help="print JSON")
+        listing.set_defaults(run=list_queue)
     for name, run, text in (
         ("retry", retry, "try again what was set aside"),
         ("drop", drop, "drop what was set aside, and its payload"),

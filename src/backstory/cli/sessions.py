@@ -14,13 +14,12 @@ from backstory.text import escaped
 
 def add(commands: Any) -> None:
     top = commands.add_parser("sessions", help="list and show sessions", description="List and show sessions.")
-    top.set_defaults(run=list_sessions, project="", limit=20, json=False)
     actions = top.add_subparsers(metavar="ACTION")
-    list_ = actions.add_parser("list", help="the newest first")
-    list_.add_argument("--project", default="", help="a project's name or key")
-    list_.add_argument("--limit", type=int, default=20, help="how many (20)")
-    list_.add_argument("--json", action="store_true", help="print JSON")
-    list_.set_defaults(run=list_sessions)
+    for listing in (top, actions.add_parser("list", help="the newest first (what `sessions` alone does)")):
+        listing.add_argument("--project", default="", help="a project's name or key")
+        listing.add_argument("--limit", type=int, default=20, help="how many (20)")
+        listing.add_argument("--json", action="store_true", help="print JSON")
+        listing.set_defaults(run=list_sessions)
     show_ = actions.add_parser("show", help="one session: its prompts and what came of them")
     show_.add_argument("id", metavar="ID", help="its number, the agent's id, or the beginning of that")
     show_.add_argument("--json", action="store_true", help="print JSON")
@@ -35,11 +34,9 @@ def list_sessions(options: argparse.Namespace) -> int:
         show.as_json(page)
         return 0
     for row in page["items"]:
-        asked = row["title"] or row["first_user_prompt"] or "(private)"
-        counts = f"{row['prompt_counter']} prompts, {row['observation_count']} observations"
-        show.line(
-            f"{row['id']:>4} {show.when(row['last_event_at'])} {row['project']} {row['status']}, {counts}: {asked}"
-        )
+        asked = row["title"] or row["first_user_prompt"] or ("(private)" if row["prompt_counter"] else "(no prompt)")
+        state = "" if row["status"] == "completed" else f" ({row['status']})"
+        show.line(f"{row['id']:>4} {show.when(row['last_event_at'])} {row['project']}{state}: {asked}")
     if not page["items"]:
         print("No session is known yet.")
     return 0

@@ -7,7 +7,7 @@ import shutil
 import sys
 from typing import Any
 
-from backstory.text import escaped, fit
+from backstory.text import escaped, fit, local
 
 
 def columns() -> int:
@@ -16,20 +16,27 @@ def columns() -> int:
 
 def line(text: str) -> None:
     """One line, cut to the terminal if there is one; piped output is whole."""
-    text = " ".join(escaped(text).split("\n"))
+    text = escaped(text).replace("\n", " ")
     print(fit(text, columns()) if sys.stdout.isatty() else text)
+
+
+def paragraph(text: str, indent: str = "", hang: str = "") -> None:
+    """Wrapped between words."""
+    import textwrap
+
+    width = max(min(columns(), 100), 30)
+    print(
+        textwrap.fill(escaped(text), width, initial_indent=indent, subsequent_indent=indent + hang) or indent.rstrip()
+    )
 
 
 def block(label: str, text: str) -> None:
     """A labelled paragraph, wrapped."""
-    import textwrap
-
     if not text:
         return
-    width = max(min(columns(), 100) - 2, 30)
     print(f"{label}:")
-    for paragraph in escaped(text).split("\n"):
-        print(textwrap.fill(paragraph, width, initial_indent="  ", subsequent_indent="  ", break_long_words=False))
+    for part in text.split("\n"):
+        paragraph(part, "  ", "  " if part.startswith("- ") else "")
 
 
 def as_json(value: Any) -> None:
@@ -38,9 +45,7 @@ def as_json(value: Any) -> None:
 
 def when(stamp: str | None) -> str:
     """A stored time as people here read it: local."""
-    from datetime import datetime
-
-    return datetime.fromisoformat(stamp).astimezone().strftime("%Y-%m-%d %H:%M") if stamp else "-"
+    return local(stamp) if stamp else "-"
 
 
 def size(count: int) -> str:

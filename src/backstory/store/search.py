@@ -79,7 +79,7 @@ def find(tx: Tx, query: str, project: str = "", kind: str = "", limit: int = 20,
             for row in tx.all(f"found_{table}", ids=json.dumps(wanted)):
                 found[name, row["id"]] = row
     return [
-        {"kind": hit["kind"], "score": round(-hit["score"], 3)} | found[hit["kind"], hit["item_id"]]
+        {"kind": hit["kind"], "score": round(-hit["score"], 6)} | found[hit["kind"], hit["item_id"]]
         for hit in hits
         if (hit["kind"], hit["item_id"]) in found
     ]

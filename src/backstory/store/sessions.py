@@ -27,18 +27,20 @@ def get_or_create(tx: Tx, report: Report, project: Project) -> Row:
     """The session of a report. The same agent and content id give the same row, always."""
     before = tx.one("session_by_content_id", agent=report.agent, content_id=report.content_id)
     source = report.payload.get("source") if report.kind == "session_start" else None
-    row = tx.one(
-        "session_upsert",
-        agent=report.agent,
-        content_id=report.content_id,
-        project=project.name,
-        project_key=project.key,
-        cwd=report.cwd,
-        git_branch=project.branch,
-        transcript_path=report.transcript_path,
-        start_source=source if isinstance(source, str) else None,
-        at=report.occurred_at,
-    )
+    values = {
+        "agent": report.agent,
+        "content_id": report.content_id,
+        "project": project.name,
+        "project_key": project.key,
+        "cwd": report.cwd,
+        "git_branch": project.branch,
+        "transcript_path": report.transcript_path,
+        "at": report.occurred_at,
+    }
+    if before is None:
+        row = tx.one("session_upsert", start_source=source if isinstance(source, str) else None, **values)
+    else:
+        row = tx.one("session_refresh", **values)
     assert row is not None  # noqa: S101 - an upsert always answers
     if before is None:
         tx.run("session_moved", id=row["id"], from_status=None, status="created", cause="start", at=report.occurred_at)

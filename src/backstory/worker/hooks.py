@@ -187,14 +187,14 @@ class Reporting:
     async def context_for(self, report: Report, taken: Taken) -> str:
         """What this start of a session is told: one that goes on has most of it already."""
         where, session = await self._intake.project(report.cwd), taken.session
-        budget = self._settings.context_tokens
+        budget, command = self._settings.context_tokens, self._settings.paths.called
 
         def render(tx: Tx) -> str:
             shorter = {"compact": context.for_compact, "resume": context.for_resume, "fork": context.for_resume}
             source = report.payload.get("source")
             if session and isinstance(source, str) and source in shorter:
-                return shorter[source](tx, session, budget)
-            return context.for_start(tx, where.name, where.key, budget)
+                return shorter[source](tx, session, budget, command)
+            return context.for_start(tx, where.name, where.key, budget, command)
 
         try:
             return await self._read(render)

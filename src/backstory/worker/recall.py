@@ -121,7 +121,8 @@ class Recall:
         def work(tx: Tx) -> str:
             known = tx.one("project_key_of", project=asked.project)
             key = known["project_key"] if known else asked.project
-            return context.for_start(tx, asked.project, key, self._settings.context_tokens)
+            name = known["project"] if known else asked.project.rstrip("/").rpartition("/")[2]
+            return context.for_start(tx, name, key, self._settings.context_tokens, self._settings.paths.called)
 
         return PlainTextResponse(await self.read(work), media_type="text/markdown")
 

@@ -16,6 +16,17 @@ ON CONFLICT (agent, content_session_id) DO UPDATE SET
     THEN excluded.last_event_at ELSE sdk_sessions.last_event_at END
 RETURNING *;
 
+-- name: session_refresh
+-- The same for a session that is known: an upsert would use up a number.
+UPDATE sdk_sessions SET
+  project = CASE WHEN project = '' THEN :project ELSE project END,
+  project_key = CASE WHEN project_key = '' THEN :project_key ELSE project_key END,
+  cwd = CASE WHEN cwd = '' THEN :cwd ELSE cwd END,
+  git_branch = COALESCE(:git_branch, git_branch),
+  transcript_path = COALESCE(:transcript_path, transcript_path),
+  last_event_at = CASE WHEN :at > last_event_at THEN :at ELSE last_event_at END
+WHERE agent = :agent AND content_session_id = :content_id RETURNING *;
+
 -- name: session_by_id
 SELECT * FROM sdk_sessions WHERE id = :id;
 
@@ -96,7 +107,7 @@ GROUP BY project_key, project ORDER BY last_event_at DESC LIMIT :limit;
 
 -- name: project_key_of
 -- The key of the project that was worked in last under this name or key.
-SELECT project_key FROM sdk_sessions WHERE project = :project OR project_key = :project
+SELECT project, project_key FROM sdk_sessions WHERE project = :project OR project_key = :project
 ORDER BY (project_key = :project) DESC, last_event_at DESC LIMIT 1;
 
 -- name: prompt_add

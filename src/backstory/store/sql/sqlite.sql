@@ -16,7 +16,7 @@ SELECT kind, item_id, bm25(words, 3.0, 1.0) AS score FROM words
 WHERE words MATCH :match
   AND (:project = '' OR project = :project OR project_key = :project)
   AND (:kind = '' OR kind = :kind)
-ORDER BY score LIMIT :limit OFFSET :skip;
+ORDER BY score, rowid DESC LIMIT :limit OFFSET :skip;
 
 -- name: found_observations
 SELECT o.id, o.session_id, o.prompt_number, o.type, o.title, o.subtitle, o.project, o.created_at, s.agent, s.content_session_id
