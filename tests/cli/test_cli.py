@@ -226,3 +226,96 @@ def test_install_refuses_settings_that_it_can_not_read(box: Box) -> None:
     assert run.returncode == 1
     assert "nothing was changed" in run.stderr
     assert settings.read_text() == "{ // a comment\n}"
+
+
+def test_a_hook_whose_package_or_interpreter_is_gone_says_nothing(box: Box) -> None:
+    """Somebody removed the virtual environment first: the agent does not hear of it."""
+    text = box.shim.read_text()
+    for gone in ("hook.py", "/bin/python"):
+        box.shim.write_text(text.replace(gone, f"{gone}-gone"))
+        run = box.hook("PostToolUse", {"session_id": "x", "tool_name": "Read"})
+        assert (run.returncode, run.stdout, run.stderr) == (0, b"", b"")
+    settings = json.loads((box.home / ".claude" / "settings.json").read_text())
+    box.shim.unlink()
+    command = settings["hooks"]["Stop"][0]["hooks"][0]["command"]
+    run = subprocess.run(["sh", "-c", command], input=b"{}", env=box.env, capture_output=True)
+    assert (run.returncode, run.stdout, run.stderr) == (0, b"", b"")
+
+
+def test_a_worker_whose_data_directory_is_taken_away_goes_too(running: Box) -> None:
+    """And does not take a new one's socket with it."""
+    old = running.processes[0]
+    running.data.rename(running.data.with_name("elsewhere"))
+    new = running.start()
+    old.wait(10)
+    assert new.poll() is None
+    assert running.health()
+
+
+def test_one_can_leave_whatever_stands_in_the_configuration(running: Box) -> None:
+    """stop and uninstall never depend on config.toml; status says what is wrong with it."""
+    running.shim  # noqa: B018
+    (running.data / "config.toml").write_text('port = "x')
+    assert "TOML" in running.cli("status", check=False).stdout
+    assert "no longer" in running.cli("uninstall").stdout
+    assert not running.health()
+    (running.data / "config.toml").write_text("exclude_project = ['x']")
+    assert "`exclude_project` is no setting" in running.cli("status", check=False).stdout
+
+
+def test_a_hung_worker_is_named_at_once(running: Box) -> None:
+    """Not waited for, and not started a second time."""
+    import signal
+
+    os.kill(running.processes[0].pid, signal.SIGSTOP)
+    try:
+        run = running.cli("search", "x", check=False)
+    finally:
+        os.kill(running.processes[0].pid, signal.SIGCONT)
+    assert run.returncode == 1
+    assert "does not answer" in run.stderr
+
+
+def test_a_data_directory_may_be_named_by_a_relative_path(box: Box) -> None:
+    """Relative to where the command runs."""
+    box.settings["BACKSTORY_DATA_DIR"] = "rel/data"
+    assert box.cli("search", "x").stdout == "Nothing was found.\n"
+    assert (box.project / "rel" / "data" / "worker.json").exists()
+    assert box.cli("stop").stdout == "The worker is stopped.\n"
+
+
+def test_no_permission_is_one_sentence(box: Box) -> None:
+    """Not a stack trace."""
+    (box.root / "file").touch()
+    box.settings["BACKSTORY_DATA_DIR"] = str(box.root / "file" / "data")
+    for words in (("install",), ("search", "x"), ("config", "set", "port", "1")):
+        run = box.cli(*words, check=False)
+        assert run.returncode == 1
+        assert run.stderr.startswith("backstory: ")
+        assert "Traceback" not in run.stderr
+
+
+def test_what_is_forbidden_holds_from_the_next_event_on(running: Box) -> None:
+    """Without a restart."""
+    running.hook("UserPromptSubmit", {"session_id": "a", "prompt": "kept"})
+    assert "from now on" in running.cli("config", "set", "exclude_projects", "shop").stdout
+    running.hook("UserPromptSubmit", {"session_id": "a", "prompt": "not kept"})
+    assert [row["prompt"] for row in running.rows("SELECT prompt FROM user_prompts")] == ["kept"]
+
+
+def test_trivia_does_not_take_the_hand_off(filled: Box) -> None:
+    """After a "thanks" the next session is still told of the work."""
+    filled.hook("UserPromptSubmit", {"session_id": "later", "prompt": "thanks"})
+    filled.hook("Stop", {"session_id": "later", "last_assistant_message": "You are welcome!"})
+    filled.settle()
+    told = filled.told()
+    assert "Add a discount" in told
+    assert "welcome" not in told
+
+
+def test_install_says_when_hooks_are_off(box: Box) -> None:
+    """It would otherwise promise what can't come."""
+    settings = box.home / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text('{"disableAllHooks": true}')
+    assert "nothing is remembered" in box.cli("install").stdout

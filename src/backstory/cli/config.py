@@ -33,6 +33,11 @@ def _text(value: Any) -> str:
     return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
+def _when(name: str) -> str:
+    """What is forbidden holds at once; the rest is read when the worker starts."""
+    return ", from now on." if name in ("skip_tools", "exclude_projects") else "; `backstory restart` puts it in force."
+
+
 def list_settings(options: argparse.Namespace) -> int:
     chosen, sources = dataclasses.asdict(settings.load()), settings.sources()
     if options.json:
@@ -59,7 +64,7 @@ def change(options: argparse.Namespace) -> int:
     chosen.paths.prepare()
     settings.change(chosen.paths.config, options.name, options.value)
     value = _text(settings.convert(options.name, options.value))
-    print(f"{options.name} = {value}; `backstory restart` puts it in force.")
+    print(f"{options.name} = {value}{_when(options.name)}")
     return 0
 
 
@@ -69,5 +74,5 @@ def unset(options: argparse.Namespace) -> int:
         print(f"{options.name} is not set in config.toml.")
         return 0
     settings.change(config, options.name, None)
-    print(f"{options.name} is at its default again; `backstory restart` puts it in force.")
+    print(f"{options.name} is at its default again{_when(options.name)}")
     return 0

@@ -144,7 +144,10 @@ class Admin:
         return Code(self._codes.make())
 
     async def open(self, call: Call) -> Response:
-        if not self._codes.spend(call.request.query_params.get("code", "")):
+        spent = self._codes.spend(call.request.query_params.get("code", ""))
+        if call.request.scope.get("trusted") and not spent:
+            return RedirectResponse("/", status_code=303)  # an old link in a browser that is in already
+        if not spent:
             raise Refused("This link was used already, or is too old.", "Run `backstory open` again.")
         answer = RedirectResponse("/", status_code=303)
         answer.set_cookie(COOKIE, self._token, httponly=True, samesite="strict", max_age=400 * 24 * 3600)

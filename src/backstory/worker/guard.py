@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from starlette.datastructures import Headers
+from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from backstory.errors import BackstoryError, BadSetting, Refused, Stranger, TooMany
@@ -73,9 +74,16 @@ class Guard:
             try:
                 self._check(scope)
             except BackstoryError as error:
-                await failure(error)(scope, receive, send)
+                await self._refuse(scope, error)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+    def _refuse(self, scope: Scope, error: BackstoryError) -> Response:
+        """In words for a person who came with a browser."""
+        if scope["path"] == "/" and "text/html" in Headers(scope=scope).get("accept", ""):
+            told = "<p>This page is its owner's. Run <code>backstory open</code> to be let in.</p>"
+            return HTMLResponse(f"<!doctype html><title>backstory</title>{told}", error.status)
+        return failure(error)
 
     def _check(self, scope: Scope) -> None:
         server = scope.get("server")
@@ -87,7 +95,10 @@ class Guard:
         headers = Headers(scope=scope)
         self._check_host(headers)
         self._check_origin(headers)
-        if self._settings.auth == "on" and not (self._has_token(headers) or self._brings_code(scope)):
+        trusted = self._settings.auth == "off" or self._has_token(headers)
+        if scope["path"] == "/open" and scope["method"] == "GET":
+            scope["trusted"] = trusted  # the page itself looks at the code and spends it
+        elif not trusted:
             raise Refused
 
     def _count(self) -> None:
@@ -114,10 +125,6 @@ class Guard:
         if scheme.lower() != "bearer":
             given = _cookie(headers.get("cookie", ""))
         return hmac.compare_digest(given.strip().encode(), self._token.encode())
-
-    def _brings_code(self, scope: Scope) -> bool:
-        # The page itself looks at the code and spends it.
-        return bool(scope["path"] == "/open" and scope["method"] == "GET")
 
 
 def _hostname(host: str) -> str:

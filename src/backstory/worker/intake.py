@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fnmatch
+import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -13,15 +14,17 @@ from typing import TypeVar
 from backstory import ids
 from backstory import project as projects
 from backstory.agents import AGENTS
-from backstory.errors import NotFound
+from backstory.errors import BadSetting, NotFound
 from backstory.model import Report, Summary
 from backstory.project import Project
 from backstory.settings import Settings
+from backstory.settings import load as settings_now
 from backstory.store import events, observations, sessions
 from backstory.store.db import Row, Store, Tx
 from backstory.worker.live import Live
 from backstory.worker.size import shorten
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 #: agent -> the folders under which its transcripts lie; nothing else is ever opened
 Roots = Mapping[str, tuple[Path, ...]]
@@ -45,6 +48,25 @@ class Intake:
     def __init__(self, settings: Settings, store: Store, live: Live, wake: Callable[[int], None], roots: Roots) -> None:
         self._settings, self._store, self._live, self._wake, self._roots = settings, store, live, wake, roots
         self._projects: dict[str, tuple[float, Project]] = {}
+        self._config_seen = self._config_stamp()
+
+    def _config_stamp(self) -> int:
+        try:
+            return self._settings.paths.config.stat().st_mtime_ns
+        except OSError:
+            return 0
+
+    def _reread(self) -> None:
+        """What people forbid holds from the next event on, without a restart."""
+        stamp = self._config_stamp()
+        if stamp != self._config_seen:
+            self._config_seen = stamp
+            try:
+                now = settings_now()
+            except BadSetting as error:
+                log.warning("config.toml was changed and can not be used: %s", error)
+                return
+            self._settings = replace(self._settings, skip_tools=now.skip_tools, exclude_projects=now.exclude_projects)
 
     async def write(self, work: Callable[[Tx], T]) -> T:
         return await asyncio.wrap_future(self._store.submit(work))
@@ -64,6 +86,7 @@ class Intake:
 
     async def take(self, report: Report, project_name: str = "", number: int | None = None) -> Taken:
         """Store a report, committed when this returns."""
+        self._reread()
         where = await self.project(report.cwd, project_name)
         if reason := self._unwanted(report, where):
             return Taken(report.event_id, skipped=reason)

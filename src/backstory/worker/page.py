@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from html import escape
 
 from backstory.store.db import Row, Tx
+from backstory.text import local
 
 _STYLE = """
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
@@ -13,7 +15,7 @@ body { max-width: 52rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.3rem; } h2 { font-size: 1rem; margin: 2rem 0 .5rem; opacity: .7; font-weight: 600; }
 article { border-top: 1px solid #8884; padding: .6rem 0; }
 h3 { font-size: 1rem; margin: 0; } p, ul { margin: .3rem 0; } small, time { opacity: .65; }
-code { font-size: .9em; }
+code { font-size: .9em; } body { overflow-wrap: anywhere; }
 .type { font-size: .75rem; border: 1px solid #8886; border-radius: 1rem; padding: 0 .5rem; margin-right: .4rem; }
 """
 
@@ -23,7 +25,10 @@ def page(tx: Tx) -> str:
     last = 2**62
     summaries = tx.all("summaries_list", project="", session_id=0, before=last, limit=5)
     observations = tx.all("observations_list", project="", type="", session_id=0, before=last, limit=100)
-    body = "".join(_summary(row) for row in summaries) or "<p>Nothing yet: work with your agent, and look again.</p>"
+    body = (
+        "".join(_summary(row) for row in summaries if row["source"] == "stop")
+        or "<p>Nothing yet: work with your agent, and look again.</p>"
+    )
     seen = "".join(_observation(row) for row in observations)
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
@@ -34,20 +39,25 @@ def page(tx: Tx) -> str:
 
 def _summary(row: Row) -> str:
     parts = (("Done", row["completed"]), ("Learned", row["learned"]), ("Next", row["next_steps"]))
-    lines = "".join(f"<p><b>{label}</b> {escape(text)}</p>" for label, text in parts if text)
-    return f"<article><h3>{escape(row['request'] or 'A round')}</h3><small>{_where(row)}</small>{lines}</article>"
+    lines = "".join(f"<p><b>{label}</b> {_said(text)}</p>" for label, text in parts if text)
+    return f"<article><h3>{_said(row['request'] or 'A round')}</h3><small>{_where(row)}</small>{lines}</article>"
 
 
 def _observation(row: Row) -> str:
-    facts = "".join(f"<li>{escape(fact)}</li>" for fact in json.loads(row["facts"]))
+    facts = "".join(f"<li>{_said(fact)}</li>" for fact in json.loads(row["facts"]))
     return (
-        f'<article id="o{row["id"]}"><h3><span class="type">{escape(row["type"])}</span>{escape(row["title"])}</h3>'
-        f"<small>#{row['id']} · {_where(row)}</small><p>{escape(row['narrative'])}</p>"
+        f'<article id="o{row["id"]}"><h3><span class="type">{escape(row["type"])}</span>{_said(row["title"])}</h3>'
+        f"<small>#{row['id']} · {_where(row)}</small><p>{_said(row['narrative'])}</p>"
         + (f"<ul>{facts}</ul>" if facts else "")
         + "</article>"
     )
 
 
+def _said(text: str) -> str:
+    """Text as HTML, with what stands in backticks as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
+
+
 def _where(row: Row) -> str:
     at = row["created_at"]
-    return f'{escape(row["project"])} · {escape(row["agent"])} · <time datetime="{at}">{at[:10]} {at[11:16]} UTC</time>'
+    return f'{escape(row["project"])} · {escape(row["agent"])} · <time datetime="{at}">{local(at)}</time>'
