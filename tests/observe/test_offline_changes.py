@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from acted import a_round, edited, later, only, read, stopped, told, used, words, wrote
+from acted import a_round, edited, later, only, ran, read, stopped, told, used, words, wrote
 
 from backstory.observe.offline import tell
 
@@ -213,3 +213,18 @@ def test_a_made_file_says_what_it_is_even_without_definitions() -> None:
     """Makefiles by their targets, others by their size."""
     assert only(told("add it", wrote("Makefile", "test: build\n\tpytest\n"))).title == "Add Makefile: `test`"
     assert only(told("add it", wrote("LICENSE", "MIT\n\nfree"))).title == "Add LICENSE (3 lines)"
+
+
+def test_a_fix_that_still_fails_is_only_a_change() -> None:
+    """Asked for a fix, edited, and the tests fail all the same: not told as fixed."""
+    failing = "FAILED tests/test_a.py::test_x - assert 1 == 2\n1 failed in 0.1s"
+    reply = told(
+        "Fix the total.", edited("a.py", "def f():\n    return 1", "def f():\n    return 3"), ran("pytest", failing, 1)
+    )
+    assert "bugfix" not in {o.type for o in reply.observations}
+    passing = told(
+        "Fix the total.",
+        edited("a.py", "def f():\n    return 1", "def f():\n    return 3"),
+        ran("pytest", "1 passed in 0.1s"),
+    )
+    assert "bugfix" in {o.type for o in passing.observations}

@@ -233,6 +233,10 @@ def type_of(scene: Scene, group: Sequence[Change]) -> str:
         return "feature" if any(change.created or change.added for change in group) else "change"
     if scene.intent in ("refactor", "bugfix") and all(language(change.path) in PROSE for change in group):
         return "change"
+    last = max((act.at for change in group for act in change.acts), default=-1)
+    after = scene.outcome_after(last)
+    if scene.intent == "bugfix" and after and not after.ok:
+        return "change"  # what still fails is not fixed
     return scene.intent
 
 
