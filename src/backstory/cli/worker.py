@@ -64,8 +64,11 @@ def _start(chosen: Settings, client: Client) -> dict[str, Any]:
 
 
 def _last_words(chosen: Settings) -> str:
+    """What it said last: the sentence of an error, not the hint after it."""
     try:
-        return chosen.paths.log.read_text("utf-8", "replace").strip().splitlines()[-1][-300:]
+        lines = chosen.paths.log.read_text("utf-8", "replace").strip().splitlines()[-2:]
+        sentence = next((line for line in reversed(lines) if line.startswith("backstory: ")), lines[-1])
+        return sentence.removeprefix("backstory: ")[:300]
     except (OSError, IndexError):
         return ""
 
@@ -133,6 +136,7 @@ def status(options: argparse.Namespace) -> int:
         "health": health,
         "spool": {"waiting": waiting, "rejected": rejected},
         "data_dir": str(chosen.data_dir),
+        "database": settings.shown("database_url", chosen.database_url) or str(chosen.paths.database),
         "database_bytes": chosen.paths.database.stat().st_size if chosen.paths.database.exists() else 0,
         "installed": installed(chosen),
     }
@@ -160,7 +164,10 @@ def _print_status(found: dict[str, Any]) -> None:
         show.line("worker    not running; it starts with the next session, or `backstory start`")
     spool = found["spool"]
     show.line(f"spool     {spool['waiting']} waiting, {spool['rejected']} rejected")
-    show.line(f"data      {found['data_dir']} (database {show.size(found['database_bytes'])})")
+    size = f" (database {show.size(found['database_bytes'])})" if found["database_bytes"] else ""
+    show.line(f"data      {found['data_dir']}{size}")
+    if "://" in found["database"]:
+        show.line(f"database  {found['database']}")
     show.line(f"agents    {', '.join(found['installed']) or 'none; `backstory install --agent claude-code`'}")
 
 

@@ -83,8 +83,9 @@ def close_round(tx: Tx, session_id: int) -> None:
     tx.run("session_settle", id=session_id, settles_at=0)
 
 
-def claim(tx: Tx, lease_ms: int) -> Claim | None:
-    """Take the oldest round that is ready, in order within its session. After a failure, one event at a time."""
+def claim(tx: Tx, lease_ms: int, worker: str = "") -> Claim | None:
+    """Take the oldest round that is ready, in order within its session. After a failure, one event at a time.
+    `worker` begins the owner's name, so that a worker finds what it had when it comes back."""
     now = ids.now_ms()
     head = tx.one("queue_head", now=now, long_ago=ids.from_ms(now - LONG_MS))
     if head is None:
@@ -97,7 +98,7 @@ def claim(tx: Tx, lease_ms: int) -> Claim | None:
         alone=int(head["attempts"] > 0),
         limit=PIECE,
     )
-    owner = ids.new_event_id()
+    owner = worker + ids.new_event_id()
     for row in rows:
         tx.run("event_lease", id=row["id"], lease_until=now + lease_ms, owner=owner)
     session = tx.one("session_by_id", id=head["session_id"])
@@ -176,9 +177,9 @@ def next_due(tx: Tx) -> int | None:
     return row["due"] if row else None
 
 
-def recover(tx: Tx) -> None:
-    """At a worker's start: take over what the one before had leased, and trust none of its conversations."""
-    tx.run("queue_release")
+def recover(tx: Tx, worker: str = "") -> None:
+    """At a worker's start: take over what it had leased before, and trust no conversation of before."""
+    tx.run("queue_release", worker=worker, now=ids.now_ms())
     tx.run("sessions_force_init")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -46,13 +47,16 @@ class App:
         settings.paths.prepare()
         self.settings = settings
         self.store = open_store(settings)
-        self.store.write(events.recover)
-        self.live = Live()
         self.token = guard.make_token(settings.paths.token)
+        # Of each data directory its own, and the same after a restart. It tells nothing of the token.
+        worker = hashlib.sha256(self.token.encode()).hexdigest()[:16] + "."
+        self.store.write(lambda tx: events.recover(tx, worker))
+        self.live = Live()
         self.observer = Observer(
             self.store,
             provider or provider_of(settings.provider),
             settings.provider,
+            worker=worker,
             parallel=settings.observers,
             lease_s=settings.lease_seconds,
             retry_s=settings.retry_seconds,

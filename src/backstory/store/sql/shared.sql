@@ -1,19 +1,24 @@
 -- Every query that both engines share. A query that must differ stands in the engine's own file under the same name.
 
--- name: session_upsert
--- Get or create. What is known already stays; what was empty is filled in.
+-- name: session_touch
+-- What is known already stays; what was empty is filled in. From here on nobody else writes to this session.
+UPDATE sdk_sessions SET
+  project = CASE WHEN project = '' THEN :project ELSE project END,
+  project_key = CASE WHEN project_key = '' THEN :project_key ELSE project_key END,
+  cwd = CASE WHEN cwd = '' THEN :cwd ELSE cwd END,
+  git_branch = COALESCE(:git_branch, git_branch),
+  transcript_path = COALESCE(:transcript_path, transcript_path),
+  last_event_at = CASE WHEN last_event_at < :at THEN :at ELSE last_event_at END
+WHERE agent = :agent AND content_session_id = :content_id
+RETURNING *;
+
+-- name: session_add
+-- None, if somebody else was quicker.
 INSERT INTO sdk_sessions
   (agent, content_session_id, project, project_key, cwd, git_branch, transcript_path, start_source, created_at, last_event_at)
 VALUES
   (:agent, :content_id, :project, :project_key, :cwd, :git_branch, :transcript_path, :start_source, :at, :at)
-ON CONFLICT (agent, content_session_id) DO UPDATE SET
-  project = CASE WHEN sdk_sessions.project = '' THEN excluded.project ELSE sdk_sessions.project END,
-  project_key = CASE WHEN sdk_sessions.project_key = '' THEN excluded.project_key ELSE sdk_sessions.project_key END,
-  cwd = CASE WHEN sdk_sessions.cwd = '' THEN excluded.cwd ELSE sdk_sessions.cwd END,
-  git_branch = COALESCE(excluded.git_branch, sdk_sessions.git_branch),
-  transcript_path = COALESCE(excluded.transcript_path, sdk_sessions.transcript_path),
-  last_event_at = CASE WHEN excluded.last_event_at > sdk_sessions.last_event_at
-    THEN excluded.last_event_at ELSE sdk_sessions.last_event_at END
+ON CONFLICT (agent, content_session_id) DO NOTHING
 RETURNING *;
 
 -- name: session_by_id
