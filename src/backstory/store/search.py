@@ -11,6 +11,7 @@ from backstory.store.db import Row, Tx
 #: Longer texts are indexed by their beginning; the whole stays in its own table.
 INDEXED_CHARS = 20_000
 _WORD = re.compile(r"\w+", re.UNICODE)
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+|[a-z]+(?:[A-Z][a-z0-9]*)+|(?:[A-Z][a-z0-9]+){2,}")
 _ACCENT = re.compile("[\u0300-\u036f]")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
@@ -33,15 +34,18 @@ def with_parts(text: str) -> str:
     """A text with the parts of its identifiers behind it: `parseDate` is found by `date` too."""
     text = _plain(text[:INDEXED_CHARS])
     parts: dict[str, None] = {}
-    for name in _IDENTIFIER.findall(text):
-        parts.update(dict.fromkeys(_PART.findall(name)))
+    for word in _NAME.findall(text):
+        # Nobody names a thing with more letters; a blob of them would take the pattern below minutes.
+        if len(word) <= 100 and ("_" in word or not word.islower()):
+            for name in _IDENTIFIER.findall(word):
+                parts.update(dict.fromkeys(_PART.findall(name)))
     return f"{text}\n{' '.join(parts)}" if parts else text
 
 
 def put_words(tx: Tx, kind: str, item_id: int, title: str, body: str, project: str, project_key: str) -> None:
     """Index an item; one that is indexed already is indexed anew."""
     remove_words(tx, kind, item_id)
-    row = tx.one(
+    tx.run(
         "words_add",
         title=with_parts(title),
         body=with_parts(body),
@@ -50,7 +54,8 @@ def put_words(tx: Tx, kind: str, item_id: int, title: str, body: str, project: s
         project=project,
         project_key=project_key,
     )
-    assert row is not None  # noqa: S101 - an insert answers with its row
+    row = tx.one("words_added")
+    assert row is not None  # noqa: S101 - it was just inserted
     tx.run("word_row_add", kind=kind, item_id=item_id, words_rowid=row["rowid"])
 
 

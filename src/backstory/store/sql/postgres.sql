@@ -40,13 +40,17 @@ WHERE status = 'leased' AND (lease_until <= :now OR starts_with(lease_owner, :wo
 
 -- name: words_add
 INSERT INTO words (title, body, kind, item_id, project_key, project)
-VALUES (:title, :body, :kind, :item_id, :project_key, :project) RETURNING rowid;
+VALUES (:title, :body, :kind, :item_id, :project_key, :project);
+
+-- name: words_added
+-- As in the other engine.
+SELECT lastval() AS rowid;
 
 -- name: words_remove
 DELETE FROM words WHERE rowid = :words_rowid;
 
 -- name: words_find
--- Best first; a title counts three times, a rare word more than a common one. Of a word that is everywhere only the
+-- Best first; a title counts more than a body, a rare word more than a common one. Of a word that is everywhere only the
 -- newest thousand are weighed, and those that have every word.
 WITH terms AS MATERIALIZED (
   SELECT number, phraseto_tsquery('english', term) || phraseto_tsquery('simple', term) AS query
@@ -68,7 +72,7 @@ WITH terms AS MATERIALIZED (
   FROM hits GROUP BY number
 )
 SELECT w.kind, w.item_id,
-  -sum(r.weight * ts_rank('{0.1, 0.2, 0.33, 1}', w.tokens, t.query, 1)) AS score
+  -sum(r.weight * ts_rank('{0.1, 0.2, 0.6, 1}', w.tokens, t.query, 1)) AS score
 FROM words w JOIN terms t ON w.tokens @@ t.query JOIN rarity r ON r.number = t.number
 WHERE w.rowid IN (SELECT rowid FROM hits)
 GROUP BY w.rowid ORDER BY score, w.rowid DESC LIMIT :limit OFFSET :skip;

@@ -13,7 +13,11 @@ CREATE TABLE IF NOT EXISTS schema_versions (version INTEGER PRIMARY KEY, name TE
 
 -- name: words_add
 INSERT INTO words (title, body, kind, item_id, project_key, project)
-VALUES (:title, :body, :kind, :item_id, :project_key, :project) RETURNING rowid;
+VALUES (:title, :body, :kind, :item_id, :project_key, :project);
+
+-- name: words_added
+-- Asked for by itself: RETURNING does not know the row of a virtual table.
+SELECT last_insert_rowid() AS rowid;
 
 -- name: words_remove
 DELETE FROM words WHERE rowid = :words_rowid;
