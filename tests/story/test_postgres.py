@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from box import Box, until
 from postgres import Server
-from test_kill import nothing_is_lost
+from test_kill import nothing_is_lost, test_i9_at_full_size  # noqa: F401 - the same, on this file's `box`
 from test_spine import (  # noqa: F401 - each runs here again, on this file's `box`
     replay,
     test_a_known_prompt_number_changes_nothing_and_an_absent_one_is_the_next,

@@ -73,9 +73,10 @@ WITH terms AS MATERIALIZED (
 )
 SELECT w.kind, w.item_id,
   -sum(r.weight * ts_rank('{0.1, 0.2, 0.6, 1}', w.tokens, t.query, 1)) AS score
-FROM words w JOIN terms t ON w.tokens @@ t.query JOIN rarity r ON r.number = t.number
-WHERE w.rowid IN (SELECT rowid FROM hits)
-GROUP BY w.rowid ORDER BY score, w.rowid DESC LIMIT :limit OFFSET :skip;
+FROM (SELECT DISTINCT rowid FROM hits) h
+CROSS JOIN LATERAL (SELECT * FROM words WHERE rowid = h.rowid OFFSET 0) w -- one by one: never the whole table
+JOIN terms t ON w.tokens @@ t.query JOIN rarity r ON r.number = t.number
+GROUP BY w.rowid, w.kind, w.item_id ORDER BY score, w.rowid DESC LIMIT :limit OFFSET :skip;
 
 -- name: found_observations
 SELECT o.id, o.session_id, o.prompt_number, o.type, o.title, o.subtitle, o.project, o.created_at, s.agent, s.content_session_id
