@@ -10,7 +10,6 @@ import socket
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -218,7 +217,7 @@ def main() -> None:
     before = load()
     levels = measure(options.events, options.repeats)
     print(
-        f"{machine()}; sender and worker share them. {options.events} events (at most {SEND_S:.0f} s) a level and repeat, "
+        f"{machine()}; sender and worker share them. {options.events} events (at most {SEND_S:.0f} s) a level, "
         f"{options.repeats} repeats, interleaved, the median one shown; {before} at the start, {load()} at the end.\n"
     )
     print(shown(levels))

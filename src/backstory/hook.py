@@ -94,7 +94,7 @@ def _strip(body: bytes, large: bool = False) -> bytes:
     if glance.tagged(body) if large else glance.suspicious(body):
         from privacy import strip_bytes  # type: ignore[import-not-found,unused-ignore]
 
-        stripped: bytes = strip_bytes(body)
+        stripped: bytes = strip_bytes(body, secrets=not large)
         return stripped
     return body
 

@@ -65,6 +65,11 @@ class Paths:
         return self.bin / "backstory-worker"
 
     @property
+    def command(self) -> Path:
+        """`backstory` itself, by a name that never changes."""
+        return self.bin / "backstory"
+
+    @property
     def installs(self) -> Path:
         """What each settings file was before we touched it."""
         return self.data / "installs"

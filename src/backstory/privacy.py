@@ -40,7 +40,7 @@ _NAMES = "private|claude-mem-context|backstory-context"
 _TAG = rf"<(?:({_NAMES})(?![\w-])|\\{{0,16}}/({_NAMES})(?:\s|\\++[nrt])*+>)"
 #: Printable characters as JSON may escape them, once or over and over; not the quote and the backslash, which keep an
 #: inner document in shape.
-_ESCAPE = r"(?<!\\)\\++u00(?!22|5c|5C|7f|7F)([2-7][0-9a-fA-F])"
+_ESCAPE = r"\\u00(?!22|5c|5C|7f|7F)([2-7][0-9a-fA-F])"
 
 #: After the name of a secret these make it the name of something about it: `token_count`, `password_field`.
 _ABOUT = (
@@ -74,11 +74,15 @@ def redact(text: str) -> str:
     return _redact(text, _seen(text))
 
 
-def strip_json(value: Any, keep: frozenset[str] = KEEP) -> Any:
+def strip_json(value: Any, keep: frozenset[str] = KEEP, secrets: bool = True) -> Any:
     """A decoded JSON value, stripped in document order: a tag hides all up to its end, in whichever field that is.
 
     Hidden strings become empty, hidden numbers null. Raises ValueError where it is nested deeper than MAX_DEPTH.
+    Without `secrets` only tags are looked for.
     """
+    if not secrets:
+        _check_depth(value)
+        return _untag(value, keep)
     seen = _seen("\n".join(_texts(value)))
     if "<" in seen:
         value = _untag(value, keep)
@@ -86,13 +90,13 @@ def strip_json(value: Any, keep: frozenset[str] = KEEP) -> Any:
     return _redact_all(value, seen) if seen else value
 
 
-def strip_bytes(data: bytes) -> bytes:
+def strip_bytes(data: bytes, secrets: bool = True) -> bytes:
     """A payload as the hook got it. What is not JSON is stripped as text; whatever comes, something comes back."""
     import json
 
     try:
         value = json.loads(data.decode(), object_pairs_hook=_pairs)
-        stripped = strip_json(value)
+        stripped = strip_json(value, secrets=secrets)
         if stripped == value:
             return data
         try:
@@ -126,6 +130,14 @@ def _texts(value: Any, depth: int = 0) -> Iterator[str]:
                 yield from _texts(below, depth + 1)
 
 
+def _check_depth(value: Any, depth: int = 0) -> None:
+    if isinstance(value, dict | list):
+        if depth >= MAX_DEPTH:
+            raise ValueError(f"nested deeper than {MAX_DEPTH}")
+        for item in value.values() if isinstance(value, dict) else value:
+            _check_depth(item, depth + 1)
+
+
 def _seen(text: str) -> frozenset[str]:
     """The beginnings in a text, as they stand and behind escapes."""
     seen = glance.hints(text.encode(errors="surrogatepass"))
@@ -141,7 +153,17 @@ def _pattern(source: str) -> re.Pattern[str]:
 
 
 def _unescape(text: str) -> str:
-    return _pattern(_ESCAPE).sub(lambda found: chr(int(found[1], 16)), text) if "\\u00" in text else text
+    if "\\u00" not in text:
+        return text
+    kept, position = [], 0
+    # The pattern begins with plain characters, which are found fast; the backslashes before them are taken here.
+    for found in _pattern(_ESCAPE).finditer(text):
+        start = found.start()
+        while start > position and text[start - 1] == "\\":
+            start -= 1
+        kept += [text[position:start], chr(int(found[1], 16))]
+        position = found.end()
+    return "".join(kept) + text[position:] if kept else text
 
 
 # Tags

@@ -48,7 +48,7 @@ SECRETS: tuple[tuple[str, tuple[str, ...], str, str], ...] = (
     (
         "slack",
         ("xoxa-", "xoxb-", "xoxc-", "xoxd-", "xoxe-", "xoxp-", "xoxr-", "xoxs-", "xapp-"),
-        r"(?:xox[abcdeprs]|xapp)-[A-Za-z0-9.%-]{10,}",
+        r"(?:xox[abcdeprs]|xapp)-[A-Za-z0-9.%-]{15,}",
         "xoxb-" + "1234567890-" * 2 + "aB3" * 8,
     ),
     (

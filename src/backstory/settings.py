@@ -36,8 +36,12 @@ class Settings:
     provider: str = _say(
         "offline", "Who turns events into memory; offline needs no network and costs nothing.", ("offline",)
     )
-    skip_tools: tuple[str, ...] = _say((), "Tools never to remember, beside " + ", ".join(SKIPPED_TOOLS) + ".")
-    exclude_projects: tuple[str, ...] = _say((), "Projects never to remember: names or paths, with * and ?.")
+    skip_tools: tuple[str, ...] = _say(
+        (), "Tools never to remember, with commas between them, beside " + ", ".join(SKIPPED_TOOLS) + "."
+    )
+    exclude_projects: tuple[str, ...] = _say(
+        (), "Projects never to remember: names or paths with * and ?, with commas between them."
+    )
     context_tokens: int = _say(2000, "How many tokens a new session is told at the most.")
     observers: int = _say(4, "How many sessions are observed at the same time.")
     settle_seconds: float = _say(10.0, "How long a round must be quiet before it is observed without its end.")
@@ -92,10 +96,24 @@ def load(env: Mapping[str, str] | None = None) -> Settings:
     env = os.environ if env is None else env
     settings = Settings(data_dir=data_dir(env))
     chosen: dict[str, Any] = read_config(settings.paths.config)
+    ready = {name: convert(name, value) for name, value in chosen.items()}
     for name in NAMES:
         if value := env.get(f"BACKSTORY_{name.upper()}"):
-            chosen[name] = value
-    return replace(settings, **{name: convert(name, value) for name, value in chosen.items()})
+            ready[name] = convert(name, value, f"BACKSTORY_{name.upper()}")
+    return replace(settings, **ready)
+
+
+def bare() -> Settings:
+    """Only where things are: for stopping and leaving, which must work whatever stands in config.toml."""
+    return Settings(data_dir=data_dir(os.environ))
+
+
+def unknown(path: Path) -> list[str]:
+    """Names in config.toml that are no settings: misspelt, or of a newer version."""
+    try:
+        return sorted(set(tomllib.loads(path.read_text("utf-8"))) - set(NAMES))
+    except (OSError, ValueError):
+        return []
 
 
 def sources(env: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -121,22 +139,24 @@ def read_config(path: Path) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name in NAMES}
 
 
-def convert(name: str, value: Any) -> Any:
-    """A value as the setting's own type, or a clear refusal."""
+def convert(name: str, value: Any, called: str = "") -> Any:
+    """A value as the setting's own type, or a clear refusal that names it as it was given."""
+    called = called or name
     if name not in NAMES:
         raise BadSetting(f"There is no setting `{name}`.")
     default = _FIELDS[name].default
     try:
         result = _as_type(default, value)
     except (TypeError, ValueError):
-        raise BadSetting(f"`{name}` takes {_kind(default)}, not {shown(name, value)!r}.") from None
+        raise BadSetting(f"`{called}` takes {_kind(default)}, not {shown(name, value)!r}.") from None
     choices = _FIELDS[name].metadata["choices"]
     if choices and result not in choices:
-        raise BadSetting(f"`{name}` is one of {', '.join(choices)}, not {value!r}.")
+        raise BadSetting(f"`{called}` is one of {', '.join(choices)}, not {value!r}.")
     if name == "port" and not 0 <= result <= 65535:
-        raise BadSetting("`port` lies between 0 and 65535.")
-    if isinstance(result, int | float) and result < 0:
-        raise BadSetting(f"`{name}` can not be negative.")
+        raise BadSetting(f"`{called}` lies between 0 and 65535.")
+    least = {"port": 0, "settle_seconds": 0, "retry_seconds": 0}.get(name, 1)
+    if isinstance(result, int | float) and result < least:
+        raise BadSetting(f"`{called}` must be at least {least}.")
     return result
 
 
@@ -150,7 +170,9 @@ def _as_type(default: Any, value: Any) -> Any:
 
 
 def _kind(default: Any) -> str:
-    return {tuple: "a list of names", int: "a whole number", float: "a number"}.get(type(default), "a text")
+    return {tuple: "names with commas between them", int: "a whole number", float: "a number"}.get(
+        type(default), "a text"
+    )
 
 
 def change(path: Path, name: str, value: Any | None) -> None:

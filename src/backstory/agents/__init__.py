@@ -29,6 +29,8 @@ class Agent:
     settings: Callable[[str, Path, Path, Mapping[str, str]], Path]
     #: how a shell calls the shim -> the entries to write there
     hooks: Callable[[str], Mapping[str, Hook]]
+    #: content of its settings -> a sentence if it is told to run no hooks
+    muted: Callable[[bytes], str]
     #: is this command of a hook ours, of whatever version
     ours: Callable[[str], bool]
 
@@ -42,6 +44,7 @@ AGENTS: dict[str, Agent] = {
         roots=claude_code.roots,
         settings=claude_code.settings,
         hooks=claude_code.hooks,
+        muted=claude_code.muted,
         ours=claude_code.ours,
     ),
 }

@@ -25,7 +25,7 @@ _KINDS: dict[str, tuple[Kind, tuple[str, ...]]] = {
     ),
     "Stop": ("stop", ("last_assistant_message", "last_user_message", "stop_hook_active")),
     # An answer that the API broke off ends its round too; no Stop follows.
-    "StopFailure": ("stop", ("error", "error_details", "last_assistant_message")),
+    "StopFailure": ("stop", ("error", "error_details")),
     "SubagentStop": ("subagent_stop", ("last_assistant_message", "agent_id", "agent_type")),
     "PreCompact": ("pre_compact", ("trigger", "custom_instructions")),
     "PostCompact": ("post_compact", ("trigger", "compact_summary")),
@@ -159,6 +159,15 @@ def hooks(shim: str) -> dict[str, Hook]:
         event: Hook(f"{shim} {NAME} {event}", timeout=5, matcher="*" if event.startswith("PostToolUse") else None)
         for event in _KINDS
     }
+
+
+def muted(content: bytes) -> str:
+    """A sentence if the client is told to run no hooks at all."""
+    try:
+        off = json.loads(content).get("disableAllHooks") is True
+    except (ValueError, AttributeError):
+        off = False
+    return "But `disableAllHooks` is on in that file: no hook runs, and nothing is remembered." if off else ""
 
 
 def ours(command: str) -> bool:

@@ -24,7 +24,7 @@ def add(commands: Any) -> None:
         ("uninstall", uninstall, "take the hooks out and stop the worker; what is remembered stays"),
     ):
         command = commands.add_parser(name, help=text, description=text.capitalize() + ".")
-        command.add_argument("--agent", default="claude-code", choices=sorted(AGENTS), help="which agent")
+        command.add_argument("--agent", default="claude-code", choices=sorted(AGENTS), help="which agent (claude-code)")
         command.add_argument(
             "--scope", default="user", choices=["user", "project"], help="for you, or this project only"
         )
@@ -46,7 +46,8 @@ def install(options: argparse.Namespace) -> int:
         print(f"{agent.name}: the hooks are in {path} already.")
     else:
         print(f"{agent.name}: the hooks are in {path}.")
-        print("The next session is remembered, and told what the ones before it did.")
+        muted = agent.muted(path.read_bytes())
+        print(muted or "The next session is remembered, and told what the ones before it did.")
         if options.scope == "project":
             print("This file is often shared: on a machine without backstory the hooks do nothing.")
     return 0
@@ -55,7 +56,8 @@ def install(options: argparse.Namespace) -> int:
 def uninstall(options: argparse.Namespace) -> int:
     from backstory.worker import process
 
-    chosen, agent = settings.load(), AGENTS[options.agent]
+    # Whatever is wrong with the settings, one must be able to leave.
+    chosen, agent = settings.bare(), AGENTS[options.agent]
     path = _settings_file(agent, options.scope)
     change = installer.uninstall(path, agent.ours, _record(chosen, agent, path), options.dry_run)
     if options.dry_run:
@@ -63,11 +65,13 @@ def uninstall(options: argparse.Namespace) -> int:
         return 0
     print(f"{agent.name}: {'nothing of ours is' if change.what == 'absent' else 'the hooks are no longer'} in {path}.")
     if not installed(chosen):
-        process.stop(chosen.paths)
+        if process.stop(chosen.paths):
+            print("The worker is stopped.")
         hook = chosen.paths.hook
         if hook.exists():
             hook.write_text(_GONE)
         chosen.paths.start_worker.unlink(missing_ok=True)
+        chosen.paths.command.unlink(missing_ok=True)
         if chosen.data_dir.exists():
             print(f"What is remembered stays in {chosen.data_dir}; remove that folder to forget it all.")
     return 0
@@ -83,12 +87,13 @@ def installed(chosen: Settings) -> list[str]:
 
 
 def _called(chosen: Settings, scope: str) -> str:
-    """How settings name the hook. A project's travel to other people, who have it elsewhere or not at all."""
-    shim = chosen.paths.hook
-    if scope == "user":
-        return _quote(str(shim))
-    at_home = shim.is_relative_to(Path.home())
-    name = f'"$HOME/{shim.relative_to(Path.home())}"' if at_home and '"' not in str(shim) else _quote(str(shim))
+    """How settings name the hook: in a way that does no harm where it is gone.
+
+    A project's settings travel to other people, who have it in their own home or not at all.
+    """
+    shim, home = chosen.paths.hook, Path.home()
+    movable = scope == "project" and shim.is_relative_to(home) and not set('"`$\\') & set(str(shim))
+    name = f'"$HOME/{shim.relative_to(home)}"' if movable else _quote(str(shim))
     return f"[ ! -x {name} ] || {name}"
 
 
@@ -111,10 +116,18 @@ def write_shims(chosen: Settings) -> None:
             raise BackstoryError(f"The path {path!s} has a line break in it.", "Install backstory somewhere else.")
     program = f"import sys; sys.path.append({str(package)!r}); import hook"
     data = _quote(str(chosen.data_dir))
+    here = f"[ -x {_quote(plain)} ] && [ -f {_quote(str(package / 'hook.py'))} ]"
     shims = {
-        chosen.paths.hook: f'#!/bin/sh\nexec {_quote(plain)} -I -S -c {_quote(program)} {data} "$@"\n',
+        # Where the interpreter or the package was taken away, the agent must not hear of it.
+        chosen.paths.hook: (
+            f'#!/bin/sh\n{here} && exec {_quote(plain)} -I -S -c {_quote(program)} {data} "$@"\nexit 0\n'
+        ),
+        # For agents, whose PATH may not have it.
+        chosen.paths.command: (
+            f'#!/bin/sh\nexport BACKSTORY_DATA_DIR={data}\nexec {_quote(sys.executable)} -P -m backstory "$@"\n'
+        ),
         chosen.paths.start_worker: (
-            f"#!/bin/sh\nexport BACKSTORY_DATA_DIR={data}\n"
+            f"#!/bin/sh\numask 077\nexport BACKSTORY_DATA_DIR={data}\n"
             f"exec {_quote(sys.executable)} -P -m backstory worker 2>>{_quote(str(chosen.paths.log))}\n"
         ),
     }

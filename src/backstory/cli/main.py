@@ -17,6 +17,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         _hook(words[1:])  # before anything is imported: it is paid for with every event
     if words[:1] == ["version"]:
         words[:1] = ["--version"]
+    if not words:
+        words = ["--help"]
     try:
         options = parser().parse_args(words)
         run: Callable[[argparse.Namespace], int | None] = options.run
@@ -24,11 +26,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     except BackstoryError as error:
         print(f"backstory: {error}" + (f"\n{error.hint}" if error.hint else ""), file=sys.stderr)
         code = 1
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            sys.stderr.close()  # the reader of our output has gone; that is no error
+            sys.exit(0)
+        where = f": {error.filename}" if error.filename else ""
+        print(f"backstory: {error.strerror or error}{where}", file=sys.stderr)
+        code = 1
     except KeyboardInterrupt:
         code = 130
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output has gone; that is no error
-        code = 0
     sys.exit(code)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from backstory import __version__, settings
 from backstory.cli import show
 from backstory.client import Client
-from backstory.errors import WorkerAway
+from backstory.errors import BadSetting, WorkerAway
 from backstory.settings import Settings
 
 START_S = 15.0
@@ -36,7 +36,7 @@ def connect(chosen: Settings | None = None) -> Client:
     """The worker, started if it is away."""
     chosen = chosen or settings.load()
     client = Client(chosen.paths.socket)
-    if _health(client) is None:
+    if _health(Client(chosen.paths.socket, timeout=3)) is None:
         _start(chosen, client)
     return client
 
@@ -52,6 +52,8 @@ def _health(client: Client) -> dict[str, Any] | None:
 def _start(chosen: Settings, client: Client) -> dict[str, Any]:
     from backstory.worker import process
 
+    if pid := process.holder(chosen.paths):
+        raise WorkerAway(f"The worker (pid {pid}) does not answer.", "`backstory restart` starts it anew.")
     child = process.spawn(chosen)
     until = time.monotonic() + START_S
     while time.monotonic() < until:
@@ -84,7 +86,8 @@ def start(options: argparse.Namespace) -> int:
 
 def address(chosen: Settings) -> str:
     """Where the page is."""
-    host = f"[{chosen.host}]" if ":" in chosen.host else chosen.host
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(chosen.host, chosen.host)  # noqa: S104 - all includes this one
+    host = f"[{host}]" if ":" in host else host
     return f"http://{host}:{_told(chosen).get('port', chosen.port)}/"
 
 
@@ -99,7 +102,7 @@ def _told(chosen: Settings) -> dict[str, Any]:
 def stop(options: argparse.Namespace) -> int:
     from backstory.worker import process
 
-    stopped = process.stop(settings.load().paths)
+    stopped = process.stop(settings.bare().paths)
     print("The worker is stopped." if stopped else "No worker runs.")
     return 0
 
@@ -124,8 +127,12 @@ def status(options: argparse.Namespace) -> int:
     from backstory.cli.agents import installed
     from backstory.worker import process, spool
 
-    chosen = settings.load()
-    health = _health(Client(chosen.paths.socket, timeout=5))
+    try:
+        chosen, trouble = settings.load(), ""
+    except BadSetting as error:
+        chosen, trouble = settings.bare(), str(error)
+    trouble = trouble or ", ".join(f"`{name}` is no setting" for name in settings.unknown(chosen.paths.config))
+    health = _health(Client(chosen.paths.socket, timeout=3))
     pid = process.holder(chosen.paths)
     waiting, rejected = spool.size(chosen.paths)
     found = {
@@ -137,7 +144,9 @@ def status(options: argparse.Namespace) -> int:
         "spool": {"waiting": waiting, "rejected": rejected},
         "data_dir": str(chosen.data_dir),
         "database": settings.shown("database_url", chosen.database_url) or str(chosen.paths.database),
-        "database_bytes": chosen.paths.database.stat().st_size if chosen.paths.database.exists() else 0,
+        "database_bytes": sum(f.stat().st_size for f in chosen.data_dir.glob(f"{chosen.paths.database.name}*")),
+        "config": trouble,
+        "port_wanted": chosen.port,
         "installed": installed(chosen),
     }
     if options.json:
@@ -153,6 +162,8 @@ def _print_status(found: dict[str, Any]) -> None:
         minutes = int(health["uptime_s"] // 60)
         show.line(f"worker    running: pid {health['pid']}, up {minutes} min, version {health['version']}")
         show.line(f"address   {found['address']} (`backstory open`)")
+        if found["port_wanted"] and not found["address"].endswith(f":{found['port_wanted']}/"):
+            show.line(f"          another program has port {found['port_wanted']}; hooks do not need it")
         if health["status"] != "ok":
             show.line("store     the database can not be read; see worker.log in the data directory")
         queue = health["queue"]
@@ -168,6 +179,8 @@ def _print_status(found: dict[str, Any]) -> None:
     show.line(f"data      {found['data_dir']}{size}")
     if "://" in found["database"]:
         show.line(f"database  {found['database']}")
+    if found["config"]:
+        show.line(f"config    {found['config']}")
     show.line(f"agents    {', '.join(found['installed']) or 'none; `backstory install --agent claude-code`'}")
 
 

@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 Provider = Callable[[Round], Awaitable[Reply]]
+NEVER = 1 << 62
 #: Called with each round that was stored: the viewer is told.
 Listener = Callable[[Round, Told], None]
 
@@ -43,6 +44,7 @@ class Observer:
         self._listener = listener
         self._places = asyncio.Semaphore(parallel)
         self._woken = asyncio.Event()
+        self._planned_ms = NEVER
         self._running: set[asyncio.Task[None]] = set()
         self._loop: asyncio.Task[None] | None = None
 
@@ -53,9 +55,10 @@ class Observer:
     def start(self) -> None:
         self._loop = asyncio.create_task(self._work(), name="observer")
 
-    def wake(self) -> None:
-        """Something was queued, or a round ended."""
-        self._woken.set()
+    def wake(self, due_ms: int = 0) -> None:
+        """Something was queued that falls due then; the loop is disturbed only if it plans to look later."""
+        if due_ms < self._planned_ms:
+            self._woken.set()
 
     async def stop(self) -> None:
         """Stop claiming; what is under way is given up, and its lease with it."""
@@ -68,6 +71,7 @@ class Observer:
     async def _work(self) -> None:
         while True:
             self._woken.clear()
+            self._planned_ms = NEVER
             try:
                 await self._claim_all()
                 wait = await self._until_due()
@@ -101,6 +105,7 @@ class Observer:
 
     async def _until_due(self) -> float | None:
         due = await asyncio.to_thread(self._store.read, events.next_due)
+        self._planned_ms = NEVER if due is None else due
         return None if due is None else max(0.01, (due - ids.now_ms()) / 1000)
 
     async def _observe(self, claim: events.Claim) -> None:

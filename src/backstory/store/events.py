@@ -6,6 +6,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from backstory import ids
 from backstory.errors import LeaseLost
 from backstory.model import OBSERVED, ContentId, Event, MemoryId, Report, Round
@@ -57,7 +59,7 @@ def add(tx: Tx, session: Row, report: Report, settle_ms: int = 0, skipped: str |
         kind=report.kind,
         tool_name=report.tool_name,
         tool_use_id=report.tool_use_id,
-        payload=None if skipped else json.dumps(report.payload, ensure_ascii=False),
+        payload=None if skipped else msgspec.json.encode(report.payload).decode(),
         occurred_at=report.occurred_at,
         at=ids.now(),
         status="tombstone" if skipped else "queued" if waits else "done",

@@ -65,7 +65,7 @@ class Admin:
     """The routes of the worker itself."""
 
     def __init__(
-        self, settings: Settings, store: Store, live: Live, codes: Codes, token: str, wake: Callable[[], None]
+        self, settings: Settings, store: Store, live: Live, codes: Codes, token: str, wake: Callable[[int], None]
     ) -> None:
         self._settings, self._store, self._live, self._codes = settings, store, live, codes
         self._token, self._wake = token, wake
@@ -134,7 +134,7 @@ class Admin:
         changed = await asyncio.wrap_future(self._store.submit(lambda tx: tx.run(query, id=number)))
         if number and not changed:
             raise NotFound(f"Event {number} does not wait there.", "`backstory queue` lists what does.")
-        self._wake()
+        self._wake(0)
         return Changed(changed)
 
     async def stream(self, call: Call) -> Response:

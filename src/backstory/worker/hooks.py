@@ -186,7 +186,7 @@ class Reporting:
 
     async def context_for(self, report: Report, taken: Taken) -> str:
         """What this start of a session is told: one that goes on has most of it already."""
-        where, session = self._intake.project(report.cwd), taken.session
+        where, session = await self._intake.project(report.cwd), taken.session
         budget = self._settings.context_tokens
 
         def render(tx: Tx) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
+from backstory import ids
 from backstory import project as projects
 from backstory.agents import AGENTS
 from backstory.errors import NotFound
@@ -41,15 +42,15 @@ class Taken:
 class Intake:
     """The one way in, for hooks, routes and the spool alike."""
 
-    def __init__(self, settings: Settings, store: Store, live: Live, wake: Callable[[], None], roots: Roots) -> None:
+    def __init__(self, settings: Settings, store: Store, live: Live, wake: Callable[[int], None], roots: Roots) -> None:
         self._settings, self._store, self._live, self._wake, self._roots = settings, store, live, wake, roots
         self._projects: dict[str, tuple[float, Project]] = {}
 
     async def write(self, work: Callable[[Tx], T]) -> T:
         return await asyncio.wrap_future(self._store.submit(work))
 
-    def project(self, cwd: str, name: str = "") -> Project:
-        """A directory's project; read from git now and then, not with every event."""
+    async def project(self, cwd: str, name: str = "") -> Project:
+        """A directory's project; read from git now and then, not with every event, and never in the others' way."""
         if not cwd:
             return Project(name, name)
         now = time.monotonic()
@@ -57,13 +58,13 @@ class Intake:
         if known is None or known[0] < now:
             if len(self._projects) > 1000:
                 self._projects.clear()
-            known = (now + PROJECT_S, projects.find(cwd))
+            known = (now + PROJECT_S, await asyncio.to_thread(projects.find, cwd))
             self._projects[cwd] = known
         return known[1]
 
     async def take(self, report: Report, project_name: str = "", number: int | None = None) -> Taken:
         """Store a report, committed when this returns."""
-        where = self.project(report.cwd, project_name)
+        where = await self.project(report.cwd, project_name)
         if reason := self._unwanted(report, where):
             return Taken(report.event_id, skipped=reason)
         report = await self._complete(report)
@@ -71,7 +72,8 @@ class Intake:
         taken: Taken = await self.write(lambda tx: work(tx, self._settings, report, where, number))
         self._announce(report, taken)
         if taken.skipped is None:
-            self._wake()
+            goes_on = report.kind in ("tool", "tool_failure", "subagent_stop")
+            self._wake(ids.now_ms() + int(self._settings.settle_seconds * 1000) if goes_on else 0)
         return taken
 
     def _unwanted(self, report: Report, where: Project) -> str | None:

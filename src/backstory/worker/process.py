@@ -21,7 +21,7 @@ import uvicorn
 from backstory import __version__, ids
 from backstory.errors import BackstoryError, WorkerAway
 from backstory.paths import Paths, write_private
-from backstory.settings import Settings
+from backstory.settings import Settings, environment
 from backstory.worker.app import App
 
 log = logging.getLogger(__name__)
@@ -36,6 +36,7 @@ class Lock:
     """Held for as long as the worker lives; the kernel lets go of it however the worker ends."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -45,17 +46,32 @@ class Lock:
         os.ftruncate(self._handle, 0)
         os.pwrite(self._handle, str(os.getpid()).encode(), 0)
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether the file under this name is still the one we hold; not if the data directory was taken away."""
+        try:
+            return os.path.samestat(os.fstat(self._handle), self._path.stat())
+        except OSError:
+            return False
+
     def release(self) -> None:
         os.ftruncate(self._handle, 0)
         os.close(self._handle)
 
 
 class Server(uvicorn.Server):
-    """uvicorn, which lets go of open streams when it is told to stop."""
+    """uvicorn, which lets go of open streams when it is told to stop, and stops when its data directory is gone."""
 
-    def __init__(self, config: uvicorn.Config, app: App) -> None:
+    def __init__(self, config: uvicorn.Config, app: App, lock: Lock) -> None:
         super().__init__(config)
-        self._backstory = app
+        self._backstory, self._lock = app, lock
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % 20 == 0 and not self._lock.is_ours:  # every two seconds
+            log.warning("the data directory was taken away; going too")
+            self._backstory.live.close()
+            return True
+        return await super().on_tick(counter)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self._backstory.live.close()
@@ -81,6 +97,7 @@ def run(settings: Settings) -> None:
             access_log=False,
             lifespan="on",
             ws="none",
+            proxy_headers=False,
             server_header=False,
             date_header=False,
             timeout_graceful_shutdown=STOP_S,
@@ -91,11 +108,12 @@ def run(settings: Settings) -> None:
         for sig in (signal.SIGTERM, signal.SIGINT):
             signal.signal(sig, lambda *_: None)
         log.info("worker %s up: pid %d, port %d", __version__, os.getpid(), port)
-        Server(config, app).run(sockets=sockets)
+        Server(config, app, lock).run(sockets=sockets)
         log.info("worker down")
     finally:
-        paths.socket.unlink(missing_ok=True)
-        paths.worker.unlink(missing_ok=True)
+        if lock.is_ours:
+            paths.socket.unlink(missing_ok=True)
+            paths.worker.unlink(missing_ok=True)
         lock.release()
 
 
@@ -114,7 +132,8 @@ def _tcp(settings: Settings) -> socket.socket:
     """The port for browsers and the API. Hooks do not need it, so a port that is taken is no reason to stay away."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     for port in (settings.port, 0):
-        server = socket.socket(family, socket.SOCK_STREAM)
+        # Named as TCP, or asyncio would not turn Nagle's delay off: it holds every second answer back for 40 ms.
+        server = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             server.bind((settings.host, port))
@@ -199,4 +218,5 @@ def spawn(settings: Settings) -> subprocess.Popen[bytes]:
             stderr=out,
             start_new_session=True,
             cwd=settings.paths.data,
+            env={**environment(), "BACKSTORY_DATA_DIR": str(settings.data_dir)},
         )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
+
 #: What is stored of a tool's answer, or of any other field, at the most.
 STORED = 256 * 1024
 
@@ -30,7 +32,7 @@ def fit(value: Any, limit: int = STORED) -> Any:
 
 
 def _size(value: Any) -> int:
-    return len(value) if isinstance(value, str) else len(json.dumps(value, ensure_ascii=False))
+    return len(value) if isinstance(value, str) else len(msgspec.json.encode(value))
 
 
 def _cut_texts(value: Any, longest: int) -> Any:

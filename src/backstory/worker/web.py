@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import re
@@ -188,13 +189,18 @@ def convert(value: Any, shape: type) -> Any:
         raise BadInput(f"The body does not fit: {error}.", "See /openapi.json for what this route takes.") from None
 
 
+@functools.cache
+def _aliases(shape: type) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    return tuple((f.name, ALIASES[f.name]) for f in msgspec.structs.fields(shape) if f.name in ALIASES)
+
+
 def _canonical(value: dict[str, Any], shape: type) -> dict[str, Any]:
     out = dict(value)
-    for name in msgspec.structs.fields(shape):
-        for alias in ALIASES.get(name.name, ()):
+    for name, aliases in _aliases(shape):
+        for alias in aliases:
             if alias in out:
                 given = out.pop(alias)
-                if out.setdefault(name.name, given) != given:
+                if out.setdefault(name, given) != given:
                     raise BadInput(f"`{alias}` and another name of the same field differ.", "Send one of them.")
     return out
 

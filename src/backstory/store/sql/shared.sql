@@ -151,8 +151,18 @@ ORDER BY id DESC LIMIT :limit;
 -- name: queue_head
 -- The oldest round that may be observed now: its session is not being observed, its first event is not waiting for
 -- another try, and it has ended, been left behind by a newer prompt, or been quiet (or simply long) enough.
+-- It hops from session to session along the index: the cost is that of the sessions that wait, not of their events.
+WITH RECURSIVE open_sessions (id) AS (
+  SELECT MIN(session_id) FROM events WHERE status IN ('queued', 'leased')
+  UNION ALL
+  SELECT (SELECT MIN(n.session_id) FROM events n WHERE n.status IN ('queued', 'leased') AND n.session_id > o.id)
+  FROM open_sessions o WHERE o.id IS NOT NULL
+), heads (id) AS (
+  SELECT (SELECT MIN(f.id) FROM events f WHERE f.status IN ('queued', 'leased') AND f.session_id = o.id)
+  FROM open_sessions o WHERE o.id IS NOT NULL
+)
 SELECT e.id, e.session_id, e.prompt_number, e.attempts FROM events e JOIN sdk_sessions s ON s.id = e.session_id
-WHERE e.id IN (SELECT MIN(id) FROM events WHERE status IN ('queued', 'leased') GROUP BY session_id)
+WHERE e.id IN (SELECT id FROM heads)
   AND (e.status = 'queued' OR e.lease_until <= :now)
   AND e.available_at <= :now
   AND (s.settles_at <= :now OR e.prompt_number < s.prompt_counter OR e.attempts > 0 OR e.created_at <= :long_ago)
@@ -161,12 +171,21 @@ ORDER BY e.id LIMIT 1;
 
 -- name: queue_next_due
 -- When the next round will be ready, if nothing else happens.
+WITH RECURSIVE open_sessions (id) AS (
+  SELECT MIN(session_id) FROM events WHERE status IN ('queued', 'leased')
+  UNION ALL
+  SELECT (SELECT MIN(n.session_id) FROM events n WHERE n.status IN ('queued', 'leased') AND n.session_id > o.id)
+  FROM open_sessions o WHERE o.id IS NOT NULL
+), heads (id) AS (
+  SELECT (SELECT MIN(f.id) FROM events f WHERE f.status IN ('queued', 'leased') AND f.session_id = o.id)
+  FROM open_sessions o WHERE o.id IS NOT NULL
+)
 SELECT MIN(CASE
     WHEN e.status = 'leased' THEN e.lease_until
     WHEN e.available_at > s.settles_at OR e.attempts > 0 OR e.prompt_number < s.prompt_counter THEN e.available_at
     ELSE s.settles_at END) AS due
 FROM events e JOIN sdk_sessions s ON s.id = e.session_id
-WHERE e.id IN (SELECT MIN(id) FROM events WHERE status IN ('queued', 'leased') GROUP BY session_id);
+WHERE e.id IN (SELECT id FROM heads);
 
 -- name: queue_round
 -- The open events of a round, oldest first.

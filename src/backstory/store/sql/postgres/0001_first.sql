@@ -81,6 +81,7 @@ CREATE TABLE events (
 CREATE UNIQUE INDEX events_by_tool_use ON events (session_id, tool_use_id) WHERE tool_use_id IS NOT NULL;
 CREATE INDEX events_open ON events (session_id, id, status, available_at, lease_until)
   WHERE status IN ('queued', 'leased');
+CREATE INDEX events_leased ON events (session_id, lease_until) WHERE status = 'leased';
 CREATE INDEX events_dead ON events (id) WHERE status = 'dead';
 CREATE INDEX events_by_round ON events (session_id, prompt_number, id);
 
