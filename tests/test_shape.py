@@ -75,6 +75,8 @@ def test_a_room_imports_only_what_it_may(file: Path) -> None:
             )
         elif top in {"starlette", "uvicorn"}:
             assert room == "worker", f"{room} imports {name}"
+        elif top == "psycopg":
+            assert file.name == "postgres.py", f"{room} imports {name}"
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative_to(SOURCE)))

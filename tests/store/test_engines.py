@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import sqlite3
 import subprocess
+import sys
 from pathlib import Path
 
 import psycopg
 import pytest
-from box import rows_of
+from box import rows_of, until
 from engines import BROKEN_RULE
 from postgres import Server
 
@@ -19,6 +20,12 @@ from backstory.store import events, open_store, queries
 from backstory.store.migrate import migrate
 from backstory.store.postgres import PostgresStore, as_psycopg
 from backstory.store.sqlite import SqliteStore
+
+
+def test_whoever_uses_sqlite_does_not_pay_for_the_other() -> None:
+    """The worker's parts and an SQLite store, without psycopg."""
+    code = "import sys, backstory.worker.app, backstory.store.sqlite; sys.exit('psycopg' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 def test_both_engines_know_the_same_queries_and_migrations() -> None:
@@ -111,8 +118,15 @@ def test_a_server_that_goes_and_comes_back(postgres: Server, database_url: str, 
             PostgresStore(database_url, tmp_path)
     finally:
         postgres.start()
-    store._away_until = 0.0
-    store.write(events.recover)
+
+    def is_back() -> bool:
+        try:
+            store.write(events.recover)
+        except StoreUnavailable:
+            return False
+        return True
+
+    until(is_back, "the store to go on", 5)
     assert store.read(events.counts)["queued"] == 0
     store.close()
 

@@ -118,8 +118,8 @@ def test_a_bad_address_is_one_clear_sentence_without_the_password(box: Box, url:
     """In the foreground and in the background; no settings, status or log shows the password either."""
     box.settings["BACKSTORY_DATABASE_URL"] = url
     shown = []
-    for words in (("worker",), ("start",)):
-        failed = box.cli(*words, check=False)
+    for command in ("worker", "start"):
+        failed = box.cli(command, check=False)
         assert failed.returncode == 1
         assert said in failed.stderr and "Traceback" not in failed.stderr
         assert len(failed.stderr.strip().splitlines()) <= 2
