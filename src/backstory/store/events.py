@@ -101,8 +101,15 @@ def claim(tx: Tx, lease_ms: int, worker: str = "") -> Claim | None:
         limit=PIECE,
     )
     owner = worker + ids.new_event_id()
-    for row in rows:
-        tx.run("event_lease", id=row["id"], lease_until=now + lease_ms, owner=owner)
+    tx.run(
+        "round_lease",
+        session_id=head["session_id"],
+        prompt_number=head["prompt_number"],
+        first=rows[0]["id"],
+        last=rows[-1]["id"],
+        lease_until=now + lease_ms,
+        owner=owner,
+    )
     session = tx.one("session_by_id", id=head["session_id"])
     assert session is not None  # noqa: S101 - the foreign key holds it
     return Claim(_round(tx, session, rows), owner, session["memory_provider"], bool(session["force_init"]))
@@ -145,10 +152,10 @@ def _event(row: Row) -> Event:
 def finish(tx: Tx, claim: Claim, stored: observations.Stored) -> observations.Told:
     """Store what a round meant and mark its events done: all of it, or nothing."""
     told = observations.store(tx, claim.round, stored)
-    at = ids.now()
-    for event in claim.round.events:
-        if tx.run("event_finish", id=event.id, owner=claim.owner, at=at) != 1:
-            raise LeaseLost
+    if tx.run("round_finish", session_id=claim.round.session_id, owner=claim.owner, at=ids.now()) != len(
+        claim.round.events
+    ):
+        raise LeaseLost
     return told
 
 

@@ -194,12 +194,15 @@ WHERE session_id = :session_id AND prompt_number = :prompt_number AND status IN 
   AND id >= :head AND (:alone = 0 OR id = :head)
 ORDER BY id LIMIT :limit;
 
--- name: event_lease
-UPDATE events SET status = 'leased', lease_until = :lease_until, lease_owner = :owner, attempts = attempts + 1 WHERE id = :id;
+-- name: round_lease
+-- What `queue_round` showed, in one stroke: a database may be far away.
+UPDATE events SET status = 'leased', lease_until = :lease_until, lease_owner = :owner, attempts = attempts + 1
+WHERE session_id = :session_id AND prompt_number = :prompt_number AND status IN ('queued', 'leased')
+  AND id BETWEEN :first AND :last;
 
--- name: event_finish
+-- name: round_finish
 UPDATE events SET status = 'done', lease_until = NULL, lease_owner = NULL, last_error = NULL, observed_at = :at
-WHERE id = :id AND status = 'leased' AND lease_owner = :owner;
+WHERE session_id = :session_id AND status = 'leased' AND lease_owner = :owner;
 
 -- name: event_fail
 UPDATE events SET status = :status, lease_until = NULL, lease_owner = NULL, last_error = :error, available_at = :available_at
