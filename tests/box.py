@@ -16,6 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psycopg
+from psycopg.rows import dict_row
+
 from backstory.client import Client
 
 COMMAND = Path(sys.executable).parent / "backstory"
@@ -29,6 +32,13 @@ def until(check: Callable[[], Any], what: str = "it", seconds: float = 30) -> An
             return found
         time.sleep(0.02)
     raise AssertionError(f"waited {seconds} s for {what}")
+
+
+def rows_of(url: str, sql: str, *values: Any) -> list[dict[str, Any]]:
+    """Rows of a PostgreSQL database, to look into."""
+    with psycopg.connect(url, row_factory=dict_row) as connection:
+        query = sql.replace("%", "%%").replace("?", "%s") if values else sql
+        return connection.execute(query, values or None).fetchall()
 
 
 @dataclass
@@ -198,5 +208,13 @@ class Box:
             connection.close()
 
     def rows(self, sql: str, *values: Any) -> list[dict[str, Any]]:
+        if url := self.settings.get("BACKSTORY_DATABASE_URL"):
+            return rows_of(url, sql, *values)
         with self.db() as connection:
             return [dict(row) for row in connection.execute(sql, values)]
+
+    def dump(self) -> dict[str, list[dict[str, Any]]]:
+        """Everything that is stored."""
+        tables = ["sdk_sessions", "session_moves", "user_prompts", "events", "observations", "observation_events"]
+        tables += ["session_summaries", "words", "word_rows", "sessions", "session_history", "schema_versions"]
+        return {name: self.rows(f"SELECT * FROM {name} ORDER BY 1, 2") for name in tables}  # noqa: S608 - our own names

@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 from box import Box
+from engines import Opener
 from hypothesis import settings
+from postgres import Server
+
+from backstory.store.db import Store
+from backstory.store.migrate import migrate
+from backstory.store.postgres import PostgresStore
+from backstory.store.sqlite import SqliteStore
 
 # The same examples every time, so that a landing never hangs on a throw of the dice; `make soak` throws them.
 settings.register_profile("steady", derandomize=True, database=None, deadline=None)
@@ -30,3 +37,48 @@ def running(box: Box) -> Box:
     """The same with the worker up."""
     box.start()
     return box
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """A PostgreSQL server, started for the first test that asks."""
+    server = Server()
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def database_url(postgres: Server) -> Iterator[str]:
+    """An empty database in it."""
+    url = postgres.make()
+    yield url
+    postgres.drop(url)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def engine(request: pytest.FixtureRequest) -> str:
+    """The store contract holds on both: a test that asks for `store` runs twice."""
+    return str(request.param)
+
+
+@pytest.fixture
+def open_again(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Opener]:
+    """The database of this test, as often as it is asked for."""
+    opened: list[Store] = []
+    url = request.getfixturevalue("database_url") if engine == "postgres" else ""
+
+    def opener() -> Store:
+        opened.append(PostgresStore(url, tmp_path) if url else SqliteStore(tmp_path / "backstory.db"))
+        return opened[-1]
+
+    yield opener
+    for store in opened:
+        store.close()
+
+
+@pytest.fixture
+def store(open_again: Opener) -> Store:
+    """An open store at this version's schema."""
+    opened = open_again()
+    migrate(opened)
+    return opened

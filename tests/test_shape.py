@@ -75,6 +75,8 @@ def test_a_room_imports_only_what_it_may(file: Path) -> None:
             )
         elif top in {"starlette", "uvicorn"}:
             assert room == "worker", f"{room} imports {name}"
+        elif top == "psycopg":
+            assert file.name == "postgres.py", f"{room} imports {name}"
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative_to(SOURCE)))
@@ -120,7 +122,7 @@ def test_the_environment_is_read_in_settings_only() -> None:
 def test_every_query_is_used_and_every_name_known() -> None:
     """A query that nobody calls is deleted; a call of one that is not there is found here, not in production."""
     code = "\n".join(f.read_text() for f in FILES)
-    known = queries.load("sqlite")
+    known = queries.load("sqlite") | queries.load("postgres")
     used = set(re.findall(r'"(\w+)"', code)) | {f"found_{name}" for name in ("observations", "summaries", "prompts")}
     assert set(known) <= used, set(known) - used
     called = set(re.findall(r'\b(?:tx|self)\.(?:run|one|all)\(\s*"(\w+)"', code))

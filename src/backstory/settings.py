@@ -25,6 +25,9 @@ class Settings:
     """Every setting, typed, with a sentence each."""
 
     data_dir: Path = _say(Path("~/.backstory"), "Where everything is kept; only by BACKSTORY_DATA_DIR.")
+    database_url: str = _say(
+        "", "A PostgreSQL to keep everything in, as postgresql://user:password@host/database; empty means SQLite."
+    )
     host: str = _say("127.0.0.1", "The address that the worker listens on.")
     port: int = _say(37777, "The port that the worker listens on; 0 takes any free one.")
     auth: str = _say(
@@ -63,6 +66,23 @@ _FIELDS = {f.name: f for f in fields(Settings)}
 def sentence(name: str) -> str:
     """What a setting is for."""
     return str(_FIELDS[name].metadata["sentence"])
+
+
+def shown(name: str, value: Any) -> Any:
+    """A setting's value as it may be shown: a password in an address is not."""
+    return without_password(str(value)) if name == "database_url" else value
+
+
+def without_password(address: str) -> str:
+    """An address with its password masked, however it is written; one that can't be understood is masked whole."""
+    if not address:
+        return ""
+    plain = re.fullmatch(r"(\w+://)(?:([^:@/?#]*)(:[^@]*)?@)?([^@?#]*)(\?[^@#]*)?", address)
+    if plain is None:
+        return "***"
+    scheme, user, secret, rest, query = plain.groups(default="")
+    query = re.sub(r"(?i)\b(\w*password)=[^&]*", r"\1=***", query)
+    return f"{scheme}{user}{':***' if secret else ''}{'@' if user or secret else ''}{rest}{query}"
 
 
 def data_dir(env: Mapping[str, str]) -> Path:
@@ -128,7 +148,7 @@ def convert(name: str, value: Any, called: str = "") -> Any:
     try:
         result = _as_type(default, value)
     except (TypeError, ValueError):
-        raise BadSetting(f"`{called}` takes {_kind(default)}, not {value!r}.") from None
+        raise BadSetting(f"`{called}` takes {_kind(default)}, not {shown(name, value)!r}.") from None
     choices = _FIELDS[name].metadata["choices"]
     if choices and result not in choices:
         raise BadSetting(f"`{called}` is one of {', '.join(choices)}, not {value!r}.")

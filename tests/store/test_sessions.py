@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
-import sqlite3
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
+from engines import BROKEN_RULE, Opener
 
 from backstory import ids
 from backstory.model import ContentId, MemoryId, Observation, Reply, Report
@@ -17,23 +14,8 @@ from backstory.store import events, sessions
 from backstory.store.db import Row, Store, Tx
 from backstory.store.migrate import migrate
 from backstory.store.observations import Stored
-from backstory.store.sqlite import SqliteStore
-
-
-def path_of(store: Store) -> Path:
-    assert isinstance(store, SqliteStore)
-    return store.path
-
 
 SHOP = Project("shop", "github.com/dev/shop")
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = SqliteStore(tmp_path / "backstory.db")
-    migrate(opened)
-    yield opened
-    opened.close()
 
 
 def make(tx: Tx, content_id: str = "c1", agent: str = "claude-code", source: str = "startup") -> Row:
@@ -70,12 +52,13 @@ def test_i2_agent_and_its_id_are_unique(store: Store) -> None:
     first = store.write(lambda tx: make(tx, "same", "claude-code"))
     other = store.write(lambda tx: make(tx, "same", "codex"))
     assert first["id"] != other["id"]
-    with sqlite3.connect(path_of(store)) as direct, pytest.raises(sqlite3.IntegrityError):
-        direct.execute(
-            "INSERT INTO sdk_sessions (agent, content_session_id, created_at, last_event_at) "
-            "VALUES ('codex', 'same', '', '')"
+    with pytest.raises(BROKEN_RULE):
+        store.write(
+            lambda tx: tx.script(
+                "INSERT INTO sdk_sessions (agent, content_session_id, created_at, last_event_at) "
+                "VALUES ('codex', 'same', '', '');"
+            )
         )
-    direct.close()
 
 
 def test_i3_our_key_never_changes(store: Store) -> None:
@@ -89,19 +72,16 @@ def test_i3_our_key_never_changes(store: Store) -> None:
 
 def test_i4_nothing_is_stored_before_its_session(store: Store) -> None:
     """No child without its session, and no observation without a memory id."""
-    with sqlite3.connect(path_of(store)) as direct:
-        direct.execute("PRAGMA foreign_keys = ON")
-        for sql in (
-            "INSERT INTO events (event_id, session_id, kind, occurred_at, created_at, status) "
-            "VALUES ('e', 99, 'tool', '', '', 'done')",
-            "INSERT INTO user_prompts (session_id, prompt_number, created_at) VALUES (99, 1, '')",
-            "INSERT INTO observations (session_id, prompt_number, memory_session_id, project, project_key, type, "
-            "title, compressed_observation, provider, created_at) "
-            "VALUES (99, 1, 'm', '', '', 'change', 't', '{}', 'x', '')",
-        ):
-            with pytest.raises(sqlite3.IntegrityError):
-                direct.execute(sql)
-    direct.close()
+    for sql in (
+        "INSERT INTO events (event_id, session_id, kind, occurred_at, created_at, status) "
+        "VALUES ('e', 99, 'tool', '', '', 'done');",
+        "INSERT INTO user_prompts (session_id, prompt_number, created_at) VALUES (99, 1, '');",
+        "INSERT INTO observations (session_id, prompt_number, memory_session_id, project, project_key, type, "
+        "title, compressed_observation, provider, created_at) "
+        "VALUES (99, 1, 'm', '', '', 'change', 't', '{}', 'x', '');",
+    ):
+        with pytest.raises(BROKEN_RULE):
+            store.write(lambda tx, sql=sql: tx.script(sql))  # type: ignore[misc]
     session = store.write(make)
     assert session["memory_session_id"] is None
     store.write(lambda tx: events.add(tx, make(tx), tool()))
@@ -121,7 +101,7 @@ def test_i5_get_or_create_is_idempotent_under_concurrency(store: Store) -> None:
 def test_an_empty_memory_id_is_null(store: Store) -> None:
     """An empty string never counts as an id."""
     session = store.write(make)
-    with pytest.raises(sqlite3.IntegrityError):
+    with pytest.raises(BROKEN_RULE):
         store.write(lambda tx: sessions.register_memory_id(tx, session, MemoryId(""), "claude"))
 
 
@@ -130,10 +110,8 @@ def test_a_new_memory_id_replaces_the_old_one_everywhere_at_once(store: Store) -
     for memory_id in ("run-1", "run-2"):
         store.write(lambda tx: events.add(tx, make(tx), tool()))
         observe(store, memory_id=memory_id, provider="claude")
-    with sqlite3.connect(path_of(store)) as direct:
-        found = direct.execute("SELECT DISTINCT memory_session_id FROM observations").fetchall()
-        assert found == [("run-2",)]
-    direct.close()
+    found = store.read(lambda tx: tx.all("observations_list", project="", type="", session_id=0, before=2**62, limit=9))
+    assert [row["memory_session_id"] for row in found] == ["run-2", "run-2"]
 
 
 def test_i6_a_late_event_belongs_to_the_prompt_it_happened_under(store: Store) -> None:
@@ -165,17 +143,15 @@ def test_a_cleared_session_is_the_parent_of_the_next(store: Store) -> None:
     assert row and row["parent_id"] == old["id"]
 
 
-def test_i17_migrations_are_idempotent_and_lossless(store: Store, tmp_path: Path) -> None:
+def test_i17_migrations_are_idempotent_and_lossless(store: Store, open_again: Opener) -> None:
     """Run again they do nothing, and a database that was in use opens with all it had."""
     store.write(lambda tx: events.add(tx, make(tx), tool()))
     observe(store, "kept")
     assert migrate(store) == []
     store.close()
-    shutil.copy(tmp_path / "backstory.db", tmp_path / "copy.db")
-    again = SqliteStore(tmp_path / "copy.db")
+    again = open_again()
     assert migrate(again) == []
     assert again.read(lambda tx: tx.all("observations_recent", project_key=SHOP.key, limit=9))[0]["title"] == "kept"
-    again.close()
 
 
 def test_a_database_of_a_newer_version_is_left_alone(store: Store) -> None:

@@ -83,7 +83,8 @@ def nothing_is_lost(box: Box, events: int, kills: int) -> None:
         assert killing.result() >= kills
     box.settle()
     rows = box.rows(
-        "SELECT tool_use_id, status, observed_at, COUNT(*) AS times FROM events GROUP BY session_id, tool_use_id"
+        "SELECT tool_use_id, MIN(status) AS status, MIN(observed_at) AS observed_at, COUNT(*) AS times "
+        "FROM events GROUP BY session_id, tool_use_id"
     )
     stored = {row["tool_use_id"]: row for row in rows}
     assert len(kept) == len(set(kept)) > events // 2
@@ -92,11 +93,10 @@ def nothing_is_lost(box: Box, events: int, kills: int) -> None:
     assert {row["status"] for row in rows} == {"done"}
     assert all(row["observed_at"] for row in rows)
     assert not list((box.data / "spool").glob("rejected/*"))
-    doubled = box.rows(
-        "SELECT event_id, COUNT(*) AS n FROM observation_events GROUP BY event_id, observation_id HAVING n > 1"
-    )
+    doubled = box.rows("SELECT event_id FROM observation_events GROUP BY event_id, observation_id HAVING COUNT(*) > 1")
     assert doubled == []
-    assert box.rows("PRAGMA integrity_check") == [{"integrity_check": "ok"}]
+    if "BACKSTORY_DATABASE_URL" not in box.settings:
+        assert box.rows("PRAGMA integrity_check") == [{"integrity_check": "ok"}]
 
 
 @pytest.mark.timeout(240)

@@ -39,7 +39,8 @@ def _when(name: str) -> str:
 
 
 def list_settings(options: argparse.Namespace) -> int:
-    chosen, sources = dataclasses.asdict(settings.load()), settings.sources()
+    found, sources = dataclasses.asdict(settings.load()), settings.sources()
+    chosen = {name: settings.shown(name, value) for name, value in found.items()}
     if options.json:
         show.as_json({n: {"value": chosen[n], "from": sources.get(n, "default")} for n in settings.NAMES})
         return 0
@@ -55,7 +56,7 @@ def list_settings(options: argparse.Namespace) -> int:
 def get(options: argparse.Namespace) -> int:
     if options.name not in (*settings.NAMES, "data_dir"):
         raise BadSetting(f"There is no setting `{options.name}`.")
-    print(_text(getattr(settings.load(), options.name)))
+    print(_text(settings.shown(options.name, getattr(settings.load(), options.name))))
     return 0
 
 
@@ -63,7 +64,7 @@ def change(options: argparse.Namespace) -> int:
     chosen = settings.load()
     chosen.paths.prepare()
     settings.change(chosen.paths.config, options.name, options.value)
-    value = _text(settings.convert(options.name, options.value))
+    value = _text(settings.shown(options.name, settings.convert(options.name, options.value)))
     print(f"{options.name} = {value}{_when(options.name)}")
     return 0
 

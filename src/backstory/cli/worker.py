@@ -66,8 +66,11 @@ def _start(chosen: Settings, client: Client) -> dict[str, Any]:
 
 
 def _last_words(chosen: Settings) -> str:
+    """What it said last: the sentence of an error, not the hint after it."""
     try:
-        return chosen.paths.log.read_text("utf-8", "replace").strip().splitlines()[-1][-300:]
+        lines = chosen.paths.log.read_text("utf-8", "replace").strip().splitlines()[-2:]
+        sentence = next((line for line in reversed(lines) if line.startswith("backstory: ")), lines[-1])
+        return sentence.removeprefix("backstory: ")[:300]
     except (OSError, IndexError):
         return ""
 
@@ -140,6 +143,7 @@ def status(options: argparse.Namespace) -> int:
         "health": health,
         "spool": {"waiting": waiting, "rejected": rejected},
         "data_dir": str(chosen.data_dir),
+        "database": settings.shown("database_url", chosen.database_url) or str(chosen.paths.database),
         "database_bytes": sum(f.stat().st_size for f in chosen.data_dir.glob(f"{chosen.paths.database.name}*")),
         "config": trouble,
         "port_wanted": chosen.port,
@@ -171,7 +175,10 @@ def _print_status(found: dict[str, Any]) -> None:
         show.line("worker    not running; it starts with the next session, or `backstory start`")
     spool = found["spool"]
     show.line(f"spool     {spool['waiting']} waiting, {spool['rejected']} rejected")
-    show.line(f"data      {found['data_dir']} (database {show.size(found['database_bytes'])})")
+    size = f" (database {show.size(found['database_bytes'])})" if found["database_bytes"] else ""
+    show.line(f"data      {found['data_dir']}{size}")
+    if "://" in found["database"]:
+        show.line(f"database  {found['database']}")
     if found["config"]:
         show.line(f"config    {found['config']}")
     show.line(f"agents    {', '.join(found['installed']) or 'none; `backstory install --agent claude-code`'}")

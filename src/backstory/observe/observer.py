@@ -33,12 +33,13 @@ class Observer:
         provider: Provider,
         name: str = "offline",
         *,
+        worker: str = "",
         parallel: int = 4,
         lease_s: float = 60,
         retry_s: float = 1,
         listener: Listener = lambda round, told: None,
     ) -> None:
-        self._store, self._provider, self._name = store, provider, name
+        self._store, self._provider, self._name, self._worker = store, provider, name, worker
         self._lease_s, self._retry_s = lease_s, retry_s
         self._listener = listener
         self._places = asyncio.Semaphore(parallel)
@@ -85,7 +86,7 @@ class Observer:
         while True:
             await self._places.acquire()
             try:
-                claim = await self._write(lambda tx: events.claim(tx, int(self._lease_s * 1000)))
+                claim = await self._write(lambda tx: events.claim(tx, int(self._lease_s * 1000), self._worker))
             except BaseException:
                 self._places.release()
                 raise

@@ -2,16 +2,43 @@
 
 from __future__ import annotations
 
-from backstory.settings import Settings
+from backstory.errors import BadSetting
+from backstory.settings import Settings, without_password
 from backstory.store.db import Store
 from backstory.store.migrate import migrate
-from backstory.store.sqlite import SqliteStore
 
 
 def open_store(settings: Settings) -> Store:
     """The store that the settings name, at this version's schema."""
+    store = _postgres(settings) if settings.database_url else _sqlite(settings)
+    try:
+        migrate(store)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def _sqlite(settings: Settings) -> Store:
+    from backstory.store.sqlite import SqliteStore
+
     path = settings.paths.database
     store = SqliteStore(path)
     path.chmod(0o600)
-    migrate(store)
     return store
+
+
+def _postgres(settings: Settings) -> Store:
+    if not settings.database_url.startswith(("postgresql://", "postgres://")):
+        raise BadSetting(
+            f"`database_url` is not an address of PostgreSQL: {without_password(settings.database_url)}.",
+            "It looks like postgresql://user:password@host:5432/database; without it SQLite is used.",
+        )
+    try:
+        from backstory.store.postgres import PostgresStore
+    except ImportError:
+        raise BadSetting(
+            "`database_url` names PostgreSQL, and the package `psycopg` for it is not installed.",
+            "Install it with `pip install 'backstory[postgres]'`.",
+        ) from None
+    return PostgresStore(settings.database_url, settings.paths.data)

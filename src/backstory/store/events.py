@@ -85,8 +85,9 @@ def close_round(tx: Tx, session_id: int) -> None:
     tx.run("session_settle", id=session_id, settles_at=0)
 
 
-def claim(tx: Tx, lease_ms: int) -> Claim | None:
-    """Take the oldest round that is ready, in order within its session. After a failure, one event at a time."""
+def claim(tx: Tx, lease_ms: int, worker: str = "") -> Claim | None:
+    """Take the oldest round that is ready, in order within its session. After a failure, one event at a time.
+    `worker` begins the owner's name, so that a worker finds what it had when it comes back."""
     now = ids.now_ms()
     head = tx.one("queue_head", now=now, long_ago=ids.from_ms(now - LONG_MS))
     if head is None:
@@ -99,9 +100,16 @@ def claim(tx: Tx, lease_ms: int) -> Claim | None:
         alone=int(head["attempts"] > 0),
         limit=PIECE,
     )
-    owner = ids.new_event_id()
-    for row in rows:
-        tx.run("event_lease", id=row["id"], lease_until=now + lease_ms, owner=owner)
+    owner = worker + ids.new_event_id()
+    tx.run(
+        "round_lease",
+        session_id=head["session_id"],
+        prompt_number=head["prompt_number"],
+        first=rows[0]["id"],
+        last=rows[-1]["id"],
+        lease_until=now + lease_ms,
+        owner=owner,
+    )
     session = tx.one("session_by_id", id=head["session_id"])
     assert session is not None  # noqa: S101 - the foreign key holds it
     return Claim(_round(tx, session, rows), owner, session["memory_provider"], bool(session["force_init"]))
@@ -144,10 +152,10 @@ def _event(row: Row) -> Event:
 def finish(tx: Tx, claim: Claim, stored: observations.Stored) -> observations.Told:
     """Store what a round meant and mark its events done: all of it, or nothing."""
     told = observations.store(tx, claim.round, stored)
-    at = ids.now()
-    for event in claim.round.events:
-        if tx.run("event_finish", id=event.id, owner=claim.owner, at=at) != 1:
-            raise LeaseLost
+    if tx.run("round_finish", session_id=claim.round.session_id, owner=claim.owner, at=ids.now()) != len(
+        claim.round.events
+    ):
+        raise LeaseLost
     return told
 
 
@@ -178,9 +186,9 @@ def next_due(tx: Tx) -> int | None:
     return row["due"] if row else None
 
 
-def recover(tx: Tx) -> None:
-    """At a worker's start: take over what the one before had leased, and trust none of its conversations."""
-    tx.run("queue_release")
+def recover(tx: Tx, worker: str = "") -> None:
+    """At a worker's start: take over what it had leased before, and trust no conversation of before."""
+    tx.run("queue_release", worker=worker, now=ids.now_ms())
     tx.run("sessions_force_init")
 
 

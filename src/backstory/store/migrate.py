@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 def migrate(store: Store) -> list[int]:
     """Apply what is missing; the versions that were."""
-    store.write(lambda tx: tx.run("schema_versions_exist"))
+    store.write(_prepare)
     done = {row["version"] for row in store.read(lambda tx: tx.all("migrations_done"))}
     steps = queries.migrations(store.engine)
     if newer := done - {version for version, _, _ in steps}:
@@ -28,9 +28,17 @@ def migrate(store: Store) -> list[int]:
     for version, name, sql in missing:
 
         def apply(tx: Tx, version: int = version, name: str = name, sql: str = sql) -> None:
+            tx.one("schema_lock")
+            if version in {row["version"] for row in tx.all("migrations_done")}:
+                return  # another worker, started at the same time, was quicker
             tx.script(sql)
             tx.run("migration_done", version=version, name=name, at=ids.now())
 
         store.write(apply)
         log.info("schema %04d %s applied", version, name)
     return [version for version, _, _ in missing]
+
+
+def _prepare(tx: Tx) -> None:
+    tx.one("schema_lock")
+    tx.run("schema_versions_exist")

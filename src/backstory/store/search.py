@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 
 from backstory.store.db import Row, Tx
 
 #: Longer texts are indexed by their beginning; the whole stays in its own table.
 INDEXED_CHARS = 20_000
 _WORD = re.compile(r"\w+", re.UNICODE)
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+|[a-z]+(?:[A-Z][a-z0-9]*)+|(?:[A-Z][a-z0-9]+){2,}")
+_ACCENT = re.compile("[\u0300-\u036f]")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 #: Words that say nothing about what is looked for.
 _COMMON = frozenset(
@@ -20,19 +23,29 @@ _COMMON = frozenset(
 )
 
 
+def _plain(text: str) -> str:
+    """Without accents: `café` is found by `cafe`, on an engine that does not know that too."""
+    if text.isascii():
+        return text
+    return unicodedata.normalize("NFC", _ACCENT.sub("", unicodedata.normalize("NFD", text)))
+
+
 def with_parts(text: str) -> str:
     """A text with the parts of its identifiers behind it: `parseDate` is found by `date` too."""
-    text = text[:INDEXED_CHARS]
+    text = _plain(text[:INDEXED_CHARS])
     parts: dict[str, None] = {}
-    for name in _IDENTIFIER.findall(text):
-        parts.update(dict.fromkeys(_PART.findall(name)))
+    for word in _NAME.findall(text):
+        # Nobody names a thing with more letters; a blob of them would take the pattern below minutes.
+        if len(word) <= 100 and ("_" in word or not word.islower()):
+            for name in _IDENTIFIER.findall(word):
+                parts.update(dict.fromkeys(_PART.findall(name)))
     return f"{text}\n{' '.join(parts)}" if parts else text
 
 
 def put_words(tx: Tx, kind: str, item_id: int, title: str, body: str, project: str, project_key: str) -> None:
     """Index an item; one that is indexed already is indexed anew."""
     remove_words(tx, kind, item_id)
-    row = tx.one(
+    tx.run(
         "words_add",
         title=with_parts(title),
         body=with_parts(body),
@@ -41,7 +54,8 @@ def put_words(tx: Tx, kind: str, item_id: int, title: str, body: str, project: s
         project=project,
         project_key=project_key,
     )
-    assert row is not None  # noqa: S101 - an insert answers with its row
+    row = tx.one("words_added")
+    assert row is not None  # noqa: S101 - it was just inserted
     tx.run("word_row_add", kind=kind, item_id=item_id, words_rowid=row["rowid"])
 
 
@@ -51,8 +65,9 @@ def remove_words(tx: Tx, kind: str, item_id: int) -> None:
         tx.run("word_row_remove", kind=kind, item_id=item_id)
 
 
-def match_for(query: str) -> str:
-    """Any text as a safe match: its words, each quoted, any of them; quoted phrases stay phrases."""
+def terms_for(query: str) -> list[str]:
+    """Any text as what is looked for: its words, letters and digits only; quoted phrases stay phrases."""
+    query = _plain(query)
     phrases = re.findall(r'"([^"]+)"', query)
     rest = re.sub(r'"[^"]*"', " ", query)
     terms: dict[str, None] = {}
@@ -62,15 +77,17 @@ def match_for(query: str) -> str:
     for text in with_parts(rest[:2000]).split():
         terms.update(dict.fromkeys(word.replace("_", " ") for word in _WORD.findall(text)))
     wanted = [term for term in terms if term.lower() not in _COMMON and term.strip()] or [t for t in terms if t.strip()]
-    return " OR ".join(f'"{term}"' for term in wanted[:40])
+    return wanted[:40]
 
 
 def find(tx: Tx, query: str, project: str = "", kind: str = "", limit: int = 20, skip: int = 0) -> list[Row]:
     """Observations, summaries and prompts with these words, best first. No match is an empty list."""
-    match = match_for(query)
-    if not match:
+    terms = terms_for(query)
+    if not terms:
         return []
-    hits = tx.all("words_find", match=match, project=project, kind=kind, limit=limit, skip=skip)
+    hits = tx.all(
+        "words_find", terms=json.dumps(terms, ensure_ascii=False), project=project, kind=kind, limit=limit, skip=skip
+    )
     found: dict[tuple[str, int], Row] = {}
     for name in ("observation", "summary", "prompt"):
         wanted = [hit["item_id"] for hit in hits if hit["kind"] == name]

@@ -25,9 +25,8 @@ class Prompt:
 
 def get_or_create(tx: Tx, report: Report, project: Project) -> Row:
     """The session of a report. The same agent and content id give the same row, always."""
-    before = tx.one("session_by_content_id", agent=report.agent, content_id=report.content_id)
     source = report.payload.get("source") if report.kind == "session_start" else None
-    values = {
+    told = {
         "agent": report.agent,
         "content_id": report.content_id,
         "project": project.name,
@@ -37,15 +36,15 @@ def get_or_create(tx: Tx, report: Report, project: Project) -> Row:
         "transcript_path": report.transcript_path,
         "at": report.occurred_at,
     }
-    if before is None:
-        row = tx.one("session_upsert", start_source=source if isinstance(source, str) else None, **values)
-    else:
-        row = tx.one("session_refresh", **values)
-    assert row is not None  # noqa: S101 - an upsert always answers
-    if before is None:
-        tx.run("session_moved", id=row["id"], from_status=None, status="created", cause="start", at=report.occurred_at)
-        _link_to_parent(tx, row, report)
-    return row | {"is_new": before is None}
+    if known := tx.one("session_touch", **told):
+        return known | {"is_new": False}
+    made = tx.one("session_add", **told, start_source=source if isinstance(source, str) else None)
+    if made:
+        tx.run("session_moved", id=made["id"], from_status=None, status="created", cause="start", at=report.occurred_at)
+        _link_to_parent(tx, made, report)
+    row = made or tx.one("session_touch", **told)
+    assert row is not None  # noqa: S101 - it was there before, was made, or was made by another
+    return row | {"is_new": made is not None}
 
 
 def _link_to_parent(tx: Tx, row: Row, report: Report) -> None:
@@ -75,6 +74,11 @@ def _link_to_forked(tx: Tx, row: Row, rested_ms: int) -> None:
 
 def by_content_id(tx: Tx, agent: str, content_id: ContentId) -> Row | None:
     return tx.one("session_by_content_id", agent=agent, content_id=content_id)
+
+
+def hold(tx: Tx, session: Row) -> Row:
+    """The session as it is now; until this transaction ends nobody else writes to it."""
+    return tx.one("session_hold", id=session["id"]) or session
 
 
 def move(tx: Tx, session: Row, cause: str, reason: str | None = None, at: str | None = None) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import hashlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from starlette.types import ASGIApp
 
 from backstory import __version__
 from backstory.agents import AGENTS
-from backstory.errors import BackstoryError, BadSetting, NotFound
+from backstory.errors import BackstoryError, BadSetting, NotFound, StoreUnavailable
 from backstory.model import Reply, Round
 from backstory.observe.observer import Observer, Provider
 from backstory.settings import Settings, environment
@@ -52,13 +54,17 @@ class App:
         settings.paths.prepare()
         self.settings = settings
         self.store = open_store(settings)
-        self.store.write(events.recover)
-        self.live = Live()
         self.token = guard.make_token(settings.paths.token)
+        # Of each data directory its own, and the same after a restart. It tells nothing of the token.
+        worker = hashlib.sha256(self.token.encode()).hexdigest()[:16] + "."
+        self.store.write(lambda tx: events.recover(tx, worker))
+        self.live = Live()
+        self._telling: set[asyncio.Task[None]] = set()
         self.observer = Observer(
             self.store,
             provider or provider_of(settings.provider),
             settings.provider,
+            worker=worker,
             parallel=settings.observers,
             lease_s=settings.lease_seconds,
             retry_s=settings.retry_seconds,
@@ -92,6 +98,7 @@ class App:
         finally:
             await self.spool.stop()
             await self.observer.stop()
+            await asyncio.gather(*self._telling, return_exceptions=True)
             self.store.close()
 
     def _observed(self, round: Round, told: Told) -> None:
@@ -107,8 +114,15 @@ class App:
                 found.append(("new_summary", row))
             return found
 
-        for name, data in self.store.read(rows):
-            self.live.tell(name, data)
+        async def tell() -> None:
+            # In a thread: a database may be far away, and hooks wait for this loop.
+            with contextlib.suppress(StoreUnavailable):
+                for name, data in await asyncio.to_thread(self.store.read, rows):
+                    self.live.tell(name, data)
+
+        task = asyncio.create_task(tell())
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
 
 
 async def _plain_failure(request: Request, error: Exception) -> Response:

@@ -179,6 +179,7 @@ def _take_end(tx: Tx, settings: Settings, report: Report, where: Project, number
     session = sessions.by_content_id(tx, report.agent, report.content_id)
     if session is None:
         raise NotFound("There is no such session.", "A session begins with its first prompt or tool use.")
+    session = sessions.hold(tx, session)
     events.add(tx, session, report)
     reason = report.payload.get("reason")
     status = sessions.move(tx, session, "end", reason if isinstance(reason, str) else None, report.occurred_at)

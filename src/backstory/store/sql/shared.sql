@@ -1,31 +1,25 @@
 -- Every query that both engines share. A query that must differ stands in the engine's own file under the same name.
 
--- name: session_upsert
--- Get or create. What is known already stays; what was empty is filled in.
-INSERT INTO sdk_sessions
-  (agent, content_session_id, project, project_key, cwd, git_branch, transcript_path, start_source, created_at, last_event_at)
-VALUES
-  (:agent, :content_id, :project, :project_key, :cwd, :git_branch, :transcript_path, :start_source, :at, :at)
-ON CONFLICT (agent, content_session_id) DO UPDATE SET
-  project = CASE WHEN sdk_sessions.project = '' THEN excluded.project ELSE sdk_sessions.project END,
-  project_key = CASE WHEN sdk_sessions.project_key = '' THEN excluded.project_key ELSE sdk_sessions.project_key END,
-  cwd = CASE WHEN sdk_sessions.cwd = '' THEN excluded.cwd ELSE sdk_sessions.cwd END,
-  git_branch = COALESCE(excluded.git_branch, sdk_sessions.git_branch),
-  transcript_path = COALESCE(excluded.transcript_path, sdk_sessions.transcript_path),
-  last_event_at = CASE WHEN excluded.last_event_at > sdk_sessions.last_event_at
-    THEN excluded.last_event_at ELSE sdk_sessions.last_event_at END
-RETURNING *;
-
--- name: session_refresh
--- The same for a session that is known: an upsert would use up a number.
+-- name: session_touch
+-- What is known already stays; what was empty is filled in. From here on nobody else writes to this session.
 UPDATE sdk_sessions SET
   project = CASE WHEN project = '' THEN :project ELSE project END,
   project_key = CASE WHEN project_key = '' THEN :project_key ELSE project_key END,
   cwd = CASE WHEN cwd = '' THEN :cwd ELSE cwd END,
   git_branch = COALESCE(:git_branch, git_branch),
   transcript_path = COALESCE(:transcript_path, transcript_path),
-  last_event_at = CASE WHEN :at > last_event_at THEN :at ELSE last_event_at END
-WHERE agent = :agent AND content_session_id = :content_id RETURNING *;
+  last_event_at = CASE WHEN last_event_at < :at THEN :at ELSE last_event_at END
+WHERE agent = :agent AND content_session_id = :content_id
+RETURNING *;
+
+-- name: session_add
+-- None, if somebody else was quicker.
+INSERT INTO sdk_sessions
+  (agent, content_session_id, project, project_key, cwd, git_branch, transcript_path, start_source, created_at, last_event_at)
+VALUES
+  (:agent, :content_id, :project, :project_key, :cwd, :git_branch, :transcript_path, :start_source, :at, :at)
+ON CONFLICT (agent, content_session_id) DO NOTHING
+RETURNING *;
 
 -- name: session_by_id
 SELECT * FROM sdk_sessions WHERE id = :id;
@@ -200,12 +194,15 @@ WHERE session_id = :session_id AND prompt_number = :prompt_number AND status IN 
   AND id >= :head AND (:alone = 0 OR id = :head)
 ORDER BY id LIMIT :limit;
 
--- name: event_lease
-UPDATE events SET status = 'leased', lease_until = :lease_until, lease_owner = :owner, attempts = attempts + 1 WHERE id = :id;
+-- name: round_lease
+-- What `queue_round` showed, in one stroke: a database may be far away.
+UPDATE events SET status = 'leased', lease_until = :lease_until, lease_owner = :owner, attempts = attempts + 1
+WHERE session_id = :session_id AND prompt_number = :prompt_number AND status IN ('queued', 'leased')
+  AND id BETWEEN :first AND :last;
 
--- name: event_finish
+-- name: round_finish
 UPDATE events SET status = 'done', lease_until = NULL, lease_owner = NULL, last_error = NULL, observed_at = :at
-WHERE id = :id AND status = 'leased' AND lease_owner = :owner;
+WHERE session_id = :session_id AND status = 'leased' AND lease_owner = :owner;
 
 -- name: event_fail
 UPDATE events SET status = :status, lease_until = NULL, lease_owner = NULL, last_error = :error, available_at = :available_at

@@ -1,11 +1,23 @@
 -- What is said in SQLite's own way.
 
+-- name: schema_lock
+-- Its one writer needs none.
+SELECT 1 AS locked;
+
+-- name: session_hold
+-- Its one writer needs none.
+SELECT * FROM sdk_sessions WHERE id = :id;
+
 -- name: schema_versions_exist
 CREATE TABLE IF NOT EXISTS schema_versions (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at TEXT NOT NULL);
 
 -- name: words_add
 INSERT INTO words (title, body, kind, item_id, project_key, project)
-VALUES (:title, :body, :kind, :item_id, :project_key, :project) RETURNING rowid;
+VALUES (:title, :body, :kind, :item_id, :project_key, :project);
+
+-- name: words_added
+-- Asked for by itself: RETURNING does not know the row of a virtual table.
+SELECT last_insert_rowid() AS rowid;
 
 -- name: words_remove
 DELETE FROM words WHERE rowid = :words_rowid;
@@ -13,7 +25,7 @@ DELETE FROM words WHERE rowid = :words_rowid;
 -- name: words_find
 -- Best first; a title counts three times.
 SELECT kind, item_id, bm25(words, 3.0, 1.0) AS score FROM words
-WHERE words MATCH :match
+WHERE words MATCH (SELECT group_concat('"' || value || '"', ' OR ') FROM json_each(:terms))
   AND (:project = '' OR project = :project OR project_key = :project)
   AND (:kind = '' OR kind = :kind)
 ORDER BY score, rowid DESC LIMIT :limit OFFSET :skip;

@@ -1,0 +1,105 @@
+-- What is said in PostgreSQL's own way.
+
+-- name: schema_lock
+-- Workers that start at the same time go one after the other.
+SELECT pg_advisory_xact_lock(7021941) IS NULL AS locked;
+
+-- name: schema_versions_exist
+CREATE TABLE IF NOT EXISTS schema_versions (version BIGINT PRIMARY KEY, name TEXT NOT NULL, applied_at TEXT NOT NULL);
+
+-- name: session_hold
+-- Whoever else writes to this session waits until we are done.
+SELECT * FROM sdk_sessions WHERE id = :id FOR NO KEY UPDATE;
+
+-- name: sessions_like
+-- By the agent's id or the beginning of one, in any case.
+SELECT * FROM sdk_sessions WHERE content_session_id = :id OR content_session_id ILIKE :prefix ESCAPE '\' ORDER BY id DESC LIMIT 3;
+
+-- name: queue_head
+-- As the shared one; what another worker is just taking is passed over. A head that was taken since we looked is
+-- looked at again before it is locked, so two workers never get the same round.
+WITH RECURSIVE open_sessions (id) AS (
+  SELECT MIN(session_id) FROM events WHERE status IN ('queued', 'leased')
+  UNION ALL
+  SELECT (SELECT MIN(n.session_id) FROM events n WHERE n.status IN ('queued', 'leased') AND n.session_id > o.id)
+  FROM open_sessions o WHERE o.id IS NOT NULL
+), heads (id) AS (
+  SELECT (SELECT MIN(f.id) FROM events f WHERE f.status IN ('queued', 'leased') AND f.session_id = o.id)
+  FROM open_sessions o WHERE o.id IS NOT NULL
+)
+SELECT e.id, e.session_id, e.prompt_number, e.attempts FROM events e JOIN sdk_sessions s ON s.id = e.session_id
+WHERE e.id IN (SELECT id FROM heads)
+  AND (e.status = 'queued' OR (e.status = 'leased' AND e.lease_until <= :now))
+  AND e.available_at <= :now
+  AND (s.settles_at <= :now OR e.prompt_number < s.prompt_counter OR e.attempts > 0 OR e.created_at <= :long_ago)
+  AND NOT EXISTS (SELECT 1 FROM events l WHERE l.session_id = e.session_id AND l.status = 'leased' AND l.lease_until > :now)
+ORDER BY e.id LIMIT 1 FOR UPDATE OF e SKIP LOCKED;
+
+-- name: queue_round
+-- The open events of a round, oldest first, held so that nobody drops one while it is taken.
+SELECT * FROM events
+WHERE session_id = :session_id AND prompt_number = :prompt_number AND status IN ('queued', 'leased')
+  AND id >= :head AND (:alone = 0 OR id = :head)
+ORDER BY id LIMIT :limit FOR UPDATE;
+
+-- name: queue_release
+-- What this worker had taken before it was gone, and what ran out. Another's is left alone.
+UPDATE events SET status = 'queued', lease_until = NULL, lease_owner = NULL
+WHERE status = 'leased' AND (lease_until <= :now OR starts_with(lease_owner, :worker));
+
+-- name: words_add
+INSERT INTO words (title, body, kind, item_id, project_key, project)
+VALUES (:title, :body, :kind, :item_id, :project_key, :project);
+
+-- name: words_added
+-- As in the other engine.
+SELECT lastval() AS rowid;
+
+-- name: words_remove
+DELETE FROM words WHERE rowid = :words_rowid;
+
+-- name: words_find
+-- Best first; a title counts more than a body, a rare word more than a common one. Of a word that is everywhere only the
+-- newest thousand are weighed, and those that have every word.
+WITH terms AS MATERIALIZED (
+  SELECT number, phraseto_tsquery('english', term) || phraseto_tsquery('simple', term) AS query
+  FROM jsonb_array_elements_text(CAST(:terms AS jsonb)) WITH ORDINALITY AS given (term, number)
+), every AS (
+  SELECT 0 AS number, CAST(string_agg('(' || query::text || ')', ' & ') AS tsquery) AS query FROM terms
+  WHERE numnode(query) > 0 HAVING count(*) > 1
+), hits AS MATERIALIZED (
+  SELECT t.number, h.rowid FROM (SELECT * FROM terms WHERE numnode(query) > 0 UNION ALL SELECT * FROM every) t
+  CROSS JOIN LATERAL (
+    SELECT w.rowid FROM words w
+    WHERE w.tokens @@ t.query
+      AND (:project = '' OR w.project = :project OR w.project_key = :project)
+      AND (:kind = '' OR w.kind = :kind)
+    ORDER BY w.rowid + 0 DESC LIMIT 1000
+  ) h
+), rarity AS (
+  SELECT number, ln(1 + (SELECT count(*) FROM (SELECT 1 FROM words LIMIT 1000) known) / count(*)::float8) AS weight
+  FROM hits GROUP BY number
+)
+SELECT w.kind, w.item_id,
+  -sum(r.weight * ts_rank('{0.1, 0.2, 0.6, 1}', w.tokens, t.query, 1)) AS score
+FROM (SELECT DISTINCT rowid FROM hits) h
+CROSS JOIN LATERAL (SELECT * FROM words WHERE rowid = h.rowid OFFSET 0) w -- one by one: never the whole table
+JOIN terms t ON w.tokens @@ t.query JOIN rarity r ON r.number = t.number
+GROUP BY w.rowid, w.kind, w.item_id ORDER BY score, w.rowid DESC LIMIT :limit OFFSET :skip;
+
+-- name: found_observations
+SELECT o.id, o.session_id, o.prompt_number, o.type, o.title, o.subtitle, o.project, o.created_at, s.agent, s.content_session_id
+FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
+WHERE o.id IN (SELECT value::bigint FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
+
+-- name: found_summaries
+SELECT m.id, m.session_id, m.prompt_number, m.request AS title, m.completed AS subtitle, m.project, m.created_at,
+  s.agent, s.content_session_id
+FROM session_summaries m JOIN sdk_sessions s ON s.id = m.session_id
+WHERE m.id IN (SELECT value::bigint FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
+
+-- name: found_prompts
+SELECT p.id, p.session_id, p.prompt_number, p.prompt AS title, '' AS subtitle, s.project, p.created_at,
+  s.agent, s.content_session_id
+FROM user_prompts p JOIN sdk_sessions s ON s.id = p.session_id
+WHERE p.id IN (SELECT value::bigint FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
