@@ -16,6 +16,8 @@ from backstory.store.db import Row, Tx
 TRIES = 5
 #: A round is observed in pieces of this many events, so that what is sent stays bounded.
 PIECE = 200
+#: What happened within this time is observed before what is older, such as an import.
+RECENT_MS = 3_600_000
 #: A round that goes on for longer than this is observed while it goes on.
 LONG_MS = 120_000
 
@@ -41,7 +43,9 @@ class Claim:
     force_init: bool
 
 
-def add(tx: Tx, session: Row, report: Report, settle_ms: int = 0, skipped: str | None = None) -> Added:
+def add(
+    tx: Tx, session: Row, report: Report, settle_ms: int = 0, skipped: str | None = None, hold_ms: int = 0
+) -> Added:
     """Store a report once. A second sending, by event id or tool use id, changes nothing."""
     if known := _known(tx, session, report):
         return Added(known["id"], known["event_id"], known["session_id"], known["prompt_number"], "duplicate")
@@ -66,7 +70,9 @@ def add(tx: Tx, session: Row, report: Report, settle_ms: int = 0, skipped: str |
     assert row is not None  # noqa: S101 - looked for above, in the same transaction
     if waits:
         # The end of a round lets it be observed at once; anything else lets it go on a little.
-        settles = 0 if report.kind == "stop" else ids.now_ms() + settle_ms
+        settles = ids.now_ms() + settle_ms
+        if report.kind == "stop":
+            settles = ids.now_ms() + hold_ms if hold_ms else 0
         tx.run("session_settle", id=session["id"], settles_at=settles)
     return Added(row["id"], report.event_id, session["id"], prompt.number, skipped)
 
@@ -78,15 +84,15 @@ def _known(tx: Tx, session: Row, report: Report) -> Row | None:
     return row
 
 
-def close_round(tx: Tx, session_id: int) -> None:
-    """Nothing more is to come: what waits may be observed now."""
-    tx.run("session_settle", id=session_id, settles_at=0)
+def close_round(tx: Tx, session_id: int, hold_ms: int = 0) -> None:
+    """Nothing more is to come: what waits may be observed now, or when its transcript has been looked at."""
+    tx.run("session_settle", id=session_id, settles_at=ids.now_ms() + hold_ms if hold_ms else 0)
 
 
 def claim(tx: Tx, lease_ms: int) -> Claim | None:
     """Take the oldest round that is ready, in order within its session. After a failure, one event at a time."""
     now = ids.now_ms()
-    head = tx.one("queue_head", now=now, long_ago=ids.from_ms(now - LONG_MS))
+    head = tx.one("queue_head", now=now, long_ago=ids.from_ms(now - LONG_MS), recent=ids.from_ms(now - RECENT_MS))
     if head is None:
         return None
     rows = tx.all(

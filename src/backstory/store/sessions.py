@@ -79,6 +79,8 @@ def move(tx: Tx, session: Row, cause: str, reason: str | None = None, at: str | 
     """Apply a cause to a session's state and record the move; the state after it."""
     at = at or ids.now()
     before, after = session["status"], states.after(session["status"], cause)
+    if before == "completed" and at <= (session["completed_at"] or ""):
+        return str(before)  # it happened before the end, and is only told now
     if cause == "end" and after == "completed":
         tx.run("session_complete", id=session["id"], at=at, reason=reason)
     if after == before:
@@ -114,6 +116,17 @@ def add_prompt(
     if kept and row:
         put_words(tx, "prompt", row["id"], "", kept, session["project"], session["project_key"])
     return Prompt(number, private)
+
+
+def known_prompt(tx: Tx, session: Row, prompt_id: str | None, text: str, at: str, near_ms: int = 0) -> Row | None:
+    """The same prompt, told before: by the agent's id of it, else by its words around the same moment."""
+    words = text.split()
+    row = tx.one("prompt_by_agents_id", session_id=session["id"], prompt_id=prompt_id) if prompt_id else None
+    since, until = ids.from_ms(ids.at_ms(at) - near_ms), ids.from_ms(ids.at_ms(at) + near_ms)
+    if row and ((row["prompt"] or "").split() == words or since <= row["created_at"] <= until):
+        return row
+    near = tx.all("prompts_near", session_id=session["id"], since=since, until=until) if near_ms else []
+    return next((row for row in near if (row["prompt"] or "").split() == words), None)
 
 
 def prompt_for(tx: Tx, session: Row, prompt_id: str | None, at: str) -> Prompt:
