@@ -116,6 +116,7 @@ class Transcript:
         elif kind == "system":
             if entry.get("subtype") == "compact_boundary":
                 self._boundary = entry
+                self._keep_mark()
             elif entry.get("subtype") in ("stop_hook_summary", "turn_duration") and self._round.said:
                 self._round.ended = not entry.get("preventedContinuation")
         elif kind == "user" and entry.get("isCompactSummary"):
@@ -171,7 +172,7 @@ class Transcript:
         given = entry.get("promptId")
         # Older clients gave a prompt no id of its own: its line's does as well.
         self._round = _Round(entry["uuid"], given[:512] if isinstance(given, str) and given else entry["uuid"])
-        self._keep_mark(2)
+        self._keep_mark()
         yield self._report(entry, "prompt", entry["uuid"], {"prompt": text})
 
     def _end(self) -> Iterator[Report]:
@@ -188,17 +189,15 @@ class Transcript:
     def _compacted(self, entry: Mapping[str, Any]) -> Iterator[Report]:
         about = self._boundary.get("compactMetadata")
         trigger = about.get("trigger") if isinstance(about, dict) else None
-        uuid = self._boundary.get("uuid") or entry["uuid"]
         message = entry["message"]
         summary = lines.text_of(message.get("content")) if isinstance(message, dict) else ""
         if summary:
-            yield self._report(entry, "post_compact", uuid, {"trigger": trigger, "compact_summary": summary})
-        self._keep_mark(2)
+            yield self._report(entry, "post_compact", entry["uuid"], {"trigger": trigger, "compact_summary": summary})
 
-    def _keep_mark(self, count: int) -> None:
+    def _keep_mark(self) -> None:
         # One further back than the newest: an answer may come after the next question.
         prompt = f"{self._round.uuid} {self._round.prompt_id or ''}".strip()
-        self._marks = [*self._marks, Mark(self._offset, prompt)][-count:]
+        self._marks = [*self._marks, Mark(self._offset, prompt)][-2:]
 
     def _report(
         self, entry: Mapping[str, Any], kind: Kind, name: str, payload: Mapping[str, Any], tool: str | None = None

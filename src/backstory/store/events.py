@@ -11,6 +11,7 @@ from backstory.errors import LeaseLost
 from backstory.model import OBSERVED, ContentId, Event, MemoryId, Report, Round
 from backstory.store import observations, sessions
 from backstory.store.db import Row, Tx
+from backstory.store.search import remove_words
 
 #: A poison event is set aside after so many tries.
 TRIES = 5
@@ -82,6 +83,16 @@ def _known(tx: Tx, session: Row, report: Report) -> Row | None:
     if row is None and report.tool_use_id:
         row = tx.one("event_by_tool_use", session_id=session["id"], tool_use_id=report.tool_use_id)
     return row
+
+
+def follow_prompt(tx: Tx, session_id: int, prompt: sessions.Prompt, at: str) -> None:
+    """A prompt was told after what was done for it: that belongs to it, or is not kept."""
+    query = "events_of_private_prompt" if prompt.is_private else "events_follow_prompt"
+    tx.run(query, session_id=session_id, number=prompt.number, at=at)
+    if prompt.is_private:
+        for row in tx.all("observations_of_tombstones", session_id=session_id, prompt_number=prompt.number):
+            remove_words(tx, "observation", row["id"])
+            tx.run("observation_remove", id=row["id"])
 
 
 def close_round(tx: Tx, session_id: int, hold_ms: int = 0) -> None:

@@ -126,7 +126,8 @@ def known_prompt(tx: Tx, session: Row, prompt_id: str | None, text: str, at: str
     if row and ((row["prompt"] or "").split() == words or since <= row["created_at"] <= until):
         return row
     near = tx.all("prompts_near", session_id=session["id"], since=since, until=until) if near_ms else []
-    return next((row for row in near if (row["prompt"] or "").split() == words), None)
+    # One without its words, private or forgotten, and without an id: rather the same one than told again.
+    return next((r for r in near if (r["prompt"] or "").split() == words or not (r["prompt"] or r["prompt_id"])), None)
 
 
 def prompt_for(tx: Tx, session: Row, prompt_id: str | None, at: str) -> Prompt:

@@ -14,7 +14,7 @@ from backstory.errors import BadInput, NotFound
 from backstory.model import Report
 from backstory.project import Project
 from backstory.settings import Settings
-from backstory.store import sessions
+from backstory.store import events, sessions
 from backstory.store.db import Row, Tx
 from backstory.worker.intake import WORK, Intake, take_event
 from backstory.worker.size import shorten
@@ -93,6 +93,9 @@ class Past:
             taken = WORK.get(report.kind, take_event)(tx, self._settings, report, where, None)
         except NotFound:
             return "skipped"  # the end of a session of which nothing was wanted
+        if report.kind == "prompt" and taken.session and not taken.skipped:
+            prompt = sessions.Prompt(taken.prompt_number, taken.is_private)
+            events.follow_prompt(tx, taken.session["id"], prompt, report.occurred_at)
         return {None: "added", "duplicate": "known"}.get(taken.skipped, "skipped")
 
 

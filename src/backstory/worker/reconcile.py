@@ -9,7 +9,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from backstory import ids
@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 READER = "reconcile"
 #: A transcript that nobody has written to for so long has ended, and its last round with it.
 QUIET_S = 600.0
+#: The client writes its last lines after it has called the hooks: so much later there is a second look.
+AGAIN_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,7 @@ class _Wish:
     agent: str
     path: Path
     session_id: int | None = None  #: whose round waits for this
+    again: bool = False
 
 
 class Reconcile:
@@ -59,8 +62,11 @@ class Reconcile:
     def soon(self, report: Report, session_id: int | None) -> None:
         """A round, a session or a conversation's memory ends here: look at its transcript when this is answered."""
         if report.kind in ("stop", "pre_compact", "session_end") and report.transcript_path:
-            self._wishes[_Wish(report.agent, Path(report.transcript_path), session_id)] = None
-            self._wished.set()
+            self._want(_Wish(report.agent, Path(report.transcript_path), session_id))
+
+    def _want(self, wish: _Wish) -> None:
+        self._wishes[wish] = None
+        self._wished.set()
 
     async def _work(self, after: asyncio.Event) -> None:
         await after.wait()
@@ -71,6 +77,9 @@ class Reconcile:
                 wish = next(iter(self._wishes))
                 del self._wishes[wish]
                 await self._look(wish)
+                if not wish.again:
+                    later = replace(wish, session_id=None, again=True)
+                    asyncio.get_running_loop().call_later(AGAIN_S, self._want, later)
             if (older := next(left, None)) is None:
                 await self._wished.wait()
             else:

@@ -164,6 +164,26 @@ WHERE session_id = :session_id AND prompt_number = :prompt_number AND status = '
   AND kind IN ('tool', 'tool_failure', 'stop', 'subagent_stop') AND id < :before
 ORDER BY id DESC LIMIT :limit;
 
+-- name: events_follow_prompt
+-- A prompt that is told late: what happened under it, and waits, belongs to it.
+UPDATE events SET prompt_number = :number
+WHERE session_id = :session_id AND status = 'queued' AND occurred_at >= :at AND occurred_at <
+  COALESCE((SELECT MIN(p.created_at) FROM user_prompts p WHERE p.session_id = :session_id AND p.created_at > :at), '~');
+
+-- name: events_of_private_prompt
+-- The same for one that turns out to be private: nothing of its round is kept.
+UPDATE events SET prompt_number = :number, status = 'tombstone', payload = NULL, reason = 'private', lease_until = NULL, lease_owner = NULL
+WHERE session_id = :session_id AND kind IN ('tool', 'tool_failure', 'stop', 'subagent_stop') AND occurred_at >= :at AND occurred_at <
+  COALESCE((SELECT MIN(p.created_at) FROM user_prompts p WHERE p.session_id = :session_id AND p.created_at > :at), '~');
+
+-- name: observations_of_tombstones
+-- What was made of events that are no longer kept.
+SELECT DISTINCT oe.observation_id AS id FROM observation_events oe JOIN events e ON e.id = oe.event_id
+WHERE e.session_id = :session_id AND e.prompt_number = :prompt_number AND e.status = 'tombstone';
+
+-- name: observation_remove
+DELETE FROM observations WHERE id = :id;
+
 -- name: queue_head
 -- The oldest round that may be observed now: its session is not being observed, its first event is not waiting for
 -- another try, and it has ended, been left behind by a newer prompt, or been quiet (or simply long) enough.
