@@ -8,6 +8,7 @@ import os
 import resource
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -151,7 +152,7 @@ def test_subagents_work_belongs_to_the_session(tmp_path: Path) -> None:
     parent.prompt("Look around.")
     path = parent.write(tmp_path)
     child = Script(prompt_id=parent.prompt_id)
-    aside = {"isSidechain": True, "agentId": "a39a"}
+    aside: dict[str, Any] = {"isSidechain": True, "agentId": "a39a"}
     child.user("look", **aside)
     child.uses("Bash", {"command": "ls"}, "t9", **aside)
     child.answers("t9", "a.txt", **aside)

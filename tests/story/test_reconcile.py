@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from box import Box, until
@@ -101,7 +102,7 @@ def read_at(shop: Box) -> str:
     return str(shop.rows("SELECT MAX(read_at) AS at FROM transcripts")[0]["at"])
 
 
-def dump(shop: Box) -> dict[str, object]:
+def dump(shop: Box) -> dict[str, Any]:
     """Everything that is remembered."""
     tables = ("sdk_sessions", "user_prompts", "events", "observations", "session_summaries", "session_moves")
     rows = {table: shop.rows(f"SELECT * FROM {table} ORDER BY id") for table in tables}  # noqa: S608
@@ -218,8 +219,8 @@ def test_a_fork_does_not_tell_its_parents_story_again(shop: Box) -> None:
     assert rows == [{"id": parent, "prompts": 1, "tools": 6}, {"id": fork.session_id, "prompts": 1, "tools": 1}]
 
 
-def old(shop: Box, **more: str) -> Script:
-    script = Script(cwd=str(shop.project), **more)
+def old(shop: Box, session: str) -> Script:
+    script = Script(session=session, cwd=str(shop.project))
     script.prompt("From long ago.")
     script.uses("Bash", {"command": "date"}, "toolu_old")
     script.answers("toolu_old", "1999")

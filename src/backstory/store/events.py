@@ -89,7 +89,9 @@ def follow_prompt(tx: Tx, session_id: int, prompt: sessions.Prompt, at: str) -> 
     """A prompt was told after what was done for it: that belongs to it, or is not kept."""
     query = "events_of_private_prompt" if prompt.is_private else "events_follow_prompt"
     tx.run(query, session_id=session_id, number=prompt.number, at=at)
-    if prompt.is_private:
+    if not prompt.is_private:
+        tx.run("observations_follow_prompt", session_id=session_id, number=prompt.number)
+    else:
         for row in tx.all("observations_of_tombstones", session_id=session_id, prompt_number=prompt.number):
             remove_words(tx, "observation", row["id"])
             tx.run("observation_remove", id=row["id"])

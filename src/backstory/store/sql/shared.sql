@@ -165,9 +165,9 @@ WHERE session_id = :session_id AND prompt_number = :prompt_number AND status = '
 ORDER BY id DESC LIMIT :limit;
 
 -- name: events_follow_prompt
--- A prompt that is told late: what happened under it, and waits, belongs to it.
+-- A prompt that is told late: what happened under it belongs to it.
 UPDATE events SET prompt_number = :number
-WHERE session_id = :session_id AND status = 'queued' AND occurred_at >= :at AND occurred_at <
+WHERE session_id = :session_id AND status <> 'leased' AND occurred_at >= :at AND occurred_at <
   COALESCE((SELECT MIN(p.created_at) FROM user_prompts p WHERE p.session_id = :session_id AND p.created_at > :at), '~');
 
 -- name: events_of_private_prompt
@@ -175,6 +175,11 @@ WHERE session_id = :session_id AND status = 'queued' AND occurred_at >= :at AND 
 UPDATE events SET prompt_number = :number, status = 'tombstone', payload = NULL, reason = 'private', lease_until = NULL, lease_owner = NULL
 WHERE session_id = :session_id AND kind IN ('tool', 'tool_failure', 'stop', 'subagent_stop') AND occurred_at >= :at AND occurred_at <
   COALESCE((SELECT MIN(p.created_at) FROM user_prompts p WHERE p.session_id = :session_id AND p.created_at > :at), '~');
+
+-- name: observations_follow_prompt
+UPDATE observations SET prompt_number = :number WHERE session_id = :session_id AND id IN (
+  SELECT oe.observation_id FROM observation_events oe JOIN events e ON e.id = oe.event_id
+  WHERE e.session_id = :session_id AND e.prompt_number = :number);
 
 -- name: observations_of_tombstones
 -- What was made of events that are no longer kept.
