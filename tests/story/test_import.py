@@ -125,6 +125,18 @@ def test_old_news_is_not_the_last_hand_off(running: Box) -> None:
     assert told.index("The live one.") < told.index("Fix the sum.")
 
 
+def test_the_same_words_twice_are_two_prompts(running: Box) -> None:
+    """Of an older client, whose prompts have no ids: "go on", and a moment later again."""
+    script = Script(prompt_ids=False)
+    for _ in range(3):
+        script.prompt("Go on.")
+        script.says("Going.")
+    script.write(running.root / "old")
+    running.cli("import", "claude-code", str(running.root / "old"))
+    assert [row["prompt_number"] for row in running.rows("SELECT prompt_number FROM user_prompts")] == [1, 2, 3]
+    assert len(running.rows("SELECT 1 FROM events WHERE kind = 'stop'")) == 3
+
+
 def test_a_project_can_be_named_and_an_excluded_one_stays_out(running: Box) -> None:
     """`--project` files all under one name; `exclude_projects` holds for the past, too."""
     history(running.root / "projects", 1)

@@ -229,7 +229,7 @@ def old(shop: Box, session: str) -> Script:
 
 
 def test_nothing_from_before_the_install_and_nothing_from_elsewhere(shop: Box) -> None:
-    """Old lines of a changed file, files outside the agent's folders and links out of them are left alone."""
+    """Old lines of a changed file, files outside the agent's folders, links, our own sessions: left alone."""
     projects = shop.home / ".claude" / "projects"
     (shop.home / ".claude" / "settings.json").write_text("{}")
     session_id = work(shop)
@@ -240,6 +240,10 @@ def test_nothing_from_before_the_install_and_nothing_from_elsewhere(shop: Box) -
     elsewhere = outside.write(shop.root / "elsewhere")
     (projects / "linked").mkdir()
     (projects / "linked" / "link.jsonl").symlink_to(elsewhere)
+    own = old(shop, session="33333333-0000-0000-0000-000000000000")
+    for line in own.lines:
+        line |= {"cwd": str(shop.data / "observer"), "timestamp": "2100-01-01T00:00:00Z"}
+    own.write(projects / "own")
     shop.start()
     complete(shop, session_id)
     shop.hook("Stop", {"session_id": "other", "transcript_path": str(elsewhere), "last_assistant_message": "x"})

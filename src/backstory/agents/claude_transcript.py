@@ -75,19 +75,13 @@ class Transcript:
         self._offset = self.mark.offset
 
     def __iter__(self) -> Iterator[Report]:
-        with opened(self._path) as source:
-            source.seek(self.mark.offset)
-            for offset, line in _lines(source, self.mark.offset, self._whole):
-                entry = _parsed(line)
-                if entry is None:
-                    continue
-                if "message" not in entry and entry.get("type") != "system":
-                    if not self._round.uuid and not self._born and isinstance(entry.get("timestamp"), str):
-                        self._born = _stamp(entry["timestamp"]) or ""
-                    continue
-                if self._is_ours(entry):
-                    self._offset = offset
-                    yield from self._read(entry)
+        for offset, entry in entries(self._path, self.mark.offset, self._whole):
+            if "message" not in entry and entry.get("type") != "system":
+                if not self._round.uuid and not self._born:
+                    self._born = _stamp(entry.get("timestamp")) or ""
+            elif self._is_ours(entry):
+                self._offset = offset
+                yield from self._read(entry)
         if self._whole or self._round.ended:
             yield from self._end()
         self.mark = self._marks[0]
@@ -241,6 +235,15 @@ class _Unzipped(gzip.GzipFile):
         self._under.close()
 
 
+def entries(path: Path, offset: int, whole: bool, links: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The lines that matter, each with where it begins; with `links` also those that only hold a tree together."""
+    with opened(path) as source:
+        source.seek(offset)
+        for at, line in _lines(source, offset, whole):
+            if (_matters(line) or (links and b'"parentUuid"' in line[:1000])) and (entry := _parsed(line)):
+                yield at, entry
+
+
 def _lines(source: IO[bytes], offset: int, whole: bool) -> Iterator[tuple[int, bytes]]:
     """Each line and where it begins; of a line that is too long nothing is kept. A gzip cut short just ends."""
     while True:
@@ -262,9 +265,6 @@ def _lines(source: IO[bytes], offset: int, whole: bool) -> Iterator[tuple[int, b
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
-    """A line that may matter. Most of a file's bytes are of kinds that don't, and are not parsed."""
-    if not _matters(line):
-        return None
     try:
         entry = json.loads(line)
     except (ValueError, RecursionError):
@@ -273,6 +273,7 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
 
 
 def _matters(line: bytes) -> bool:
+    """Whether to parse a line: most of a file's bytes are of kinds that say nothing."""
     if line.startswith(b'{"type":"'):
         return line.startswith(_BEGINS)
     return b'"attachment":{' not in line[:1000] and any(mark in line for mark in _CHAIN)

@@ -118,16 +118,10 @@ def add_prompt(
     return Prompt(number, private)
 
 
-def known_prompt(tx: Tx, session: Row, prompt_id: str | None, text: str, at: str, near_ms: int = 0) -> Row | None:
-    """The same prompt, told before: by the agent's id of it, else by its words around the same moment."""
-    words = text.split()
+def known_prompt(tx: Tx, session: Row, prompt_id: str | None, text: str) -> Row | None:
+    """The same prompt, told before: the agent's id of it, and its words. (A fork gives its id to copies, too.)"""
     row = tx.one("prompt_by_agents_id", session_id=session["id"], prompt_id=prompt_id) if prompt_id else None
-    since, until = ids.from_ms(ids.at_ms(at) - near_ms), ids.from_ms(ids.at_ms(at) + near_ms)
-    if row and ((row["prompt"] or "").split() == words or since <= row["created_at"] <= until):
-        return row
-    near = tx.all("prompts_near", session_id=session["id"], since=since, until=until) if near_ms else []
-    # One without its words, private or forgotten, and without an id: rather the same one than told again.
-    return next((r for r in near if (r["prompt"] or "").split() == words or not (r["prompt"] or r["prompt_id"])), None)
+    return row if row and (row["prompt"] or "").split() == text.split() else None
 
 
 def prompt_for(tx: Tx, session: Row, prompt_id: str | None, at: str) -> Prompt:

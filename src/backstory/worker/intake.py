@@ -159,13 +159,15 @@ def _take_prompt(tx: Tx, settings: Settings, report: Report, where: Project, num
     if report.is_notification:
         added = events.add(tx, session, report)
         return Taken(added.event_id, session)
-    if report.prompt_id and (known := sessions.known_prompt(tx, session, report.prompt_id, text, report.occurred_at)):
+    if report.prompt_id and (known := sessions.known_prompt(tx, session, report.prompt_id, text)):
         # The transcript told it before the spool did.
         return Taken(report.event_id, session, known["prompt_number"], bool(known["is_private"]), "duplicate")
     prompt = sessions.add_prompt(tx, session, text, report.occurred_at, number, report.prompt_id)
     if prompt.is_new:
         sessions.move(tx, session, "prompt", at=report.occurred_at)
         events.add(tx, session, replace(report, payload={}) if prompt.is_private else report)
+        if session["last_event_at"] > report.occurred_at:
+            events.follow_prompt(tx, session["id"], prompt, report.occurred_at)
     return Taken(report.event_id, session, prompt.number, prompt.is_private, None if prompt.is_new else "duplicate")
 
 

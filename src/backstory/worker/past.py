@@ -14,7 +14,7 @@ from backstory.errors import BadInput, NotFound
 from backstory.model import Report
 from backstory.project import Project
 from backstory.settings import Settings
-from backstory.store import events, sessions
+from backstory.store import sessions
 from backstory.store.db import Row, Tx
 from backstory.worker.intake import WORK, Intake, take_event
 from backstory.worker.size import shorten
@@ -93,9 +93,6 @@ class Past:
             taken = WORK.get(report.kind, take_event)(tx, self._settings, report, where, None)
         except NotFound:
             return "skipped"  # the end of a session of which nothing was wanted
-        if report.kind == "prompt" and taken.session and not taken.skipped:
-            prompt = sessions.Prompt(taken.prompt_number, taken.is_private)
-            events.follow_prompt(tx, taken.session["id"], prompt, report.occurred_at)
         return {None: "added", "duplicate": "known"}.get(taken.skipped, "skipped")
 
 
@@ -117,16 +114,33 @@ def _is_known(tx: Tx, session: Row, report: Report) -> bool:
     number, at = session["id"], report.occurred_at
     if tx.one("event_by_event_id", session_id=number, event_id=report.event_id):
         return True
+    around = {"since": ids.from_ms(ids.at_ms(at) - NEAR_MS), "until": ids.from_ms(ids.at_ms(at) + NEAR_MS)}
     if report.kind == "prompt":
         text = report.payload.get("prompt")
         text = text if isinstance(text, str) else ""
-        return sessions.known_prompt(tx, session, report.prompt_id, text, at, NEAR_MS) is not None
+        if sessions.known_prompt(tx, session, report.prompt_id, text):
+            return True
+        near = tx.all("prompts_near", session_id=number, **around)
+        return any(_is_same(tx, session, report, text, row) for row in near)
     if report.kind == "stop":
         prompt = sessions.prompt_for(tx, session, report.prompt_id, at)
         found = tx.one("event_of_round", session_id=number, prompt_number=prompt.number, kind="stop")
         return found is not None
     if report.kind == "post_compact":
-        around = {"since": ids.from_ms(ids.at_ms(at) - NEAR_MS), "until": ids.from_ms(ids.at_ms(at) + NEAR_MS)}
         return tx.one("event_near", session_id=number, kind=report.kind, **around) is not None
     # A session that told us of its start tells us of its end, too.
     return report.kind == "session_end" and (session["start_source"] is not None or session["status"] == "completed")
+
+
+def _is_same(tx: Tx, session: Row, report: Report, text: str, row: Row) -> bool:
+    """Whether a prompt of about the same moment is this one, told by a hook."""
+    words = (row["prompt"] or "").split()
+    if row["prompt_id"] is None:
+        # One without its words, private or forgotten, is rather the same one than told again.
+        return not words or words == text.split()
+    if row["prompt_id"] == report.prompt_id:
+        return True
+    # Where both have an id of the agent's, or come from the transcript, they are two; else a hook gave one its id.
+    of_line = report.event_id == f"transcript-{report.prompt_id}"
+    told = tx.one("event_by_event_id", session_id=session["id"], event_id=f"transcript-{row['prompt_id']}")
+    return of_line and told is None and words == text.split()
