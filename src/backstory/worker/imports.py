@@ -50,7 +50,7 @@ class ReadFile(msgspec.Struct):
 class Batch(msgspec.Struct):
     """What happened, oldest first. `done` names a file of which this was the last."""
 
-    reports: Annotated[list[Happened], msgspec.Meta(max_length=REPORTS)] = []
+    reports: Annotated[list[Happened], msgspec.Meta(max_length=REPORTS)]
     project: PathText = ""
     done: ReadFile | None = None
 
