@@ -77,7 +77,9 @@ class Box:
     @property
     def env(self) -> dict[str, str]:
         quick = {"BACKSTORY_PORT": "0", "BACKSTORY_SETTLE_SECONDS": "0.2", "BACKSTORY_RETRY_SECONDS": "0.05"}
-        return {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8"} | quick | self.settings
+        return (
+            {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8", "TZ": "UTC"} | quick | self.settings
+        )
 
     def cli(self, *words: str, check: bool = True, **more: Any) -> subprocess.CompletedProcess[str]:
         """Run `backstory WORDS`."""

@@ -47,6 +47,7 @@ class Report:
     event_id: str  #: minted by the sender; a second sending is a no-op
     occurred_at: str
     cwd: str = ""
+    git_branch: str | None = None  #: where a report of the past names it; the present one's is looked up
     tool_name: str | None = None
     tool_use_id: str | None = None
     prompt_id: str | None = None  #: the agent's own id of the prompt, where it has one

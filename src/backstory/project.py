@@ -26,7 +26,17 @@ def find(cwd: str) -> Project:
             found = None
         if found:
             return found
+    here = _home_of(here)
     return Project(name=here.name or str(here), key=str(here))
+
+
+def _home_of(here: Path) -> Path:
+    """Of a directory that is gone, such as one of another machine's: a worktree still belongs to its repository."""
+    for at, part in enumerate(here.parts):
+        if part in (".worktrees", "worktrees") and at > 1:
+            home = Path(*here.parts[:at])
+            return home.parent if home.name == ".claude" else home
+    return here
 
 
 def _at(root: Path) -> Project | None:

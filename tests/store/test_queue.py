@@ -95,6 +95,21 @@ def test_a_round_waits_until_it_is_quiet_or_over(store: Store) -> None:
     assert claim and claim.round.stop is not None and len(claim.round.events) == 2
 
 
+def test_what_happens_now_goes_before_an_import(store: Store) -> None:
+    """A hundred rounds of last year were queued first; the one of this moment is claimed before them."""
+
+    def old(tx: Tx, number: int) -> None:
+        at = f"2025-01-01T00:{number % 60:02}:00.000Z"
+        report = Report("claude-code", "stop", ContentId(f"old{number}"), f"e{number}", at)
+        events.add(tx, session_of(tx, f"old{number}"), report)
+
+    for number in range(100):
+        store.write(lambda tx, number=number: old(tx, number))  # type: ignore[misc]
+    put(store, "live", kind="stop")
+    claims = [take(store), take(store)]
+    assert [claim.round.content_id for claim in claims if claim] == ["live", "old0"]
+
+
 def test_a_newer_prompt_ends_the_round_before_it(store: Store) -> None:
     """What was left of the first round is observed although the second goes on."""
     put(store, "a", "1", settle_ms=60_000)

@@ -40,6 +40,7 @@ def test_the_document_is_valid_and_names_every_route(running: Box) -> None:
         "/api/sessions/{id}",
         "/api/projects",
         "/api/queue",
+        "/api/import/reports",
         "/",
     }
     assert wanted <= set(document["paths"])

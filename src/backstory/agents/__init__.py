@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from backstory.agents import claude_code
+from backstory.agents import claude_code, claude_transcript
+from backstory.agents.claude_transcript import Mark, Transcript
 from backstory.agents.install import Hook
 from backstory.model import Report
 
@@ -23,6 +24,10 @@ class Agent:
     reply: Callable[[str, str], bytes]
     #: (transcript, roots) -> the assistant's last message, where a payload does not bring it
     last_message: Callable[[str, tuple[Path, ...]], str]
+    #: (transcript, where to read on, whether nothing more is coming) -> what happened, report by report
+    transcript: Callable[[Path, Mark, bool], Transcript]
+    #: the transcripts of a session's subagents
+    beside: Callable[[Path], list[Path]]
     #: (home, environment) -> the folders under which its transcripts lie
     roots: Callable[[Path, Mapping[str, str]], tuple[Path, ...]]
     #: (scope, home, cwd, environment) -> the settings file
@@ -41,6 +46,8 @@ AGENTS: dict[str, Agent] = {
         read=claude_code.read,
         reply=claude_code.reply,
         last_message=claude_code.last_message,
+        transcript=claude_transcript.Transcript,
+        beside=claude_transcript.beside,
         roots=claude_code.roots,
         settings=claude_code.settings,
         hooks=claude_code.hooks,

@@ -13,11 +13,14 @@ from backstory.errors import LeaseLost
 from backstory.model import OBSERVED, ContentId, Event, MemoryId, Report, Round
 from backstory.store import observations, sessions
 from backstory.store.db import Row, Tx
+from backstory.store.search import remove_words
 
 #: A poison event is set aside after so many tries.
 TRIES = 5
 #: A round is observed in pieces of this many events, so that what is sent stays bounded.
 PIECE = 200
+#: What happened within this time is observed before what is older, such as an import.
+RECENT_MS = 3_600_000
 #: A round that goes on for longer than this is observed while it goes on.
 LONG_MS = 120_000
 
@@ -43,7 +46,9 @@ class Claim:
     force_init: bool
 
 
-def add(tx: Tx, session: Row, report: Report, settle_ms: int = 0, skipped: str | None = None) -> Added:
+def add(
+    tx: Tx, session: Row, report: Report, settle_ms: int = 0, skipped: str | None = None, hold_ms: int = 0
+) -> Added:
     """Store a report once. A second sending, by event id or tool use id, changes nothing."""
     if known := _known(tx, session, report):
         return Added(known["id"], known["event_id"], known["session_id"], known["prompt_number"], "duplicate")
@@ -68,7 +73,9 @@ def add(tx: Tx, session: Row, report: Report, settle_ms: int = 0, skipped: str |
     assert row is not None  # noqa: S101 - looked for above, in the same transaction
     if waits:
         # The end of a round lets it be observed at once; anything else lets it go on a little.
-        settles = 0 if report.kind == "stop" else ids.now_ms() + settle_ms
+        settles = ids.now_ms() + settle_ms
+        if report.kind == "stop":
+            settles = ids.now_ms() + hold_ms if hold_ms else 0
         tx.run("session_settle", id=session["id"], settles_at=settles)
     return Added(row["id"], report.event_id, session["id"], prompt.number, skipped)
 
@@ -80,16 +87,28 @@ def _known(tx: Tx, session: Row, report: Report) -> Row | None:
     return row
 
 
-def close_round(tx: Tx, session_id: int) -> None:
-    """Nothing more is to come: what waits may be observed now."""
-    tx.run("session_settle", id=session_id, settles_at=0)
+def follow_prompt(tx: Tx, session_id: int, prompt: sessions.Prompt, at: str) -> None:
+    """A prompt was told after what was done for it: that belongs to it, or is not kept."""
+    query = "events_of_private_prompt" if prompt.is_private else "events_follow_prompt"
+    tx.run(query, session_id=session_id, number=prompt.number, at=at)
+    if not prompt.is_private:
+        tx.run("observations_follow_prompt", session_id=session_id, number=prompt.number)
+    else:
+        for row in tx.all("observations_of_tombstones", session_id=session_id, prompt_number=prompt.number):
+            remove_words(tx, "observation", row["id"])
+            tx.run("observation_remove", id=row["id"])
+
+
+def close_round(tx: Tx, session_id: int, hold_ms: int = 0) -> None:
+    """Nothing more is to come: what waits may be observed now, or when its transcript has been looked at."""
+    tx.run("session_settle", id=session_id, settles_at=ids.now_ms() + hold_ms if hold_ms else 0)
 
 
 def claim(tx: Tx, lease_ms: int, worker: str = "") -> Claim | None:
     """Take the oldest round that is ready, in order within its session. After a failure, one event at a time.
     `worker` begins the owner's name, so that a worker finds what it had when it comes back."""
     now = ids.now_ms()
-    head = tx.one("queue_head", now=now, long_ago=ids.from_ms(now - LONG_MS))
+    head = tx.one("queue_head", now=now, long_ago=ids.from_ms(now - LONG_MS), recent=ids.from_ms(now - RECENT_MS))
     if head is None:
         return None
     rows = tx.all(

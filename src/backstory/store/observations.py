@@ -40,7 +40,8 @@ def store(tx: Tx, round: Round, stored: Stored) -> Told:
     made = tuple(_add(tx, session, round, o, memory_id, stored.provider) for o in reply.observations)
     summary_id = None
     if reply.summary:
-        summary_id = put_summary(tx, session, round.prompt_number, reply.summary, stored.provider, memory_id)
+        at = round.events[-1].occurred_at
+        summary_id = put_summary(tx, session, round.prompt_number, reply.summary, stored.provider, memory_id, at)
     return Told(made, summary_id)
 
 
@@ -101,6 +102,7 @@ def put_summary(
     summary: Summary,
     provider: str,
     memory_id: str | None,
+    at: str,
     source: str = "stop",
 ) -> int:
     """Keep a round's summary; a later one of the same round takes its place."""
@@ -114,7 +116,7 @@ def put_summary(
         project_key=session["project_key"],
         source=source,
         provider=provider,
-        at=ids.now(),
+        at=at,
         **fields,
     )
     assert row is not None  # noqa: S101 - an upsert always answers

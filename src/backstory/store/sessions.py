@@ -85,6 +85,8 @@ def move(tx: Tx, session: Row, cause: str, reason: str | None = None, at: str | 
     """Apply a cause to a session's state and record the move; the state after it."""
     at = at or ids.now()
     before, after = session["status"], states.after(session["status"], cause)
+    if before == "completed" and at < (session["completed_at"] or ""):
+        return str(before)  # it happened before the end, and is only told now
     if cause == "end" and after == "completed":
         tx.run("session_complete", id=session["id"], at=at, reason=reason)
     if after == before:
@@ -120,6 +122,12 @@ def add_prompt(
     if kept and row:
         put_words(tx, "prompt", row["id"], "", kept, session["project"], session["project_key"])
     return Prompt(number, private)
+
+
+def known_prompt(tx: Tx, session: Row, prompt_id: str | None, text: str) -> Row | None:
+    """The same prompt, told before: the agent's id of it, and its words. (A fork gives its id to copies, too.)"""
+    row = tx.one("prompt_by_agents_id", session_id=session["id"], prompt_id=prompt_id) if prompt_id else None
+    return row if row and (row["prompt"] or "").split() == text.split() else None
 
 
 def prompt_for(tx: Tx, session: Row, prompt_id: str | None, at: str) -> Prompt:

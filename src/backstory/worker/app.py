@@ -27,9 +27,12 @@ from backstory.store.observations import Told
 from backstory.worker import guard, web
 from backstory.worker.admin import Admin, document
 from backstory.worker.hooks import Reporting
+from backstory.worker.imports import Imports
 from backstory.worker.intake import Intake
 from backstory.worker.live import Live
+from backstory.worker.past import Past
 from backstory.worker.recall import Recall
+from backstory.worker.reconcile import Reconcile
 from backstory.worker.spool import Spool
 
 
@@ -72,11 +75,14 @@ class App:
         )
         roots = {name: agent.roots(Path.home(), environment()) for name, agent in AGENTS.items()}
         self.intake = Intake(settings, self.store, self.live, self.observer.wake, roots)
-        reporting = Reporting(settings, self.store, self.intake, self.live)
+        past = Past(settings, self.intake)
+        self.reconcile = Reconcile(settings, self.store, past, roots, self.observer.wake)
+        reporting = Reporting(settings, self.store, self.intake, self.live, self.reconcile.soon)
         self.spool = Spool(settings.paths, reporting.deliver)
         codes = guard.Codes()
         admin = Admin(settings, self.store, self.live, codes, self.token, self.observer.wake)
         self.table = [*admin.table(), *reporting.table(), *Recall(settings, self.store).table()]
+        self.table += Imports(self.store, past).table()
         description: dict[str, Any] = {}
         self.table.append(document(description))
         description.update(web.openapi(self.table, __version__))
@@ -93,9 +99,11 @@ class App:
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
         self.observer.start()
         self.spool.start()
+        self.reconcile.start(self.spool.looked)
         try:
             yield
         finally:
+            await self.reconcile.stop()
             await self.spool.stop()
             await self.observer.stop()
             await asyncio.gather(*self._telling, return_exceptions=True)

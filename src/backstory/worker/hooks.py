@@ -110,8 +110,11 @@ class Ok(msgspec.Struct):
 class Reporting:
     """The routes by which things come in."""
 
-    def __init__(self, settings: Settings, store: Store, intake: Intake, live: Live) -> None:
+    def __init__(
+        self, settings: Settings, store: Store, intake: Intake, live: Live, look: Callable[[Report, int | None], None]
+    ) -> None:
         self._settings, self._store, self._intake, self._live = settings, store, intake, live
+        self._look = look  #: told of each report, with the session it belongs to; reads transcripts
 
     def table(self) -> list[Endpoint]:
         said = "202 when it is stored; `skipped` says why it was not."
@@ -179,7 +182,9 @@ class Reporting:
             try:
                 taken = await self._intake.take(report)
             except NotFound:
+                self._look(report, None)
                 return Response(b"", 200)  # the end of a session that we never saw
+            self._look(report, taken.session["id"] if taken.session else None)
             if report.kind == "session_start" and taken.skipped in (None, "duplicate"):
                 told = await self.context_for(report, taken)
         return Response(agent.reply(event, told), 200, media_type="application/json")

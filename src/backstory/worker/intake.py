@@ -6,7 +6,8 @@ import asyncio
 import fnmatch
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -29,6 +30,8 @@ T = TypeVar("T")
 #: agent -> the folders under which its transcripts lie; nothing else is ever opened
 Roots = Mapping[str, tuple[Path, ...]]
 PROJECT_S = 30.0
+#: A round that ended waits this long at the most for its transcript to be looked at, so that it is observed whole.
+HOLD_MS = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +91,10 @@ class Intake:
         """Store a report, committed when this returns."""
         self._reread()
         where = await self.project(report.cwd, project_name)
-        if reason := self._unwanted(report, where):
+        if reason := self.unwanted(report, where):
             return Taken(report.event_id, skipped=reason)
         report = await self._complete(report)
-        work = _WORK.get(report.kind, _take_event)
+        work = WORK.get(report.kind, take_event)
         taken: Taken = await self.write(lambda tx: work(tx, self._settings, report, where, number))
         self._announce(report, taken)
         if taken.skipped is None:
@@ -99,7 +102,17 @@ class Intake:
             self._wake(ids.now_ms() + int(self._settings.settle_seconds * 1000) if goes_on else 0)
         return taken
 
-    def _unwanted(self, report: Report, where: Project) -> str | None:
+    async def store_past(
+        self, reports: Sequence[tuple[Report, Project]], take: Callable[[Tx, Report, Project], str]
+    ) -> Counter[str]:
+        """Store a session's late reports in one transaction."""
+        counts = await self.write(lambda tx: Counter(take(tx, report, where) for report, where in reports))
+        if counts["added"]:
+            self._wake(0)
+        return counts
+
+    def unwanted(self, report: Report, where: Project) -> str | None:
+        """Why nothing of this is wanted: our own session, or a project that is excluded."""
         own = str(self._settings.paths.observer)
         if report.cwd == own or report.cwd.startswith(own + "/"):
             return "own"
@@ -147,15 +160,19 @@ class Intake:
             self._live.tell("session_completed", about | {"reason": report.payload.get("reason")})
 
 
-def _take_event(tx: Tx, settings: Settings, report: Report, where: Project, number: int | None) -> Taken:
+def take_event(tx: Tx, settings: Settings, report: Report, where: Project, number: int | None) -> Taken:
     session = sessions.get_or_create(tx, report, where)
     skipped = "tool" if report.tool_name in settings.skipped_tools else None
-    added = events.add(tx, session, report, int(settings.settle_seconds * 1000), skipped)
+    added = events.add(tx, session, report, int(settings.settle_seconds * 1000), skipped, _hold_ms(report))
     if added.skipped is None and report.kind != "session_start":
         sessions.move(tx, session, "work", at=report.occurred_at)
     if added.skipped is None and report.kind == "pre_compact":
-        events.close_round(tx, session["id"])
+        events.close_round(tx, session["id"], _hold_ms(report))
     return Taken(added.event_id, session, added.prompt_number, skipped=added.skipped)
+
+
+def _hold_ms(report: Report) -> int:
+    return HOLD_MS if report.transcript_path else 0
 
 
 def _take_prompt(tx: Tx, settings: Settings, report: Report, where: Project, number: int | None) -> Taken:
@@ -167,10 +184,15 @@ def _take_prompt(tx: Tx, settings: Settings, report: Report, where: Project, num
     if report.is_notification:
         added = events.add(tx, session, report)
         return Taken(added.event_id, session)
+    if report.prompt_id and (known := sessions.known_prompt(tx, session, report.prompt_id, text)):
+        # The transcript told it before the spool did.
+        return Taken(report.event_id, session, known["prompt_number"], bool(known["is_private"]), "duplicate")
     prompt = sessions.add_prompt(tx, session, text, report.occurred_at, number, report.prompt_id)
     if prompt.is_new:
         sessions.move(tx, session, "prompt", at=report.occurred_at)
         events.add(tx, session, replace(report, payload={}) if prompt.is_private else report)
+        if session["last_event_at"] > report.occurred_at:
+            events.follow_prompt(tx, session["id"], prompt, report.occurred_at)
     return Taken(report.event_id, session, prompt.number, prompt.is_private, None if prompt.is_new else "duplicate")
 
 
@@ -183,7 +205,7 @@ def _take_end(tx: Tx, settings: Settings, report: Report, where: Project, number
     events.add(tx, session, report)
     reason = report.payload.get("reason")
     status = sessions.move(tx, session, "end", reason if isinstance(reason, str) else None, report.occurred_at)
-    events.close_round(tx, session["id"])
+    events.close_round(tx, session["id"], _hold_ms(report))
     return Taken(report.event_id, session | {"status": status}, session["prompt_counter"])
 
 
@@ -194,12 +216,12 @@ def _take_compacted(tx: Tx, settings: Settings, report: Report, where: Project, 
     text = report.payload.get("compact_summary")
     if added.skipped is None and isinstance(text, str) and text.strip():
         summary = Summary(request="What the agent kept when it compacted", notes=text)
-        memory_id = session["memory_session_id"]
-        observations.put_summary(tx, session, added.prompt_number, summary, report.agent, memory_id, source="compact")
+        memory_id, at = session["memory_session_id"], report.occurred_at
+        observations.put_summary(tx, session, added.prompt_number, summary, report.agent, memory_id, at, "compact")
     return Taken(added.event_id, session, added.prompt_number, skipped=added.skipped)
 
 
-_WORK: dict[str, Callable[[Tx, Settings, Report, Project, int | None], Taken]] = {
+WORK: dict[str, Callable[[Tx, Settings, Report, Project, int | None], Taken]] = {
     "prompt": _take_prompt,
     "session_end": _take_end,
     "post_compact": _take_compacted,

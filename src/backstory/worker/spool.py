@@ -26,6 +26,7 @@ class Spool:
     def __init__(self, paths: Paths, deliver: Deliver) -> None:
         self._folder, self._rejected, self._deliver = paths.spool, paths.rejected, deliver
         self._task: asyncio.Task[None] | None = None
+        self.looked = asyncio.Event()  #: set once what lay there at the start was taken in, or could not be
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._watch(), name="spool")
@@ -43,6 +44,7 @@ class Spool:
                 pass  # they stay where they are
             except OSError as error:
                 log.warning("the spool can not be read: %s", error.strerror)
+            self.looked.set()
             # A hook leaves a file without a word to us, so this one place looks by the clock: one listing of a folder
             # that is nearly always empty.
             await asyncio.sleep(LOOK_S)

@@ -79,6 +79,7 @@ class Endpoint:
     query: type | None = None
     status: int = 200
     media: str = "application/json"
+    read: Callable[[Request], Awaitable[Any]] | None = None  #: how the body is read, if not as one payload
     bare: bool = False  #: also without the `/api` prefix, as the seeds have it
     fails: tuple[int, ...] = ()
 
@@ -97,7 +98,7 @@ def _handler(endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
         try:
             call = Call(
                 request,
-                body=convert(await read_body(request), endpoint.body) if endpoint.body else None,
+                body=convert(await (endpoint.read or read_body)(request), endpoint.body) if endpoint.body else None,
                 query=_query(request, endpoint.query) if endpoint.query else None,
             )
             result = await endpoint.run(call)

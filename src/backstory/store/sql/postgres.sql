@@ -33,7 +33,7 @@ WHERE e.id IN (SELECT id FROM heads)
   AND e.available_at <= :now
   AND (s.settles_at <= :now OR e.prompt_number < s.prompt_counter OR e.attempts > 0 OR e.created_at <= :long_ago)
   AND NOT EXISTS (SELECT 1 FROM events l WHERE l.session_id = e.session_id AND l.status = 'leased' AND l.lease_until > :now)
-ORDER BY e.id LIMIT 1 FOR UPDATE OF e SKIP LOCKED;
+ORDER BY CASE WHEN e.occurred_at > :recent THEN 0 ELSE 1 END, e.id LIMIT 1 FOR UPDATE OF e SKIP LOCKED;
 
 -- name: queue_round
 -- The open events of a round, oldest first, held so that nobody drops one while it is taken.

@@ -8,6 +8,7 @@ UPDATE sdk_sessions SET
   cwd = CASE WHEN cwd = '' THEN :cwd ELSE cwd END,
   git_branch = COALESCE(:git_branch, git_branch),
   transcript_path = COALESCE(:transcript_path, transcript_path),
+  created_at = CASE WHEN created_at > :at THEN :at ELSE created_at END,
   last_event_at = CASE WHEN last_event_at < :at THEN :at ELSE last_event_at END
 WHERE agent = :agent AND content_session_id = :content_id
 RETURNING *;
@@ -117,7 +118,12 @@ SELECT * FROM user_prompts WHERE session_id = :session_id AND prompt_id = :promp
 
 -- name: prompt_at
 -- The prompt that was being answered at a moment.
-SELECT * FROM user_prompts WHERE session_id = :session_id AND created_at <= :at ORDER BY prompt_number DESC LIMIT 1;
+SELECT * FROM user_prompts WHERE session_id = :session_id AND created_at <= :at
+ORDER BY created_at DESC, prompt_number DESC LIMIT 1;
+
+-- name: prompts_near
+-- The prompts of a session around a moment.
+SELECT * FROM user_prompts WHERE session_id = :session_id AND created_at >= :since AND created_at <= :until;
 
 -- name: prompts_of_session
 SELECT prompt_number, prompt, is_private, created_at FROM user_prompts WHERE session_id = :session_id ORDER BY prompt_number;
@@ -142,11 +148,50 @@ SELECT * FROM events WHERE session_id = :session_id AND event_id = :event_id;
 -- name: event_by_tool_use
 SELECT * FROM events WHERE session_id = :session_id AND tool_use_id = :tool_use_id;
 
+-- name: event_elsewhere
+-- The same thing under another session of the agent: a fork repeats what it came from.
+SELECT e.session_id FROM events e JOIN sdk_sessions s ON s.id = e.session_id
+WHERE (e.event_id = :event_id OR e.tool_use_id = :tool_use_id) AND s.agent = :agent AND s.content_session_id <> :content_id
+LIMIT 1;
+
+-- name: event_near
+-- A thing of a kind around a moment.
+SELECT id FROM events WHERE session_id = :session_id AND kind = :kind AND occurred_at >= :since AND occurred_at <= :until LIMIT 1;
+
+-- name: event_of_round
+-- A thing of a kind in a round.
+SELECT id FROM events WHERE session_id = :session_id AND prompt_number = :prompt_number AND kind = :kind LIMIT 1;
+
 -- name: events_of_round
 SELECT * FROM events
 WHERE session_id = :session_id AND prompt_number = :prompt_number AND status = 'done' AND payload IS NOT NULL
   AND kind IN ('tool', 'tool_failure', 'stop', 'subagent_stop') AND id < :before
 ORDER BY id DESC LIMIT :limit;
+
+-- name: events_follow_prompt
+-- A prompt that is told late: what happened under it belongs to it.
+UPDATE events SET prompt_number = :number
+WHERE session_id = :session_id AND status <> 'leased' AND occurred_at >= :at AND occurred_at <
+  COALESCE((SELECT MIN(p.created_at) FROM user_prompts p WHERE p.session_id = :session_id AND p.created_at > :at), '~');
+
+-- name: events_of_private_prompt
+-- The same for one that turns out to be private: nothing of its round is kept.
+UPDATE events SET prompt_number = :number, status = 'tombstone', payload = NULL, reason = 'private', lease_until = NULL, lease_owner = NULL
+WHERE session_id = :session_id AND kind IN ('tool', 'tool_failure', 'stop', 'subagent_stop') AND occurred_at >= :at AND occurred_at <
+  COALESCE((SELECT MIN(p.created_at) FROM user_prompts p WHERE p.session_id = :session_id AND p.created_at > :at), '~');
+
+-- name: observations_follow_prompt
+UPDATE observations SET prompt_number = :number WHERE session_id = :session_id AND id IN (
+  SELECT oe.observation_id FROM observation_events oe JOIN events e ON e.id = oe.event_id
+  WHERE e.session_id = :session_id AND e.prompt_number = :number);
+
+-- name: observations_of_tombstones
+-- What was made of events that are no longer kept.
+SELECT DISTINCT oe.observation_id AS id FROM observation_events oe JOIN events e ON e.id = oe.event_id
+WHERE e.session_id = :session_id AND e.prompt_number = :prompt_number AND e.status = 'tombstone';
+
+-- name: observation_remove
+DELETE FROM observations WHERE id = :id;
 
 -- name: queue_head
 -- The oldest round that may be observed now: its session is not being observed, its first event is not waiting for
@@ -167,7 +212,8 @@ WHERE e.id IN (SELECT id FROM heads)
   AND e.available_at <= :now
   AND (s.settles_at <= :now OR e.prompt_number < s.prompt_counter OR e.attempts > 0 OR e.created_at <= :long_ago)
   AND NOT EXISTS (SELECT 1 FROM events l WHERE l.session_id = e.session_id AND l.status = 'leased' AND l.lease_until > :now)
-ORDER BY e.id LIMIT 1;
+-- What happens now goes before what happened long ago and was imported.
+ORDER BY CASE WHEN e.occurred_at > :recent THEN 0 ELSE 1 END, e.id LIMIT 1;
 
 -- name: queue_next_due
 -- When the next round will be ready, if nothing else happens.
@@ -260,11 +306,11 @@ ORDER BY o.id DESC LIMIT :limit;
 -- name: observations_recent
 -- The newest of a project, for its next session.
 SELECT id, session_id, prompt_number, type, title, subtitle, facts, files_modified, created_at
-FROM observations WHERE project_key = :project_key ORDER BY id DESC LIMIT :limit;
+FROM observations WHERE project_key = :project_key ORDER BY created_at DESC, id DESC LIMIT :limit;
 
 -- name: observations_of_session
 SELECT id, session_id, prompt_number, type, title, subtitle, facts, files_modified, created_at
-FROM observations WHERE session_id = :session_id ORDER BY id DESC LIMIT :limit;
+FROM observations WHERE session_id = :session_id ORDER BY created_at DESC, id DESC LIMIT :limit;
 
 -- name: summary_put
 INSERT INTO session_summaries
@@ -290,10 +336,24 @@ ORDER BY m.id DESC LIMIT :limit;
 
 -- name: summaries_recent
 SELECT m.*, s.agent, s.git_branch, s.title FROM session_summaries m JOIN sdk_sessions s ON s.id = m.session_id
-WHERE m.project_key = :project_key AND m.source = 'stop' ORDER BY m.id DESC LIMIT :limit;
+WHERE m.project_key = :project_key AND m.source = 'stop' ORDER BY m.created_at DESC, m.id DESC LIMIT :limit;
 
 -- name: summaries_of_session
-SELECT * FROM session_summaries WHERE session_id = :session_id AND source = 'stop' ORDER BY id DESC LIMIT :limit;
+SELECT * FROM session_summaries WHERE session_id = :session_id AND source = 'stop' ORDER BY created_at DESC, id DESC LIMIT :limit;
+
+-- name: transcript_read
+SELECT * FROM transcripts WHERE reader = :reader AND path = :path;
+
+-- name: transcript_put
+INSERT INTO transcripts (reader, path, inode, size, changed_ns, mark_offset, mark_prompt, read_at)
+VALUES (:reader, :path, :inode, :size, :changed_ns, :mark_offset, :mark_prompt, :at)
+ON CONFLICT (reader, path) DO UPDATE SET
+  inode = excluded.inode, size = excluded.size, changed_ns = excluded.changed_ns,
+  mark_offset = excluded.mark_offset, mark_prompt = excluded.mark_prompt, read_at = excluded.read_at;
+
+-- name: sessions_open_with_transcript
+SELECT transcript_path FROM sdk_sessions
+WHERE agent = :agent AND transcript_path IS NOT NULL AND status IN ('created', 'active', 'paused') ORDER BY id DESC;
 
 -- name: word_row
 SELECT words_rowid FROM word_rows WHERE kind = :kind AND item_id = :item_id;
@@ -305,7 +365,7 @@ INSERT INTO word_rows (kind, item_id, words_rowid) VALUES (:kind, :item_id, :wor
 DELETE FROM word_rows WHERE kind = :kind AND item_id = :item_id;
 
 -- name: migrations_done
-SELECT version FROM schema_versions ORDER BY version;
+SELECT version, applied_at FROM schema_versions ORDER BY version;
 
 -- name: migration_done
 INSERT INTO schema_versions (version, name, applied_at) VALUES (:version, :name, :at);

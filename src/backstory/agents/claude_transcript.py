@@ -1,0 +1,293 @@
+"""Reads Claude Code's transcripts: what happened, in order and in our words, however long and broken the file."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, cast
+
+from backstory import ids
+from backstory.agents import claude_lines as lines
+from backstory.agents.claude_code import NAME, without_reminders
+from backstory.model import ContentId, Kind, Report
+
+#: A longer line is passed over: nothing that people or tools say is that long.
+LONGEST = 32 << 20
+#: Tool uses whose answer has not come yet; of more than these the oldest are given up.
+OPEN = 256
+_SESSION = re.compile(r"[\w.:-]{1,128}")
+_CHAIN = (b'"type":"user"', b'"type":"assistant"', b'"type":"system"', b'"type": "')
+_BEGINS = (b'{"type":"queue-operation"', *(b"{" + mark for mark in _CHAIN))
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A place in a transcript from which it can be read on, and the prompt that is being answered there."""
+
+    offset: int = 0
+    prompt: str = ""  #: the uuid of its line and the agent's id of it
+
+
+@dataclass(slots=True)
+class _Round:
+    """What is known of the round under way."""
+
+    uuid: str = ""
+    prompt_id: str | None = None
+    tools: int = 0
+    said_by: str | None = None  #: the id of the message that `said` holds
+    said: list[str] = field(default_factory=list)
+    ended: bool = False
+    last: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Use:
+    """A tool use that waits for its answer."""
+
+    name: str
+    given: Any
+
+
+class Transcript:
+    """One pass over a file. Iterate to get the reports; then `mark` says where the next pass may begin.
+
+    `whole` says that nothing more is coming, so that the last round counts as ended and a last line without its end
+    is read. Copies that a fork made of an older conversation's lines are passed over where the file shows it.
+    """
+
+    def __init__(self, path: Path, start: Mark | None = None, whole: bool = False) -> None:
+        self.mark = start or Mark()
+        self._path, self._whole = path, whole
+        uuid, _, prompt_id = self.mark.prompt.partition(" ")
+        self._round = _Round(uuid, prompt_id or None)
+        self._marks = [self.mark]
+        self._open: dict[str, _Use] = {}
+        self._at = ids.from_ms(0)
+        self._born = ""  #: when the file was begun, where it says so before its first message
+        self._boundary: Mapping[str, Any] = {}
+        self._offset = self.mark.offset
+
+    def __iter__(self) -> Iterator[Report]:
+        for offset, entry in entries(self._path, self.mark.offset, self._whole):
+            if "message" not in entry and entry.get("type") != "system":
+                if not self._round.uuid and not self._born:
+                    self._born = _stamp(entry.get("timestamp")) or ""
+            elif self._is_ours(entry):
+                self._offset = offset
+                yield from self._read(entry)
+        if self._whole or self._round.ended:
+            yield from self._end()
+        self.mark = self._marks[0]
+
+    @property
+    def ended(self) -> bool:
+        """Whether no round is left open."""
+        return not self._round.last
+
+    def _is_ours(self, entry: Mapping[str, Any]) -> bool:
+        session, uuid = entry.get("sessionId"), entry.get("uuid")
+        if not isinstance(session, str) or not _SESSION.fullmatch(session) or not isinstance(uuid, str):
+            return False
+        if not _SESSION.fullmatch(uuid):
+            return False
+        at = _stamp(entry.get("timestamp")) or self._at
+        if at < self._born:
+            return False
+        self._at = at
+        return True
+
+    def _read(self, entry: Mapping[str, Any]) -> Iterator[Report]:
+        kind, aside = entry.get("type"), bool(entry.get("isSidechain"))
+        if kind == "assistant":
+            self._hear(entry, aside)
+        elif kind == "system":
+            if entry.get("subtype") == "compact_boundary":
+                self._boundary = entry
+                self._keep_mark()
+            elif entry.get("subtype") in ("stop_hook_summary", "turn_duration") and self._round.said:
+                self._round.ended = not entry.get("preventedContinuation")
+        elif kind == "user" and entry.get("isCompactSummary"):
+            yield from self._compacted(entry)
+        elif kind == "user":
+            yield from self._results(entry, aside)
+            if not aside and (text := lines.prompt(entry)) is not None:
+                yield from self._asked(entry, text)
+
+    def _hear(self, entry: Mapping[str, Any], aside: bool) -> None:
+        message = entry["message"] if isinstance(entry["message"], dict) else {}
+        texts = []
+        for block in lines.blocks(message):
+            if block.get("type") == "tool_use" and isinstance(block.get("id"), str):
+                self._open[block["id"][:512]] = _Use(str(block.get("name") or "unknown")[:200], block.get("input"))
+                if len(self._open) > OPEN:
+                    del self._open[next(iter(self._open))]
+            elif block.get("type") == "text" and isinstance(block.get("text"), str):
+                texts.append(block["text"])
+        if aside:
+            return
+        # One line a block: the texts of a message come one after the other under its id.
+        if texts:
+            said_by = str(message.get("id"))
+            self._round.said = [*(self._round.said if self._round.said_by == said_by else []), *texts][-100:]
+            self._round.said_by = said_by
+        self._round.ended = message.get("stop_reason") in ("end_turn", "stop_sequence", "max_tokens", "refusal")
+        self._round.last = entry
+
+    def _results(self, entry: Mapping[str, Any], aside: bool) -> Iterator[Report]:
+        found = [b for b in lines.blocks(entry["message"]) if b.get("type") == "tool_result"]
+        for block in found:
+            use = self._open.pop(str(block.get("tool_use_id"))[:512], None)
+            if use is None or lines.was_rejected(entry, block):
+                continue
+            # The whole answer stands beside the message, but for one block only.
+            whole = entry.get("toolUseResult") if len(found) == 1 else None
+            payload: dict[str, Any] = {"tool_input": use.given}
+            if block.get("is_error"):
+                payload["error"] = lines.text_of(block.get("content")) or lines.text_of(whole)
+            else:
+                payload["tool_response"] = lines.text_of(block.get("content")) if whole is None else whole
+            if aside and isinstance(entry.get("agentId"), str):
+                payload["agent_id"] = entry["agentId"][:200]
+            kind: Kind = "tool_failure" if block.get("is_error") else "tool"
+            yield self._report(entry, kind, str(block["tool_use_id"])[:512], payload, use.name)
+            if not aside:
+                self._round.tools += 1
+                self._round.ended, self._round.last = False, entry
+
+    def _asked(self, entry: Mapping[str, Any], text: str) -> Iterator[Report]:
+        yield from self._end()
+        given = entry.get("promptId")
+        # Older clients gave a prompt no id of its own: its line's does as well.
+        self._round = _Round(entry["uuid"], given[:512] if isinstance(given, str) and given else entry["uuid"])
+        self._keep_mark()
+        yield self._report(entry, "prompt", entry["uuid"], {"prompt": text})
+
+    def _end(self) -> Iterator[Report]:
+        """The end of a round in which something was done or said."""
+        now = self._round
+        if not now.last or not (now.said or now.tools):
+            return
+        message = without_reminders("\n".join(now.said))
+        yield self._report(
+            now.last, "stop", f"stop-{now.uuid or now.last['uuid']}", {"last_assistant_message": message}
+        )
+        self._round = _Round(now.uuid, now.prompt_id)
+
+    def _compacted(self, entry: Mapping[str, Any]) -> Iterator[Report]:
+        about = self._boundary.get("compactMetadata")
+        trigger = about.get("trigger") if isinstance(about, dict) else None
+        message = entry["message"]
+        summary = lines.text_of(message.get("content")) if isinstance(message, dict) else ""
+        if summary:
+            yield self._report(entry, "post_compact", entry["uuid"], {"trigger": trigger, "compact_summary": summary})
+
+    def _keep_mark(self) -> None:
+        # One further back than the newest: an answer may come after the next question.
+        prompt = f"{self._round.uuid} {self._round.prompt_id or ''}".strip()
+        self._marks = [*self._marks, Mark(self._offset, prompt)][-2:]
+
+    def _report(
+        self, entry: Mapping[str, Any], kind: Kind, name: str, payload: Mapping[str, Any], tool: str | None = None
+    ) -> Report:
+        given = entry.get("promptId")
+        cwd, branch = entry.get("cwd"), entry.get("gitBranch")
+        return Report(
+            agent=NAME,
+            kind=kind,
+            content_id=ContentId(entry["sessionId"]),
+            event_id=f"transcript-{name}"[:512],
+            occurred_at=_stamp(entry.get("timestamp")) or self._at,
+            cwd=cwd if isinstance(cwd, str) and len(cwd) <= 4096 else "",
+            git_branch=branch[:512] if isinstance(branch, str) and branch else None,
+            tool_name=tool,
+            tool_use_id=name if tool else None,
+            prompt_id=given[:512] if isinstance(given, str) and given and kind != "stop" else self._round.prompt_id,
+            payload={key: value for key, value in payload.items() if value is not None},
+        )
+
+
+def opened(path: Path) -> IO[bytes]:
+    """A plain file, gzipped or not. Anything else is refused before it is read: a pipe would wait for ever."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(f"{path.name} is not a file")
+    raw = os.fdopen(handle, "rb", buffering=1 << 18)
+    return cast(IO[bytes], _Unzipped(raw)) if path.suffix == ".gz" else raw
+
+
+class _Unzipped(gzip.GzipFile):
+    """A gzip reader that closes the file under it, too."""
+
+    def __init__(self, under: IO[bytes]) -> None:
+        super().__init__(fileobj=under, mode="rb")
+        self._under = under
+
+    def close(self) -> None:
+        super().close()
+        self._under.close()
+
+
+def entries(path: Path, offset: int, whole: bool, links: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The lines that matter, each with where it begins; with `links` also those that only hold a tree together."""
+    with opened(path) as source:
+        source.seek(offset)
+        for at, line in _lines(source, offset, whole):
+            if (_matters(line) or (links and b'"parentUuid"' in line[:1000])) and (entry := _parsed(line)):
+                yield at, entry
+
+
+def _lines(source: IO[bytes], offset: int, whole: bool) -> Iterator[tuple[int, bytes]]:
+    """Each line and where it begins; of a line that is too long nothing is kept. A gzip cut short just ends."""
+    while True:
+        try:
+            line = source.readline(LONGEST)
+            size = len(line)
+            while len(line) == LONGEST and not line.endswith(b"\n"):
+                line = source.readline(LONGEST)
+                size += len(line)
+                if len(line) < LONGEST or line.endswith(b"\n"):
+                    line = b"\n"
+        except (EOFError, gzip.BadGzipFile, OSError):
+            return
+        # A line without its end is still being written.
+        if not line or not (line.endswith(b"\n") or whole):
+            return
+        yield offset, line
+        offset += size
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return entry if isinstance(entry, dict) else None
+
+
+def _matters(line: bytes) -> bool:
+    """Whether to parse a line: most of a file's bytes are of kinds that say nothing."""
+    if line.startswith(b'{"type":"'):
+        return line.startswith(_BEGINS)
+    return b'"attachment":{' not in line[:1000] and any(mark in line for mark in _CHAIN)
+
+
+def _stamp(given: Any) -> str | None:
+    """A time in our form."""
+    try:
+        return ids.from_ms(ids.at_ms(given)) if isinstance(given, str) else None
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def beside(path: Path) -> list[Path]:
+    """The transcripts of a session's subagents, which lie in a folder of its name."""
+    folder = path.with_suffix("") / "subagents"
+    return sorted(folder.rglob("*.jsonl")) if folder.is_dir() else []

@@ -1,0 +1,191 @@
+"""import: a past that backstory was not there for."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from backstory import ids
+from backstory.agents import AGENTS, Agent
+from backstory.agents.claude_transcript import Mark, Transcript
+from backstory.cli import show
+from backstory.cli.worker import connect
+from backstory.client import Client
+from backstory.errors import BackstoryError, NotFound, StoreUnavailable, WorkerAway
+from backstory.model import Report
+
+#: A conversation that rested for so long counts as ended.
+RESTED_MS = 3_600_000
+ROUTE = "/api/import/reports"
+#: How often a batch is sent before we give up; the worker is started again in between.
+TRIES = 5
+
+
+def add(commands: Any) -> None:
+    text = "Take in conversations from before backstory was installed. Safe to run again, and to break off."
+    top = commands.add_parser("import", help="take in earlier conversations", description=text)
+    sources = top.add_subparsers(title="sources", metavar="SOURCE", required=True)
+    about = "Read Claude Code's transcripts: a file, a folder, or all of ~/.claude/projects."
+    source = sources.add_parser("claude-code", help="Claude Code's transcripts", description=about)
+    source.add_argument("path", metavar="PATH", type=Path, help="a .jsonl or .jsonl.gz file, or a folder of them")
+    source.add_argument("--project", default="", metavar="NAME", help="file all of it under this project")
+    source.add_argument("--json", action="store_true", help="print JSON")
+    source.set_defaults(run=claude_code)
+
+
+def claude_code(options: argparse.Namespace) -> int:
+    files = found(options.path)
+    if not files:
+        raise NotFound(f"There are no transcripts in {options.path}.", "Name a .jsonl or .jsonl.gz file, or a folder.")
+    return _run(AGENTS["claude-code"], files, options)
+
+
+def found(path: Path) -> list[Path]:
+    """The transcripts of a path, the oldest conversation first, so that history is told as it went."""
+    try:
+        here = path.expanduser().resolve(strict=True)
+        if not here.is_dir():
+            return [here] if here.name.endswith((".jsonl", ".jsonl.gz")) else []
+        files = [file for file in chain(here.rglob("*.jsonl"), here.rglob("*.jsonl.gz")) if file.is_file()]
+    except OSError as error:
+        raise BackstoryError(f"{path} could not be read: {error.strerror}.", "Look at the path.") from None
+    return sorted(files, key=lambda file: (_begun(file), str(file)))
+
+
+def _begun(file: Path) -> str:
+    try:
+        first = next(iter(Transcript(file, whole=True)), None)
+    except OSError:
+        first = None
+    return first.occurred_at if first else ""
+
+
+def _run(agent: Agent, files: list[Path], options: argparse.Namespace) -> int:
+    counts: Counter[str] = Counter(files=len(files), unchanged=0, unreadable=0, added=0, known=0, skipped=0)
+    started, progress = time.monotonic(), Progress(files, quiet=options.json)
+    sender = Sender(options.project)
+    for file in files:
+        try:
+            counts.update(_import(agent, file, sender))
+        except OSError:
+            counts["unreadable"] += 1
+        progress.step(file, counts)
+    progress.end()
+    told = dict(counts) | {"seconds": round(time.monotonic() - started, 1)}
+    if options.json:
+        show.as_json(told)
+    else:
+        print(
+            f"{told['files']} transcripts in {told['seconds']} s: {told['added']} events added, {told['known']} known "
+            f"already, {told['skipped']} not kept (private, skipped or excluded)."
+        )
+        if told["unreadable"]:
+            print(f"{told['unreadable']} could not be read.")
+    return 1 if counts["unreadable"] else 0
+
+
+def _import(agent: Agent, file: Path, sender: Sender) -> Counter[str]:
+    """One file, in batches; one that has not changed since it was last imported is left alone."""
+    from backstory.worker.past import batches
+
+    stat = file.stat()
+    about = {"path": str(file), "inode": stat.st_ino, "size": stat.st_size, "changed_ns": stat.st_mtime_ns}
+    if sender.known(str(file)) == about:
+        return Counter(unchanged=1)
+    counts: Counter[str] = Counter()
+    for batch in batches(_with_end(agent.transcript(file, Mark(), True))):
+        counts += sender.send(batch)
+    sender.send([], done=about)
+    return counts
+
+
+def _with_end(reports: Transcript) -> Iterator[Report]:
+    """The reports, and the end of each conversation that nobody has gone on with for a while."""
+    last: dict[str, Report] = {}
+    for report in reports:
+        if report.payload.get("agent_id") is None:
+            last[report.content_id] = report
+        yield report
+    for report in last.values():
+        if ids.at_ms(report.occurred_at) < ids.now_ms() - RESTED_MS:
+            yield Report(
+                agent=report.agent,
+                kind="session_end",
+                content_id=report.content_id,
+                event_id=f"{report.event_id}-end"[-512:],
+                occurred_at=report.occurred_at,
+                cwd=report.cwd,
+                git_branch=report.git_branch,
+                payload={"reason": "imported"},
+            )
+
+
+class Sender:
+    """Sends batches to the worker; one that went away is started again and asked anew, which changes nothing."""
+
+    def __init__(self, project: str) -> None:
+        self._project = project
+        self._client: Client | None = None
+
+    def known(self, path: str) -> Any:
+        return self._try(lambda client: client.get(ROUTE, path=path))["file"]
+
+    def send(self, reports: list[Report], done: dict[str, Any] | None = None) -> Counter[str]:
+        body = {"reports": [_body(report) for report in reports], "project": self._project, "done": done}
+        return Counter(self._try(lambda client: client.post(ROUTE, body)))
+
+    def _try(self, call: Any) -> Any:
+        for attempt in range(1, TRIES + 1):
+            try:
+                self._client = self._client or connect()
+                return call(self._client)
+            except (WorkerAway, StoreUnavailable):
+                self._client = None
+                if attempt == TRIES:
+                    raise
+                time.sleep(0.2 * 2**attempt)
+        raise AssertionError
+
+
+def _body(report: Report) -> dict[str, Any]:
+    told = asdict(report)
+    told["session_id"] = told.pop("content_id")
+    for name in ("transcript_path", "is_notification"):
+        del told[name]
+    return told
+
+
+class Progress:
+    """How far it is: a bar on a terminal, a line now and then elsewhere."""
+
+    def __init__(self, files: list[Path], quiet: bool) -> None:
+        self._sizes = {file: file.stat().st_size for file in files}
+        self._total, self._done, self._count = sum(self._sizes.values()), 0, 0
+        self._bar = sys.stderr.isatty() and not quiet
+        self._quiet, self._told = quiet, time.monotonic()
+
+    def step(self, file: Path, counts: Counter[str]) -> None:
+        self._count += 1
+        self._done += self._sizes[file]
+        share = self._done / self._total if self._total else 1.0
+        text = f"{self._count}/{len(self._sizes)} transcripts, {counts['added']} events added"
+        if self._bar:
+            width = max(min(show.columns() - len(text) - 10, 40), 10)
+            filled = "█" * int(width * share) + "░" * (width - int(width * share))
+            sys.stderr.write(f"\r{filled} {share:4.0%} {text}\x1b[K")
+            sys.stderr.flush()
+        elif not self._quiet and time.monotonic() - self._told > 2:
+            self._told = time.monotonic()
+            print(f"{share:4.0%} {text}", file=sys.stderr)
+
+    def end(self) -> None:
+        if self._bar:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()

@@ -1,0 +1,146 @@
+"""Takes in what happened earlier, from transcripts: only what is not known yet, where and when it happened."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Any
+
+from backstory import ids
+from backstory.errors import BadInput, NotFound
+from backstory.model import Report
+from backstory.project import Project
+from backstory.settings import Settings
+from backstory.store import sessions
+from backstory.store.db import Row, Tx
+from backstory.worker.intake import WORK, Intake, take_event
+from backstory.worker.size import shorten
+from backstory.worker.web import strip
+
+#: A hook and the transcript tell the same moment within this.
+NEAR_MS = 30_000
+#: What is stored in one transaction at the most, so that nobody waits long behind it.
+REPORTS, BYTES = 100, 1 << 20
+_NAMED = ("cwd", "git_branch", "tool_name", "tool_use_id", "prompt_id")
+
+
+def stripped(report: Report) -> Report:
+    """A report without what is private, read like a hook's payload: as one document, in its order."""
+    names = {name: value for name in _NAMED if (value := getattr(report, name)) is not None}
+    try:
+        told = strip(_bytes(names | dict(report.payload)))
+    except BadInput:
+        # Nested beyond reason: kept as text, so that what it says is still stripped.
+        flat = {key: value if isinstance(value, str) else json.dumps(value) for key, value in report.payload.items()}
+        told = strip(_bytes(names | flat))
+    payload = {key: value for key, value in told.items() if key not in _NAMED}
+    return replace(report, payload=shorten(payload), **{name: told[name] for name in names})
+
+
+def _bytes(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def batches(reports: Iterable[Report]) -> Iterator[list[Report]]:
+    """Reports, stripped, in pieces that are small enough to be stored at once."""
+    batch: list[Report] = []
+    size = 0
+    for report in reports:
+        clean = stripped(report)
+        length = len(json.dumps(clean.payload, ensure_ascii=False))
+        if batch and (len(batch) >= REPORTS or size + length > BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(clean)
+        size += length
+    if batch:
+        yield batch
+
+
+class Past:
+    """The way in for what is late: the intake's own, after a look at what is known."""
+
+    def __init__(self, settings: Settings, intake: Intake) -> None:
+        self._settings, self._intake = settings, intake
+
+    async def take(self, reports: Sequence[Report], project: str = "") -> Counter[str]:
+        """Store what is new, each session's in one transaction; how many were added, known and skipped."""
+        counts: Counter[str] = Counter()
+        for _, group in groupby(reports, lambda report: (report.agent, report.content_id)):
+            wanted = []
+            for report in group:
+                where = await self._where(report, project)
+                if self._intake.unwanted(report, where):
+                    counts["skipped"] += 1
+                else:
+                    wanted.append((replace(report, occurred_at=min(report.occurred_at, ids.now())), where))
+            counts += await self._intake.store_past(wanted, self._take)
+        return counts
+
+    async def _where(self, report: Report, project: str) -> Project:
+        """Its project; the branch is the one it had then, not the one that is checked out now."""
+        found = Project(project, project) if project else await self._intake.project(report.cwd)
+        return replace(found, branch=report.git_branch)
+
+    def _take(self, tx: Tx, report: Report, where: Project) -> str:
+        session = sessions.by_content_id(tx, report.agent, report.content_id)
+        if _is_copy(tx, session, report) or (session and _is_known(tx, session, report)):
+            return "known"
+        try:
+            taken = WORK.get(report.kind, take_event)(tx, self._settings, report, where, None)
+        except NotFound:
+            return "skipped"  # the end of a session of which nothing was wanted
+        return {None: "added", "duplicate": "known"}.get(taken.skipped, "skipped")
+
+
+def _is_copy(tx: Tx, session: Row | None, report: Report) -> bool:
+    """A fork's transcript begins with the conversation that it came from, told as its own."""
+    if session and session["start_source"] == "fork" and report.occurred_at < session["created_at"]:
+        return True
+    found = tx.one(
+        "event_elsewhere",
+        event_id=report.event_id,
+        tool_use_id=report.tool_use_id,
+        agent=report.agent,
+        content_id=report.content_id,
+    )
+    return found is not None
+
+
+def _is_known(tx: Tx, session: Row, report: Report) -> bool:
+    number, at = session["id"], report.occurred_at
+    if tx.one("event_by_event_id", session_id=number, event_id=report.event_id):
+        return True
+    around = {"since": ids.from_ms(ids.at_ms(at) - NEAR_MS), "until": ids.from_ms(ids.at_ms(at) + NEAR_MS)}
+    if report.kind == "prompt":
+        text = report.payload.get("prompt")
+        text = text if isinstance(text, str) else ""
+        if sessions.known_prompt(tx, session, report.prompt_id, text):
+            return True
+        near = tx.all("prompts_near", session_id=number, **around)
+        return any(_is_same(tx, session, report, text, row) for row in near)
+    if report.kind == "stop":
+        prompt = sessions.prompt_for(tx, session, report.prompt_id, at)
+        found = tx.one("event_of_round", session_id=number, prompt_number=prompt.number, kind="stop")
+        return found is not None
+    if report.kind == "post_compact":
+        return tx.one("event_near", session_id=number, kind=report.kind, **around) is not None
+    # A session that told us of its start tells us of its end, too.
+    return report.kind == "session_end" and (session["start_source"] is not None or session["status"] == "completed")
+
+
+def _is_same(tx: Tx, session: Row, report: Report, text: str, row: Row) -> bool:
+    """Whether a prompt of about the same moment is this one, told by a hook."""
+    words = (row["prompt"] or "").split()
+    if row["prompt_id"] is None:
+        # One without its words, private or forgotten, is rather the same one than told again.
+        return not words or words == text.split()
+    if row["prompt_id"] == report.prompt_id:
+        return True
+    # Where both have an id of the agent's, or come from the transcript, they are two; else a hook gave one its id.
+    of_line = report.event_id == f"transcript-{report.prompt_id}"
+    told = tx.one("event_by_event_id", session_id=session["id"], event_id=f"transcript-{row['prompt_id']}")
+    return of_line and told is None and words == text.split()
