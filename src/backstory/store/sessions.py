@@ -12,6 +12,8 @@ from backstory.store.search import put_words
 
 #: A `/clear` and the session that follows it are this close.
 CLEAR_MS = 60_000
+#: Two hooks that the agent ran for one and the same event start this close to each other.
+TWIN_MS = 3_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,8 @@ def add_prompt(
     if number is not None and (known := tx.one("prompt_by_number", session_id=session["id"], number=number)):
         return Prompt(number, bool(known["is_private"]), is_new=False)
     private = not text.strip()
+    if twin := _twin(tx, session, None if private else text, prompt_id, at):
+        return twin
     number = number or session["prompt_counter"] + 1
     kept = None if private else text
     row = tx.one(
@@ -114,6 +118,14 @@ def add_prompt(
     if kept and row:
         put_words(tx, "prompt", row["id"], "", kept, session["project"], session["project_key"])
     return Prompt(number, private)
+
+
+def _twin(tx: Tx, session: Row, text: str | None, prompt_id: str | None, at: str) -> Prompt | None:
+    """The same prompt, brought a moment ago by another hook of the same agent."""
+    known = tx.one("prompt_by_agents_id", session_id=session["id"], prompt_id=prompt_id) if prompt_id else None
+    if known is None or known["prompt"] != text or abs(ids.at_ms(at) - ids.at_ms(known["created_at"])) > TWIN_MS:
+        return None
+    return Prompt(known["prompt_number"], bool(known["is_private"]), is_new=False)
 
 
 def prompt_for(tx: Tx, session: Row, prompt_id: str | None, at: str) -> Prompt:
