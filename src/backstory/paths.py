@@ -65,6 +65,26 @@ class Paths:
         return self.bin / "backstory-worker"
 
     @property
+    def backups(self) -> Path:
+        """The last good copies of the database."""
+        return self.data / "backups"
+
+    @property
+    def suspect(self) -> Path:
+        """There while the database is thought to be damaged: the next start reads it through, however large it is."""
+        return self.data / "suspect"
+
+    @property
+    def restored(self) -> Path:
+        """What was done about a damaged database, until somebody has read it."""
+        return self.data / "restored.json"
+
+    @property
+    def reread_since(self) -> Path:
+        """A moment: what came after it may be missing, and is read again from transcripts; whoever did removes this."""
+        return self.data / "reread-since"
+
+    @property
     def installs(self) -> Path:
         """What each settings file was before we touched it."""
         return self.data / "installs"

@@ -41,6 +41,8 @@ class Settings:
     lease_seconds: float = _say(60.0, "How long the observer may work on a round before it is given to another.")
     retry_seconds: float = _say(1.0, "The first pause after a failure; it doubles with each try.")
     requests_per_second: int = _say(10_000, "How many requests a second are taken over TCP.")
+    backup_hours: float = _say(24.0, "How old the newest backup of the database may get; 0 for no backups.")
+    spare_mb: int = _say(200, "Free space below which no backup is made and `backstory doctor` warns, in MB.")
     log_level: str = _say("info", "How much worker.log tells.", ("debug", "info", "warning", "error"))
 
     @property

@@ -34,12 +34,12 @@ def add(commands: Any) -> None:
 
 def install(options: argparse.Namespace) -> int:
     chosen, agent = settings.load(), AGENTS[options.agent]
-    path = _settings_file(agent, options.scope)
-    hooks = agent.hooks(_called(chosen, options.scope))
+    path = settings_file(agent, options.scope)
+    hooks = agent.hooks(called(chosen, options.scope))
     if not options.dry_run:
         chosen.paths.prepare()
         write_shims(chosen)
-    change = installer.install(path, hooks, agent.ours, _record(chosen, agent, path), options.dry_run)
+    change = installer.install(path, hooks, agent.ours, record_of(chosen, agent, path), options.dry_run)
     if options.dry_run:
         print(change.diff() or f"{path} would stay as it is.", end="" if change.diff() else "\n")
     elif change.what == "unchanged":
@@ -56,8 +56,8 @@ def uninstall(options: argparse.Namespace) -> int:
     from backstory.worker import process
 
     chosen, agent = settings.load(), AGENTS[options.agent]
-    path = _settings_file(agent, options.scope)
-    change = installer.uninstall(path, agent.ours, _record(chosen, agent, path), options.dry_run)
+    path = settings_file(agent, options.scope)
+    change = installer.uninstall(path, agent.ours, record_of(chosen, agent, path), options.dry_run)
     if options.dry_run:
         print(change.diff() or f"{path} holds nothing of ours.", end="" if change.diff() else "\n")
         return 0
@@ -82,7 +82,7 @@ def installed(chosen: Settings) -> list[str]:
     return found
 
 
-def _called(chosen: Settings, scope: str) -> str:
+def called(chosen: Settings, scope: str) -> str:
     """How settings name the hook. A project's travel to other people, who have it elsewhere or not at all."""
     shim = chosen.paths.hook
     if scope == "user":
@@ -92,11 +92,11 @@ def _called(chosen: Settings, scope: str) -> str:
     return f"[ ! -x {name} ] || {name}"
 
 
-def _settings_file(agent: Agent, scope: str) -> Path:
+def settings_file(agent: Agent, scope: str) -> Path:
     return agent.settings(scope, Path.home(), Path.cwd(), settings.environment())
 
 
-def _record(chosen: Settings, agent: Agent, path: Path) -> Path:
+def record_of(chosen: Settings, agent: Agent, path: Path) -> Path:
     mark = hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
     return chosen.paths.installs / f"{agent.name}-{mark}.json"
 

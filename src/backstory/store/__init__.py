@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from backstory.settings import Settings
+from backstory.store import backups
 from backstory.store.db import Store
 from backstory.store.migrate import migrate
 from backstory.store.sqlite import SqliteStore
@@ -13,5 +14,14 @@ def open_store(settings: Settings) -> Store:
     path = settings.paths.database
     store = SqliteStore(path)
     path.chmod(0o600)
-    migrate(store)
+    try:
+        migrate(store)
+    except BaseException:
+        store.close()
+        raise
     return store
+
+
+def check(settings: Settings) -> list[str]:
+    """What is wrong with the database, if anything; reads all of it."""
+    return backups.problems(settings.paths.database)

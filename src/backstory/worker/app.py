@@ -24,6 +24,7 @@ from backstory.store.db import Tx
 from backstory.store.observations import Told
 from backstory.worker import guard, web
 from backstory.worker.admin import Admin, document
+from backstory.worker.care import Care
 from backstory.worker.hooks import Reporting
 from backstory.worker.intake import Intake
 from backstory.worker.live import Live
@@ -62,6 +63,7 @@ class App:
         self.intake = Intake(settings, self.store, self.live, self.observer.wake, roots)
         reporting = Reporting(settings, self.store, self.intake, self.live)
         self.spool = Spool(settings.paths, reporting.deliver)
+        self.care = Care(settings)
         codes = guard.Codes()
         admin = Admin(settings, self.store, self.live, codes, self.token, self.observer.wake)
         self.table = [*admin.table(), *reporting.table(), *Recall(settings, self.store).table()]
@@ -81,9 +83,11 @@ class App:
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
         self.observer.start()
         self.spool.start()
+        self.care.start()
         try:
             yield
         finally:
+            await self.care.stop()
             await self.spool.stop()
             await self.observer.stop()
             self.store.close()
