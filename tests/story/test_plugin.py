@@ -95,7 +95,7 @@ def test_installed_from_a_folder_a_session_is_remembered_and_the_next_is_told(bo
     assert session == {"content_session_id": session_id, "status": "completed", "prompt_counter": 1}
     assert [r["tool_name"] for r in box.rows("SELECT tool_name FROM events WHERE kind = 'tool'")] == ["Bash"]
     with Endpoint(["Hello."]) as endpoint:
-        Claude(box.home, box.project, endpoint, env=client.env).run("And before?")
+        Claude(box.home, box.project, endpoint, tools="Bash,Skill", env=client.env).run("And before?")
         (first, *_) = endpoint.of(Kind.MAIN)
     assert json.dumps(first.body).count("</backstory-context>") == 1
     assert "backstory:backstory" in json.dumps(first.body)  # the skill is offered

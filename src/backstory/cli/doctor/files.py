@@ -116,9 +116,9 @@ def restored(scene: Scene) -> Iterator[Finding]:
 
 
 def spool(scene: Scene) -> Iterator[Finding]:
-    files = [file for file in scene.settings.paths.spool.glob("[!.]*.json") if file.exists()]
-    size = sum(file.stat().st_size for file in files)
-    oldest = max((_age_ms(file) for file in files), default=0)
+    files = list(scene.settings.paths.spool.glob("[!.]*.json"))
+    seen = [_size_and_age(file) for file in files]
+    size, oldest = sum(size for size, _ in seen), max((age for _, age in seen), default=0)
     if len(files) <= MANY and size <= MUCH and not (scene.health and oldest > DAY_MS):
         return
 
@@ -139,9 +139,14 @@ def spool(scene: Scene) -> Iterator[Finding]:
     )
 
 
-def _age_ms(file: Path) -> int:
+def _size_and_age(file: Path) -> tuple[int, int]:
+    """In bytes and milliseconds; nothing of a file that the worker has just taken in."""
+    try:
+        known = file.stat()
+    except FileNotFoundError:
+        return 0, 0
     at = ids.event_time(file.name.partition(".")[0])
-    return ids.now_ms() - (ids.at_ms(at) if at else int(file.stat().st_mtime * 1000))
+    return known.st_size, ids.now_ms() - (ids.at_ms(at) if at else int(known.st_mtime * 1000))
 
 
 def rejected(scene: Scene) -> Iterator[Finding]:

@@ -19,6 +19,8 @@ def restart(scene: Scene) -> int:
     """Stop the worker, whatever state it is in, and start it; its process id."""
     from backstory.worker import process
 
+    if scene.config_error:
+        raise BackstoryError("No worker would start as long as config.toml can not be read.")
     process.stop(scene.settings.paths, STOP_S)
     return int(connect(scene.settings).get("/api/health")["pid"])
 
@@ -74,7 +76,7 @@ def away(scene: Scene) -> Iterator[Finding]:
 def port(scene: Scene) -> Iterator[Finding]:
     """Hooks do not need it; people and other programs do."""
     wanted, got = scene.settings.port, scene.told.get("port")
-    if not scene.health or not wanted or not got or wanted == got:
+    if not scene.health or scene.config_error or not wanted or not got or wanted == got:
         return
 
     def mend() -> str:
