@@ -154,6 +154,15 @@ def settings(scope: str, home: Path, cwd: Path, env: Mapping[str, str]) -> Path:
     return cwd / ".claude" / "settings.json" if scope == "project" else config_dir(home, env) / "settings.json"
 
 
+def read_settings(path: Path) -> dict[str, Any]:
+    """What a settings file says; nothing where it can't be read."""
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
 def hooks(shim: str) -> dict[str, Hook]:
     """One entry an event. They name the shim alone, so an upgrade never rewrites them."""
     return {

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from backstory import settings
-from backstory.agents import AGENTS, Agent
+from backstory.agents import AGENTS, Agent, claude_code
 from backstory.agents import install as installer
 from backstory.errors import BackstoryError
 from backstory.settings import Settings
@@ -74,11 +74,13 @@ def uninstall(options: argparse.Namespace) -> int:
 
 
 def installed(chosen: Settings) -> list[str]:
-    """Where our hooks are, by our own records."""
+    """Where our hooks are: by our own records, and by the plugin."""
     found = []
     for file in sorted(chosen.paths.installs.glob("*.json")):
         agent, _, rest = file.stem.rpartition("-")
         found.append(agent or rest)
+    if claude_code.plugin_enabled(claude_code.read_settings(settings_file(AGENTS[claude_code.NAME], "user"))):
+        found.append(f"{claude_code.NAME} (plugin)")
     return found
 
 

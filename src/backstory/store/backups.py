@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 KEPT = 3
 #: Read through at every start: a millisecond for each MB. A larger one only if its worker did not end well, or daily.
-ORDINARY = 256 << 20
+ORDINARY = 128 << 20
 LARGE = 2 << 30
 PAGES = 1000
 BEGINNING = "1970-01-01T00:00:00.000Z"

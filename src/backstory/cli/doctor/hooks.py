@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import shutil
@@ -31,14 +30,6 @@ def _files(scene: Scene) -> dict[str, Path]:
     return {name: path for name, path in found.items() if name == "user" or path != user}
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
 def _commands(value: dict[str, Any]) -> list[str]:
     hooks = value.get("hooks")
     groups = [g for of in hooks.values() if isinstance(of, list) for g in of] if isinstance(hooks, dict) else []
@@ -48,7 +39,7 @@ def _commands(value: dict[str, Any]) -> list[str]:
 
 def _places(scene: Scene) -> list[str]:
     """Who calls our hooks here: user, project, local, plugin."""
-    values = {name: _read(path) for name, path in _files(scene).items()}
+    values = {name: claude_code.read_settings(path) for name, path in _files(scene).items()}
     found = [name for name, value in values.items() if any(AGENT.ours(c) for c in _commands(value))]
     enabled: dict[str, Any] = {}
     for value in values.values():
@@ -136,6 +127,8 @@ def doubled(scene: Scene) -> Iterator[Finding]:
     if len(places) < 2:
         return
     path = _files(scene)["user"]
+    # On for the user, wherever a session is started: then the settings' own can go.
+    clear = "user" in places and claude_code.plugin_enabled(claude_code.read_settings(path))
 
     def mend() -> str:
         installer.uninstall(path, AGENT.ours, record_of(scene.settings, AGENT, path))
@@ -145,7 +138,7 @@ def doubled(scene: Scene) -> Iterator[Finding]:
         "hooks-doubled",
         f"The hooks are installed more than once: {', '.join(places)}. Nothing is kept twice, but each costs time.",
         "Keep one: `backstory uninstall --scope user` or `--scope project`, or `claude plugin uninstall backstory`.",
-        mend if {"user", "plugin"} <= set(places) and claude_code.plugin_enabled(_read(path)) else None,
+        mend if clear and "plugin" in places else None,
     )
 
 
@@ -160,9 +153,8 @@ def path(scene: Scene) -> Iterator[Finding]:
 
 def transcripts(scene: Scene) -> Iterator[Finding]:
     """Claude Code deletes old transcripts by itself. A setting of the user's, so it is named and left alone."""
-    days = next(
-        (v["cleanupPeriodDays"] for f in reversed(_files(scene).values()) if "cleanupPeriodDays" in (v := _read(f))), 30
-    )
+    told = [claude_code.read_settings(file).get("cleanupPeriodDays") for file in _files(scene).values()]
+    days = next((value for value in reversed(told) if value is not None), 30)
     if not isinstance(days, int | float):
         return
     limit = time.time() - max(days - SOON_DAYS, 0) * 86_400
