@@ -263,6 +263,7 @@ def test_a_port_that_the_environment_asks_for_is_not_ours_to_change(well: Box, t
     well.settings["BACKSTORY_PORT"] = str(taken)
     well.cli("restart")
     assert "BACKSTORY_PORT" in repair(well)
+    assert not (well.data / "config.toml").exists()
     assert "port-taken" in found(well)
     well.settings["BACKSTORY_PORT"] = str(well.port)
     assert found(well) == {}

@@ -172,3 +172,20 @@ def test_setup_compares_the_versions(box: Box) -> None:
         assert "backstory repair" in told and __version__ in told
         assert ("9.9.9" in told) == ("9.9.9" in answer)
     assert os.access(PLUGIN / "hooks" / "setup.sh", os.X_OK)
+
+
+@real
+def test_the_client_runs_setup_and_hears_what_is_missing(box: Box, client: Claude) -> None:
+    """`claude --init` says how to install the program; once it is there, nothing."""
+    install(client)
+    init = ("--init", "--verbose", "--output-format=stream-json", "--include-hook-events")
+
+    def setup() -> str:
+        lines = [json.loads(line) for line in client.run("Hello.", *init).stdout.splitlines() if line]
+        (answer,) = [x for x in lines if x.get("subtype") == "hook_response" and x.get("hook_event") == "Setup"]
+        assert (answer["exit_code"], answer["stderr"]) == (0, "")
+        return str(answer["stdout"])
+
+    assert "pipx install backstory" in setup()
+    box.cli("repair", check=False)
+    assert setup() == ""

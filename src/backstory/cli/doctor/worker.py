@@ -86,9 +86,9 @@ def port(scene: Scene) -> Iterator[Finding]:
         now = look().told.get("port")
         if now == wanted:
             return f"port {wanted} is free again, and the worker's."
+        if stored.sources().get("port") == "BACKSTORY_PORT":
+            raise BackstoryError(f"BACKSTORY_PORT asks for port {wanted}, and goes before what is written.")
         stored.change(scene.settings.paths.config, "port", now)
-        if stored.load().port != now:
-            raise BackstoryError(f"BACKSTORY_PORT asks for port {wanted}.")
         return f"`port` is {now} in config.toml from now on, where the worker listens."
 
     yield Finding(
