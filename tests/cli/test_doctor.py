@@ -278,7 +278,10 @@ def test_settings_that_can_not_be_read_are_named_and_left_to_their_owner(well: B
     assert "config-unreadable" in repair(well)
     assert config.read_text() == 'exclude_projects = ["secret"\n'
     assert well.health(), "a worker that runs is not ended where none could start"
+    kill(well)
+    assert "No worker would start" in repair(well)
     config.write_text('exclude_projects = ["secret"]\n')
+    repair(well)
     assert found(well) == {}
 
 
@@ -323,14 +326,15 @@ def test_a_plugin_that_is_switched_off_here_does_not_double(well: Box) -> None:
 
 
 def test_an_event_that_waits_for_a_day_beside_a_running_worker(well: Box) -> None:
-    """Here because somebody else holds the database; repair has it taken in as soon as that one lets go."""
+    """Here because somebody else holds the database; as soon as that one lets go it is taken in."""
     with contextlib.closing(sqlite3.connect(well.data / "backstory.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         spool(well, 1, age_s=2 * 86_400)
         assert "the oldest for 48 hours" in found(well)["spool-growing"]["says"]
         other.execute("ROLLBACK")
-    assert "1 events were taken in" in repair(well)
+    repair(well)
     assert found(well) == {}
+    assert well.rows("SELECT tool_use_id FROM events") == [{"tool_use_id": "u0"}]
 
 
 def test_what_can_never_be_taken_in_stays_rejected(well: Box) -> None:

@@ -144,8 +144,10 @@ def test_a_second_hook_is_a_no_op_and_a_second_time_is_not(running: Box) -> None
     )
     counts = {row["kind"]: row["n"] for row in rows}
     assert counts == {"session_start": 1, "prompt": 2, "subagent_stop": 2, "stop": 3, "pre_compact": 2}
-    # The session ended and began again at once: it is told again.
-    running.hook("SessionEnd", {"session_id": "s", "prompt_id": "two", "reason": "other"})
+    # A session that ended and began again at once is told again.
+    start["session_id"] = "quick"
+    assert running.hook("SessionStart", start).stdout
+    running.hook("SessionEnd", {"session_id": "quick", "reason": "other"})
     assert running.hook("SessionStart", start).stdout
 
 
@@ -181,7 +183,9 @@ def test_the_client_runs_setup_and_hears_what_is_missing(box: Box, client: Claud
     init = ("--init", "--verbose", "--output-format=stream-json", "--include-hook-events")
 
     def setup() -> str:
-        lines = [json.loads(line) for line in client.run("Hello.", *init).stdout.splitlines() if line]
+        with Endpoint(["Hello."]) as endpoint:
+            run = Claude(box.home, box.project, endpoint, env=client.env).run("Hello.", *init)
+        lines = [json.loads(line) for line in run.stdout.splitlines() if line]
         (answer,) = [x for x in lines if x.get("subtype") == "hook_response" and x.get("hook_event") == "Setup"]
         assert (answer["exit_code"], answer["stderr"]) == (0, "")
         return str(answer["stdout"])
