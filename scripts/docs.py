@@ -1,4 +1,4 @@
-"""Writes the pages that the program can print itself: docs/commands.md and docs/settings.md."""
+"""Writes what the program can print itself: docs/commands.md, docs/settings.md and the plugin's hooks.json."""
 
 from __future__ import annotations
 
@@ -52,7 +52,16 @@ def settings() -> str:
     )
 
 
-PAGES = {"commands.md": commands, "settings.md": settings}
+def hooks() -> str:
+    """The plugin's hooks, from the table that the installer uses."""
+    import json
+
+    from backstory.agents import claude_code
+
+    return json.dumps(claude_code.plugin_hooks(), indent=2) + "\n"
+
+
+PAGES = {"commands.md": commands, "settings.md": settings, "../plugin/hooks/hooks.json": hooks}
 
 if __name__ == "__main__":
     for name, write in PAGES.items():

@@ -39,10 +39,11 @@ def test_the_readme_is_short_and_its_links_lead_somewhere() -> None:
         assert (ROOT / link).exists(), link
 
 
-@pytest.mark.parametrize(
-    "page",
-    ["README.md", "AGENTS.md", "docs/how-it-works.md", "docs/api.md", "docs/privacy.md", "docs/postgresql.md"],
-)
+PAGES = ["README.md", "AGENTS.md", "plugin/README.md", "plugin/skills/backstory/SKILL.md"]
+PAGES += [f"docs/{name}.md" for name in ("how-it-works", "api", "privacy", "doctor", "postgresql")]
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_a_command_that_a_page_names_exists(page: str) -> None:
     """`backstory WORD` in a page is a command of the program."""
     from backstory.cli.main import parser

@@ -32,6 +32,8 @@ def _ring(*_):  # type: ignore[no-untyped-def]
 def main(argv: list[str]) -> None:
     """Do it all, and never fail the agent."""
     try:
+        if argv[1:] == ["--version"]:
+            return _print(_version())
         data, agent, event = argv[:3]
         _signal.signal(_signal.SIGALRM, _ring)
         _signal.setitimer(_signal.ITIMER_REAL, END_S if event == "SessionEnd" else WHOLE_S)
@@ -78,6 +80,12 @@ def _answer(agent: str, event: str) -> None:
     """What the agent expects when the worker has not answered for us."""
     if agent == "claude-code" and event in CONTINUES:
         _print(CONTINUE)
+
+
+def _version() -> bytes:
+    """The version of the package that this file is in, for the plugin and `doctor` to compare."""
+    source = posix.open(__file__.rpartition("/")[0] + "/__init__.py", posix.O_RDONLY)
+    return posix.read(source, 4096).partition(b'__version__ = "')[2].partition(b'"')[0] + b"\n"
 
 
 def _read() -> bytes | None:

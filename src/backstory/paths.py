@@ -78,6 +78,21 @@ class Paths:
         return f"~/{self.command.relative_to(home)}" if self.command.is_relative_to(home) else str(self.command)
 
     @property
+    def backups(self) -> Path:
+        """The last good copies of the database."""
+        return self.data / "backups"
+
+    @property
+    def suspect(self) -> Path:
+        """There while the database is thought to be damaged: the next start reads it through, however large it is."""
+        return self.data / "suspect"
+
+    @property
+    def restored(self) -> Path:
+        """What was done about a damaged database, until somebody has read it."""
+        return self.data / "restored.json"
+
+    @property
     def installs(self) -> Path:
         """What each settings file was before we touched it."""
         return self.data / "installs"

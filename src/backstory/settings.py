@@ -48,6 +48,8 @@ class Settings:
     lease_seconds: float = _say(60.0, "How long the observer may work on a round before it is given to another.")
     retry_seconds: float = _say(1.0, "The first pause after a failure; it doubles with each try.")
     requests_per_second: int = _say(10_000, "How many requests a second are taken over TCP.")
+    backup_hours: float = _say(24.0, "How old the newest backup of the database may get; 0 for no backups.")
+    spare_mb: int = _say(200, "Free space below which no backup is made and `backstory doctor` warns, in MB.")
     log_level: str = _say("info", "How much worker.log tells.", ("debug", "info", "warning", "error"))
 
     @property
@@ -154,7 +156,7 @@ def convert(name: str, value: Any, called: str = "") -> Any:
         raise BadSetting(f"`{called}` is one of {', '.join(choices)}, not {value!r}.")
     if name == "port" and not 0 <= result <= 65535:
         raise BadSetting(f"`{called}` lies between 0 and 65535.")
-    least = {"port": 0, "settle_seconds": 0, "retry_seconds": 0}.get(name, 1)
+    least = 0 if name in ("port", "settle_seconds", "retry_seconds", "backup_hours", "spare_mb") else 1
     if isinstance(result, int | float) and result < least:
         raise BadSetting(f"`{called}` must be at least {least}.")
     return result

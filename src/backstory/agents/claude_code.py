@@ -32,6 +32,8 @@ _KINDS: dict[str, tuple[Kind, tuple[str, ...]]] = {
     "SessionEnd": ("session_end", ("reason",)),
 }
 _CONTINUE = b'{"continue":true,"suppressOutput":true}'
+#: Their output would become instructions, or nobody reads it.
+_SILENT = ("PreCompact", "PostCompact", "SessionEnd")
 _REMINDER = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.DOTALL)
 #: How much of a transcript's end is read for the last message.
 _TAIL = 1 << 20
@@ -92,9 +94,8 @@ def reply(event: str, context: str) -> bytes:
     if event == "SessionStart":
         output = {"hookEventName": event, "additionalContext": context}
         return json.dumps({"hookSpecificOutput": output}, ensure_ascii=False).encode() if context else b""
-    if event in ("PreCompact", "PostCompact", "SessionEnd", "Setup"):
-        return b""
-    return _CONTINUE
+    # What the output of an event that we do not know would do, we do not know either.
+    return b"" if event in _SILENT or event not in _KINDS else _CONTINUE
 
 
 def last_message(path: str, roots: tuple[Path, ...]) -> str:
@@ -153,6 +154,15 @@ def settings(scope: str, home: Path, cwd: Path, env: Mapping[str, str]) -> Path:
     return cwd / ".claude" / "settings.json" if scope == "project" else config_dir(home, env) / "settings.json"
 
 
+def read_settings(path: Path) -> dict[str, Any]:
+    """What a settings file says; nothing where it can't be read."""
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
 def hooks(shim: str) -> dict[str, Hook]:
     """One entry an event. They name the shim alone, so an upgrade never rewrites them."""
     return {
@@ -168,6 +178,23 @@ def muted(content: bytes) -> str:
     except (ValueError, AttributeError):
         off = False
     return "But `disableAllHooks` is on in that file: no hook runs, and nothing is remembered." if off else ""
+
+
+def plugin_hooks() -> dict[str, Any]:
+    """The plugin's hooks.json: the same entries, for a shim that may be missing, and a look at the versions."""
+    shim = '"${BACKSTORY_DATA_DIR:-$HOME/.backstory}/bin/backstory-hook"'
+    entries = hooks(f"[ ! -x {shim} ] || {shim}")
+    entries["Setup"] = Hook('sh "${CLAUDE_PLUGIN_ROOT}/hooks/setup.sh"', timeout=10)
+    described = "Tells backstory what happens, and a new session what it knows."
+    return {"description": described, "hooks": {event: [hook.group] for event, hook in entries.items()}}
+
+
+def plugin_enabled(settings: Mapping[str, Any]) -> bool:
+    """Whether a settings file switches our plugin on, from whatever marketplace."""
+    enabled = settings.get("enabledPlugins")
+    return isinstance(enabled, dict) and any(
+        name.partition("@")[0] == "backstory" and bool(on) for name, on in enabled.items()
+    )
 
 
 def ours(command: str) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from backstory import settings
-from backstory.agents import AGENTS, Agent
+from backstory.agents import AGENTS, Agent, claude_code
 from backstory.agents import install as installer
 from backstory.errors import BackstoryError
 from backstory.settings import Settings
@@ -34,12 +34,12 @@ def add(commands: Any) -> None:
 
 def install(options: argparse.Namespace) -> int:
     chosen, agent = settings.load(), AGENTS[options.agent]
-    path = _settings_file(agent, options.scope)
-    hooks = agent.hooks(_called(chosen, options.scope))
+    path = settings_file(agent, options.scope)
+    hooks = agent.hooks(called(chosen, options.scope))
     if not options.dry_run:
         chosen.paths.prepare()
         write_shims(chosen)
-    change = installer.install(path, hooks, agent.ours, _record(chosen, agent, path), options.dry_run)
+    change = installer.install(path, hooks, agent.ours, record_of(chosen, agent, path), options.dry_run)
     if options.dry_run:
         print(change.diff() or f"{path} would stay as it is.", end="" if change.diff() else "\n")
     elif change.what == "unchanged":
@@ -58,8 +58,8 @@ def uninstall(options: argparse.Namespace) -> int:
 
     # Whatever is wrong with the settings, one must be able to leave.
     chosen, agent = settings.bare(), AGENTS[options.agent]
-    path = _settings_file(agent, options.scope)
-    change = installer.uninstall(path, agent.ours, _record(chosen, agent, path), options.dry_run)
+    path = settings_file(agent, options.scope)
+    change = installer.uninstall(path, agent.ours, record_of(chosen, agent, path), options.dry_run)
     if options.dry_run:
         print(change.diff() or f"{path} holds nothing of ours.", end="" if change.diff() else "\n")
         return 0
@@ -78,15 +78,17 @@ def uninstall(options: argparse.Namespace) -> int:
 
 
 def installed(chosen: Settings) -> list[str]:
-    """Where our hooks are, by our own records."""
+    """Where our hooks are: by our own records, and by the plugin."""
     found = []
     for file in sorted(chosen.paths.installs.glob("*.json")):
         agent, _, rest = file.stem.rpartition("-")
         found.append(agent or rest)
+    if claude_code.plugin_enabled(claude_code.read_settings(settings_file(AGENTS[claude_code.NAME], "user"))):
+        found.append(f"{claude_code.NAME} (plugin)")
     return found
 
 
-def _called(chosen: Settings, scope: str) -> str:
+def called(chosen: Settings, scope: str) -> str:
     """How settings name the hook: in a way that does no harm where it is gone.
 
     A project's settings travel to other people, who have it in their own home or not at all.
@@ -97,11 +99,11 @@ def _called(chosen: Settings, scope: str) -> str:
     return f"[ ! -x {name} ] || {name}"
 
 
-def _settings_file(agent: Agent, scope: str) -> Path:
+def settings_file(agent: Agent, scope: str) -> Path:
     return agent.settings(scope, Path.home(), Path.cwd(), settings.environment())
 
 
-def _record(chosen: Settings, agent: Agent, path: Path) -> Path:
+def record_of(chosen: Settings, agent: Agent, path: Path) -> Path:
     mark = hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
     return chosen.paths.installs / f"{agent.name}-{mark}.json"
 

@@ -166,6 +166,8 @@ def _print_status(found: dict[str, Any]) -> None:
             show.line(f"          another program has port {found['port_wanted']}; hooks do not need it")
         if health["status"] != "ok":
             show.line("store     the database can not be read; see worker.log in the data directory")
+        if health.get("notice"):
+            show.line(f"notice    {health['notice']}; see `backstory doctor`")
         queue = health["queue"]
         show.line(f"queue     {queue['queued']} waiting, {queue['leased']} at work, {queue['dead']} set aside")
         show.line(f"provider  {health['provider']}")

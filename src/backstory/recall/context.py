@@ -24,7 +24,8 @@ _FIELDS = (
 
 def for_start(tx: Tx, project: str, project_key: str, budget: int, command: str = "backstory") -> str:
     """What a new session of a project is told. `command` is how it can ask for more."""
-    summaries = [row for row in tx.all("summaries_recent", project_key=project_key, limit=30) if _tells(row)]
+    rounds = tx.all("summaries_recent", project_key=project_key, limit=30)
+    summaries = [row for row in rounds if _tells(row)] or rounds[:1]
     observations = tx.all("observations_recent", project_key=project_key, limit=120)
     if not summaries and not observations:
         name = harmless(cut(one_line(project), 80)) or "this project"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from backstory.errors import BadSetting
 from backstory.settings import Settings, without_password
+from backstory.store import backups
 from backstory.store.db import Store
 from backstory.store.migrate import migrate
 
@@ -42,3 +43,8 @@ def _postgres(settings: Settings) -> Store:
             "Install it with `pip install 'backstory[postgres]'`.",
         ) from None
     return PostgresStore(settings.database_url, settings.paths.data)
+
+
+def check(settings: Settings) -> list[str]:
+    """What is wrong with the database, if anything; reads all of it. A server looks after its own."""
+    return [] if settings.database_url else backups.problems(settings.paths.database)

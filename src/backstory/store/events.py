@@ -53,6 +53,8 @@ def add(
     if known := _known(tx, session, report):
         return Added(known["id"], known["event_id"], known["session_id"], known["prompt_number"], "duplicate")
     prompt = sessions.prompt_for(tx, session, report.prompt_id, report.occurred_at)
+    if twin := _twin(tx, session, report, prompt.number):
+        return Added(twin["id"], twin["event_id"], session["id"], prompt.number, "duplicate")
     if report.kind in OBSERVED and prompt.is_private:
         skipped = skipped or "private"
     waits = report.kind in OBSERVED and not skipped
@@ -97,6 +99,23 @@ def follow_prompt(tx: Tx, session_id: int, prompt: sessions.Prompt, at: str) -> 
         for row in tx.all("observations_of_tombstones", session_id=session_id, prompt_number=prompt.number):
             remove_words(tx, "observation", row["id"])
             tx.run("observation_remove", id=row["id"])
+
+
+def _twin(tx: Tx, session: Row, report: Report, number: int) -> Row | None:
+    """The same event, brought by another hook: they may stand in the settings and in the plugin at once. Told apart
+    from a thing that happened twice by the agent's own id of the prompt; a start of a session has none."""
+    if report.tool_use_id or not (report.prompt_id or report.kind == "session_start"):
+        return None
+    at = ids.at_ms(report.occurred_at)
+    return tx.one(
+        "event_twin",
+        session_id=session["id"],
+        prompt_number=number,
+        kind=report.kind,
+        payload=msgspec.json.encode(report.payload).decode(),
+        since=ids.from_ms(at - sessions.TWIN_MS),
+        until=ids.from_ms(at + sessions.TWIN_MS),
+    )
 
 
 def close_round(tx: Tx, session_id: int, hold_ms: int = 0) -> None:

@@ -12,6 +12,8 @@ from backstory.store.search import put_words
 
 #: A `/clear` and the session that follows it are this close.
 CLEAR_MS = 60_000
+#: Two hooks that the agent ran for one and the same event start this close to each other.
+TWIN_MS = 3_000
 
 
 @dataclass(frozen=True, slots=True)

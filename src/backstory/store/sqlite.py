@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from backstory.errors import StoreUnavailable
-from backstory.store import queries
+from backstory.store import backups, queries
 from backstory.store.db import Row, Tx
 
 T = TypeVar("T")
@@ -80,6 +80,7 @@ class SqliteStore:
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("PRAGMA busy_timeout = 10000")
         except sqlite3.Error as error:
+            self._doubt(error)
             raise StoreUnavailable(f"The database {self.path.name} could not be opened: {error}.") from None
         return connection
 
@@ -103,20 +104,17 @@ class SqliteStore:
         connection.execute("BEGIN")
         try:
             return work(Transaction(connection))
-        except sqlite3.OperationalError as error:
+        except sqlite3.DatabaseError as error:
+            if not isinstance(error, sqlite3.OperationalError) and not self._doubt(error):
+                raise
             raise StoreUnavailable(f"The database could not be read: {error}.") from None
         finally:
-            connection.execute("ROLLBACK")
+            if connection.in_transaction:  # damage has ended it already
+                connection.execute("ROLLBACK")
 
     def backup(self, label: str) -> None:
-        """A copy beside the database, taken through SQLite, so that it is whole whatever is going on."""
-        target = self.path.with_name(f"{self.path.name}.{label}")
-        target.touch(mode=0o600)
-        with (
-            contextlib.closing(sqlite3.connect(self.path)) as source,
-            contextlib.closing(sqlite3.connect(target)) as copy,
-        ):
-            source.backup(copy)
+        """A copy in backups/, taken through SQLite, so that it is whole whatever is going on."""
+        backups.take(self.path, label)
 
     def close(self) -> None:
         """Finish what is queued, then let go."""
@@ -166,6 +164,7 @@ class SqliteStore:
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
             # Disk full, database gone or damaged: nobody in this batch was stored, and each sender keeps its event.
+            self._doubt(error)
             with contextlib.suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
             for _, future in batch:
@@ -174,6 +173,13 @@ class SqliteStore:
             return
         for future, result in done:
             future.set_result(result)
+
+    def _doubt(self, error: sqlite3.Error) -> bool:
+        """Leave word of damage, so that the database is read through and mended."""
+        if damaged := backups.is_damage(error):
+            with contextlib.suppress(OSError):
+                self.path.with_name("suspect").touch(mode=0o600)
+        return damaged
 
     def _undo(self, future: Future[Any], error: Exception) -> None:
         self._connection.execute("ROLLBACK TO job")

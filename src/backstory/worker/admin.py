@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from backstory import __version__
 from backstory.errors import NotFound, Refused, StoreUnavailable
 from backstory.settings import Settings
-from backstory.store import events
+from backstory.store import backups, check, events
 from backstory.store.db import Store
 from backstory.worker.guard import COOKIE, Codes
 from backstory.worker.live import Live
@@ -39,6 +39,13 @@ class Health(msgspec.Struct):
     queue: Queue
     provider: str
     store: str
+    notice: str = ""  #: what people should know: the database was damaged and restored
+
+
+class Checked(msgspec.Struct):
+    """What is wrong with the database; nothing if it is sound."""
+
+    problems: list[str]
 
 
 class QueueOf(msgspec.Struct):
@@ -74,6 +81,7 @@ class Admin:
     def table(self) -> list[Endpoint]:
         return [
             Endpoint("GET", "/api/health", self.health, "Whether the worker is well.", Health, bare=True),
+            Endpoint("GET", "/api/check", self.check, "Reads the whole database, and says what is wrong.", Checked),
             Endpoint(
                 "GET",
                 "/api/queue",
@@ -113,7 +121,11 @@ class Admin:
             queue=Queue(**counts),
             provider=self._settings.provider,
             store=self._store.engine,
+            notice=str(backups.restored(self._settings.paths) or ""),
         )
+
+    async def check(self, call: Call) -> Checked:
+        return Checked(await asyncio.to_thread(check, self._settings))
 
     async def queue(self, call: Call) -> Page:
         asked: QueueOf = call.query

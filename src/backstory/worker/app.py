@@ -26,6 +26,7 @@ from backstory.store.db import Tx
 from backstory.store.observations import Told
 from backstory.worker import guard, web
 from backstory.worker.admin import Admin, document
+from backstory.worker.care import Care
 from backstory.worker.hooks import Reporting
 from backstory.worker.imports import Imports
 from backstory.worker.intake import Intake
@@ -79,6 +80,7 @@ class App:
         self.reconcile = Reconcile(settings, self.store, past, roots, self.observer.wake)
         reporting = Reporting(settings, self.store, self.intake, self.live, self.reconcile.soon)
         self.spool = Spool(settings.paths, reporting.deliver)
+        self.care = Care(settings)
         codes = guard.Codes()
         admin = Admin(settings, self.store, self.live, codes, self.token, self.observer.wake)
         self.table = [*admin.table(), *reporting.table(), *Recall(settings, self.store).table()]
@@ -100,9 +102,11 @@ class App:
         self.observer.start()
         self.spool.start()
         self.reconcile.start(self.spool.looked)
+        self.care.start()
         try:
             yield
         finally:
+            await self.care.stop()
             await self.reconcile.stop()
             await self.spool.stop()
             await self.observer.stop()

@@ -19,9 +19,10 @@ from types import FrameType
 import uvicorn
 
 from backstory import __version__, ids
-from backstory.errors import BackstoryError, WorkerAway
+from backstory.errors import BackstoryError, StoreUnavailable, WorkerAway
 from backstory.paths import Paths, write_private
 from backstory.settings import Settings, environment
+from backstory.store import backups
 from backstory.worker.app import App
 
 log = logging.getLogger(__name__)
@@ -43,6 +44,8 @@ class Lock:
         except OSError:
             os.close(self._handle)
             raise AlreadyRunning from None
+        #: The worker before us did not end well: one that did leaves nothing written here.
+        self.was_left = os.fstat(self._handle).st_size > 0
         os.ftruncate(self._handle, 0)
         os.pwrite(self._handle, str(os.getpid()).encode(), 0)
 
@@ -86,35 +89,59 @@ def run(settings: Settings) -> None:
     lock = Lock(paths.lock)
     try:
         _log_to(paths.log, settings.log_level)
-        app = App(settings)
-        sockets = [_unix(paths), _tcp(settings)]
-        port = sockets[1].getsockname()[1]
-        told = {"pid": os.getpid(), "port": port, "version": __version__, "started_at": ids.now()}
-        write_private(paths.worker, json.dumps(told).encode())
-        config = uvicorn.Config(
-            app.asgi,
-            log_config=None,
-            access_log=False,
-            lifespan="on",
-            ws="none",
-            proxy_headers=False,
-            server_header=False,
-            date_header=False,
-            timeout_graceful_shutdown=STOP_S,
-            timeout_keep_alive=30,
-            h11_max_incomplete_event_size=64 * 1024,
-        )
-        # uvicorn raises the signal again when it is done; the default action would end us before we tidied up.
-        for sig in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(sig, lambda *_: None)
-        log.info("worker %s up: pid %d, port %d", __version__, os.getpid(), port)
-        Server(config, app, lock).run(sockets=sockets)
-        log.info("worker down")
+        doubtful = lock.was_left
+        while _serve(settings, _build(settings, doubtful), lock):
+            doubtful = True
     finally:
         if lock.is_ours:
             paths.socket.unlink(missing_ok=True)
             paths.worker.unlink(missing_ok=True)
         lock.release()
+
+
+def _build(settings: Settings, doubtful: bool) -> App:
+    """The application over a sound database: one that is damaged is set aside, and the last good backup takes over."""
+    if settings.database_url:
+        return App(settings)  # a server looks after its own
+    paths = settings.paths
+    backups.mend(paths, doubtful)
+    try:
+        return App(settings)
+    except StoreUnavailable:
+        # Too large to be read through before it was opened, perhaps.
+        paths.suspect.touch(mode=0o600)
+        if backups.mend(paths, doubtful=True) is None:
+            raise
+        return App(settings)
+
+
+def _serve(settings: Settings, app: App, lock: Lock) -> bool:
+    """Answer until told to stop; True if it is to start again, because the database turned out to be damaged."""
+    paths = settings.paths
+    sockets = [_unix(paths), _tcp(settings)]
+    port = sockets[1].getsockname()[1]
+    told = {"pid": os.getpid(), "port": port, "version": __version__, "started_at": ids.now()}
+    write_private(paths.worker, json.dumps(told).encode())
+    config = uvicorn.Config(
+        app.asgi,
+        log_config=None,
+        access_log=False,
+        lifespan="on",
+        ws="none",
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,
+        timeout_graceful_shutdown=STOP_S,
+        timeout_keep_alive=30,
+        h11_max_incomplete_event_size=64 * 1024,
+    )
+    # uvicorn raises the signal again when it is done; the default action would end us before we tidied up.
+    for sig in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(sig, lambda *_: None)
+    log.info("worker %s up: pid %d, port %d", __version__, os.getpid(), port)
+    Server(config, app, lock).run(sockets=sockets)
+    log.info("worker down")
+    return app.care.damaged
 
 
 def _unix(paths: Paths) -> socket.socket:

@@ -162,6 +162,16 @@ SELECT id FROM events WHERE session_id = :session_id AND kind = :kind AND occurr
 -- A thing of a kind in a round.
 SELECT id FROM events WHERE session_id = :session_id AND prompt_number = :prompt_number AND kind = :kind LIMIT 1;
 
+-- name: event_twin
+-- The same report a moment ago, with no end of the session since.
+SELECT e.id, e.event_id FROM events e
+WHERE e.session_id = :session_id AND e.prompt_number = :prompt_number AND e.kind = :kind AND e.payload = :payload
+  AND e.occurred_at BETWEEN :since AND :until
+  AND NOT EXISTS (
+    SELECT 1 FROM events l WHERE l.session_id = e.session_id AND l.prompt_number = e.prompt_number AND l.id > e.id
+      AND l.kind = 'session_end')
+ORDER BY e.id LIMIT 1;
+
 -- name: events_of_round
 SELECT * FROM events
 WHERE session_id = :session_id AND prompt_number = :prompt_number AND status = 'done' AND payload IS NOT NULL

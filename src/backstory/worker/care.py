@@ -1,0 +1,80 @@
+"""Looks after the files while the worker runs: a checked backup a day, and a database that turns out to be damaged."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shutil
+import signal
+
+from backstory.errors import StoreUnavailable
+from backstory.settings import Settings
+from backstory.store import backups
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 5.0
+REJECTED = 1000  #: files in spool/rejected that are kept at the most
+
+
+class Care:
+    """A task that looks now and then: one or two listings of small folders."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings, self._paths = settings, settings.paths
+        self._task: asyncio.Task[None] | None = None
+        self._stopping = False
+        self.damaged = False  #: the database has to be mended, which takes a new start
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._watch(), name="care")
+
+    async def stop(self) -> None:
+        self._stopping = True
+        if self._task:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _watch(self) -> None:
+        pause = min(LOOK_S, self._settings.backup_hours * 3600 or LOOK_S)
+        while not self.damaged:
+            # Files change without a word to us, so this looks by the clock.
+            await asyncio.sleep(pause)
+            try:
+                await asyncio.to_thread(self.look)
+            except (StoreUnavailable, InterruptedError, OSError) as error:
+                log.warning("the backup has to wait: %s", type(error).__name__)
+        # As if somebody had told us to stop; `process.run` mends and starts again.
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def look(self) -> None:
+        """Back up if it is time to; say so if the database is damaged."""
+        self._prune()
+        paths, is_due = self._paths, backups.is_due(self._paths.backups, self._settings.backup_hours)
+        if self._settings.database_url or not paths.database.exists():
+            return
+        try:
+            if is_due and self._has_room():
+                backups.take(paths.database, "daily", lambda: self._stopping)
+            elif paths.suspect.exists():
+                self._doubt()
+        except backups.Damaged as error:
+            log.error("%s", error)
+            paths.suspect.touch(mode=0o600)
+            self.damaged = True
+
+    def _doubt(self) -> None:
+        """Somebody met damage: read it all."""
+        if found := backups.problems(self._paths.database, lambda: self._stopping):
+            raise backups.Damaged(f"The database is damaged: {found[0]}.")
+        self._paths.suspect.unlink(missing_ok=True)
+
+    def _has_room(self) -> bool:
+        spare = self._settings.spare_mb << 20
+        return shutil.disk_usage(self._paths.data).free > self._paths.database.stat().st_size + spare
+
+    def _prune(self) -> None:
+        """What was rejected is kept for people to look at, not for ever."""
+        for file in sorted(self._paths.rejected.glob("*.json"), reverse=True)[REJECTED:]:
+            file.unlink(missing_ok=True)

@@ -1,0 +1,173 @@
+"""A damaged database: noticed, set aside, restored from the last good backup, and work goes on."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+from box import Box, until
+
+OFTEN = "0.0002"  # hours: a backup at every look
+
+
+def tell(box: Box, session: str, count: int = 1) -> None:
+    """A session with a prompt and some tool uses."""
+    assert box.hook("UserPromptSubmit", {"session_id": session, "prompt": f"Do {session}."}).returncode == 0
+    for number in range(count):
+        use = {"session_id": session, "tool_name": "Bash", "tool_use_id": f"{session}-{number}"}
+        box.hook("PostToolUse", use | {"tool_input": {"command": "make " + "x" * 3000}, "tool_response": "ok"})
+
+
+def backed_up(box: Box) -> Path:
+    """A machine with a session in its database and in a backup, and one more in the database alone; nothing runs."""
+    box.settings["BACKSTORY_BACKUP_HOURS"] = OFTEN
+    worker = box.start()
+    tell(box, "before", 20)
+    box.settle()
+    have = set(backups(box))
+    until(lambda: set(backups(box)) - have, "a backup")
+    have = set(backups(box))
+    until(lambda: set(backups(box)) - have, "one that began after the last event")
+    box.stop(worker)
+    del box.settings["BACKSTORY_BACKUP_HOURS"]
+    worker = box.start()
+    tell(box, "after", 3)
+    box.settle()
+    box.stop(worker)
+    return backups(box)[-1]
+
+
+def backups(box: Box) -> list[Path]:
+    return sorted((box.data / "backups").glob("[!.]*.db"))
+
+
+def flip(file: Path, page: int) -> None:
+    """Every bit of a page is another."""
+    with file.open("r+b") as handle:
+        handle.seek(page * 4096)
+        old = handle.read(4096)
+        handle.seek(page * 4096)
+        handle.write(bytes(byte ^ 0xFF for byte in old))
+
+
+def prompts(box: Box) -> list[str]:
+    return [row["prompt"] for row in box.rows("SELECT prompt FROM user_prompts ORDER BY id")]
+
+
+@pytest.mark.parametrize("place", ["header", "middle"])
+def test_a_flipped_page_is_noticed_at_the_start_and_the_last_good_backup_takes_over(box: Box, place: str) -> None:
+    """Nothing that the backup has is lost, what comes is stored, the damaged file is kept, and it is said."""
+    backup = backed_up(box)
+    database = box.data / "backstory.db"
+    flip(database, 0 if place == "header" else database.stat().st_size // 4096 // 2)
+    broken = database.read_bytes()
+    worker = box.start()
+    health = box.health()
+    assert health and health["status"] == "ok"
+    taken_at = backup.name.split(".daily")[0]
+    assert "restored from a backup of" in health["notice"] and taken_at[:10] in health["notice"]
+    assert prompts(box) == ["Do before."]
+    assert len(box.rows("SELECT 1 FROM events WHERE kind = 'tool'")) == 20
+    (kept,) = box.data.glob("backstory.db.damaged-*")
+    assert kept.read_bytes() == broken
+    assert stat.S_IMODE(kept.stat().st_mode) & 0o077 == 0
+    tell(box, "later")
+    assert prompts(box) == ["Do before.", "Do later."]
+    box.settle()
+    assert "restored from a backup" in box.cli("status").stdout
+    assert "database-restored" in box.cli("doctor", check=False).stdout
+    assert str(kept) in box.cli("repair", check=False).stdout
+    assert "database-" not in box.cli("doctor", check=False).stdout
+    assert "damaged" in (box.data / "worker.log").read_text()
+    box.stop(worker)
+    box.start()
+    assert prompts(box) == ["Do before.", "Do later."]
+    assert (box.health() or {})["notice"] == ""
+
+
+def test_what_waits_in_the_spool_is_taken_in_after_the_restore(box: Box) -> None:
+    """Hooks go on while nothing runs; the worker that comes mends first and loses none of it."""
+    backed_up(box)
+    tell_away = box.data / "bin" / "backstory-worker"
+    program = tell_away.read_bytes()
+    tell_away.write_text("#!/bin/sh\nexit 1\n")
+    tell(box, "away", 2)
+    tell_away.write_bytes(program)
+    flip(box.data / "backstory.db", 0)
+    box.start()
+    box.settle()
+    assert prompts(box) == ["Do before.", "Do away."]
+
+
+def test_a_damaged_backup_is_passed_over(box: Box) -> None:
+    """The newest one that is sound is taken."""
+    backed_up(box)
+    newest = backups(box)[-1]
+    flip(newest, newest.stat().st_size // 4096 // 2)
+    flip(box.data / "backstory.db", 0)
+    box.start()
+    assert prompts(box) == ["Do before."]
+
+
+def test_without_a_backup_it_begins_empty_and_says_so(box: Box) -> None:
+    """It never refuses to work."""
+    worker = box.start()
+    tell(box, "before")
+    box.settle()
+    box.stop(worker)
+    for backup in backups(box):
+        backup.unlink()
+    flip(box.data / "backstory.db", 0)
+    box.start()
+    assert "begun empty" in (box.health() or {})["notice"]
+    assert prompts(box) == []
+    tell(box, "later")
+    assert prompts(box) == ["Do later."]
+
+
+def test_damage_while_the_worker_runs_is_mended_by_the_same_process(box: Box) -> None:
+    """The daily look finds it; hooks fail nobody meanwhile, and what they bring is kept."""
+    backed_up(box)
+    box.settings["BACKSTORY_BACKUP_HOURS"] = OFTEN
+    worker = box.start()
+    tell(box, "more")
+    box.settle()
+    have = backups(box)
+    until(lambda: backups(box) != have, "a backup")
+    database = box.data / "backstory.db"
+    for page in range(2, database.stat().st_size // 4096):
+        flip(database, page)
+    until((box.data / "restored.json").exists, "the damage to be seen")
+    tell(box, "during")
+    until(lambda: (box.health() or {}).get("notice"), "the worker to be back")
+    box.settle()
+    assert worker.poll() is None
+    assert "Do during." in prompts(box)
+    assert "Do before." in prompts(box)
+
+
+def test_backups_are_few_private_and_daily(box: Box) -> None:
+    """Three are kept; with an ordinary setting a second start on the same day makes none."""
+    box.settings["BACKSTORY_BACKUP_HOURS"] = OFTEN
+    worker = box.start()
+    tell(box, "one")
+    seen: set[Path] = set()
+
+    def five() -> bool:
+        seen.update(backups(box))
+        return len(seen) >= 5
+
+    until(five, "five backups")
+    box.stop(worker)
+    left = backups(box)
+    assert len(left) <= 3
+    for path in (box.data / "backups", *(box.data / "backups").iterdir()):
+        assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
+    assert not list((box.data / "backups").glob(".*"))
+    del box.settings["BACKSTORY_BACKUP_HOURS"]
+    worker = box.start()
+    tell(box, "two")
+    box.settle()
+    box.stop(worker)
+    assert backups(box) == left

@@ -1,0 +1,195 @@
+"""The plugin: valid, the same hooks as the installer's, silent without the program, and never a second copy."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from box import Box
+from claude import Claude, binary
+from endpoint import Endpoint, Kind, text, tool_use
+
+from backstory import __version__
+from backstory.agents import AGENTS, claude_code
+
+PLUGIN = Path(__file__).parent.parent.parent / "plugin"
+real = pytest.mark.skipif(binary() is None, reason="this platform's wheel has no claude inside")
+
+
+@pytest.fixture
+def client(box: Box) -> Iterator[Claude]:
+    """The real client with nothing of ours in its settings."""
+    with Endpoint([tool_use("Bash", {"command": "echo seventeen"}), text("It says seventeen.")]) as endpoint:
+        settings = {name: value for name, value in box.env.items() if name.startswith("BACKSTORY_")}
+        yield Claude(box.home, box.project, endpoint, env=settings)
+
+
+def plugin(client: Claude, *words: str) -> str:
+    """`claude plugin WORDS`."""
+    run = subprocess.run(
+        [str(binary()), "plugin", *words],
+        env=client.environment(),
+        cwd=client.cwd,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    return run.stdout
+
+
+def install(client: Claude) -> None:
+    plugin(client, "marketplace", "add", str(PLUGIN))
+    plugin(client, "install", "backstory@backstory")
+
+
+def commands() -> dict[str, str]:
+    """The plugin's command of each event."""
+    found = json.loads((PLUGIN / "hooks" / "hooks.json").read_text())["hooks"]
+    return {event: groups[0]["hooks"][0]["command"] for event, groups in found.items()}
+
+
+def in_shell(box: Box, event: str, payload: dict[str, Any]) -> subprocess.CompletedProcess[bytes]:
+    """One of the plugin's hooks, as the client runs it."""
+    raw = json.dumps({"cwd": str(box.project)} | payload).encode()
+    env = box.env | {"CLAUDE_PLUGIN_ROOT": str(PLUGIN)}
+    return subprocess.run(["sh", "-c", commands()[event]], input=raw, env=env, capture_output=True, timeout=30)
+
+
+def test_its_manifests_agree_with_the_package() -> None:
+    """One version, one licence, and an entry for each event that the installer writes, and Setup."""
+    manifest = json.loads((PLUGIN / ".claude-plugin" / "plugin.json").read_text())
+    market = json.loads((PLUGIN / ".claude-plugin" / "marketplace.json").read_text())
+    assert manifest["version"] == __version__
+    assert [(p["name"], p["source"]) for p in market["plugins"]] == [(manifest["name"], "./")]
+    assert (PLUGIN / "LICENSE").read_bytes() == (PLUGIN.parent / "LICENSE").read_bytes()
+    assert len((PLUGIN / "README.md").read_text().split()) >= 40
+    wanted = AGENTS["claude-code"].hooks("SHIM")
+    assert set(commands()) == {*wanted, "Setup"}
+    for event, hook in wanted.items():
+        assert commands()[event].endswith(hook.command.removeprefix("SHIM"))
+        assert claude_code.ours(commands()[event])
+
+
+@real
+def test_it_passes_the_strict_validator(client: Claude) -> None:
+    """`claude plugin validate --strict`, on the marketplace and on the plugin in it."""
+    assert "Validation passed" in plugin(client, "validate", "--strict", str(PLUGIN))
+
+
+@real
+def test_installed_from_a_folder_a_session_is_remembered_and_the_next_is_told(box: Box, client: Claude) -> None:
+    """Nothing of ours is in the settings but the plugin; `backstory repair` wrote the shim that its hooks call."""
+    install(client)
+    box.cli("repair", check=False)
+    assert "backstory-hook" not in (box.home / ".claude" / "settings.json").read_text()
+    session_id = client.run("What does the script say?").session_id
+    box.settle()
+    (session,) = box.rows("SELECT content_session_id, status, prompt_counter FROM sdk_sessions")
+    assert session == {"content_session_id": session_id, "status": "completed", "prompt_counter": 1}
+    assert [r["tool_name"] for r in box.rows("SELECT tool_name FROM events WHERE kind = 'tool'")] == ["Bash"]
+    with Endpoint(["Hello."]) as endpoint:
+        Claude(box.home, box.project, endpoint, tools="Bash,Skill", env=client.env).run("And before?")
+        (first, *_) = endpoint.of(Kind.MAIN)
+    assert json.dumps(first.body).count("</backstory-context>") == 1
+    assert "backstory:backstory" in json.dumps(first.body)  # the skill is offered
+
+
+@real
+def test_in_settings_and_plugin_at_once_everything_is_kept_and_told_once(box: Box, client: Claude) -> None:
+    """Each hook runs twice: one prompt, one tool use, one summary, and one context in the next session's request."""
+    install(client)
+    box.cli("install", "--agent", "claude-code")
+    client.run("What does the script say?")
+    box.settle()
+    kinds = [row["kind"] for row in box.rows("SELECT kind FROM events ORDER BY kind")]
+    assert kinds == ["prompt", "session_end", "session_start", "stop", "tool"]
+    assert len(box.rows("SELECT 1 FROM user_prompts")) == 1
+    assert len(box.rows("SELECT 1 FROM session_summaries")) == 1
+    with Endpoint(["Hello."]) as endpoint:
+        Claude(box.home, box.project, endpoint, env=client.env).run("And before?")
+        (first, *_) = endpoint.of(Kind.MAIN)
+    assert json.dumps(first.body).count("</backstory-context>") == 1
+
+
+def test_a_second_hook_is_a_no_op_and_a_second_time_is_not(running: Box) -> None:
+    """The same prompt id and text is one prompt; the same words with another id are another, and so is another stop."""
+    start = {"session_id": "s", "source": "startup"}
+    running.hook("UserPromptSubmit", {"session_id": "old", "prompt": "Fix the cart."})
+    running.hook("Stop", {"session_id": "old", "last_assistant_message": "Fixed."})
+    running.settle()
+    first, second = running.hook("SessionStart", start), in_shell(running, "SessionStart", start)
+    assert b"Fix the cart." in first.stdout
+    assert second.stdout == b""
+    for prompt_id in ("one", "two"):
+        common = {"session_id": "s", "prompt_id": prompt_id}
+        for event, payload in (
+            ("UserPromptSubmit", {"prompt": "go on"}),
+            ("SubagentStop", {"agent_id": "a", "agent_type": "Explore", "last_assistant_message": "Found."}),
+            ("Stop", {"last_assistant_message": "Done."}),
+            ("PreCompact", {"trigger": "manual"}),
+        ):
+            running.hook(event, common | payload)
+            assert in_shell(running, event, common | payload).returncode == 0
+    running.hook("Stop", {"session_id": "s", "prompt_id": "two", "last_assistant_message": "Done, and more."})
+    rows = running.rows(
+        "SELECT kind, COUNT(*) AS n FROM events e JOIN sdk_sessions s ON s.id = e.session_id"
+        " WHERE content_session_id = 's' GROUP BY kind"
+    )
+    counts = {row["kind"]: row["n"] for row in rows}
+    assert counts == {"session_start": 1, "prompt": 2, "subagent_stop": 2, "stop": 3, "pre_compact": 2}
+    # A session that ended and began again at once is told again.
+    start["session_id"] = "quick"
+    assert running.hook("SessionStart", start).stdout
+    running.hook("SessionEnd", {"session_id": "quick", "reason": "other"})
+    assert running.hook("SessionStart", start).stdout
+
+
+def test_without_the_program_nothing_is_seen(box: Box) -> None:
+    """No shim: every hook exits 0 and prints nothing; Setup alone says how to install."""
+    for event in commands():
+        run = in_shell(box, event, {"session_id": "s"})
+        assert (run.returncode, run.stderr) == (0, b"")
+        assert (b"pipx install backstory" in run.stdout) == (event == "Setup")
+        assert (run.stdout == b"") == (event != "Setup")
+    assert not box.data.exists()
+
+
+def test_setup_compares_the_versions(box: Box) -> None:
+    """Silent where they agree; names `backstory repair` where the program is another version, or too old to say."""
+    assert in_shell(box, "Setup", {}).stdout
+    shim = box.shim
+    version = subprocess.run([shim, "--version"], env=box.env, capture_output=True, check=True)
+    assert version.stdout.decode() == f"{__version__}\n"
+    assert in_shell(box, "Setup", {}).stdout == b""
+    for answer in ("echo 9.9.9", "exit 0"):
+        shim.write_text(f"#!/bin/sh\n{answer}\n")
+        told = json.loads(in_shell(box, "Setup", {}).stdout)["systemMessage"]
+        assert "backstory repair" in told and __version__ in told
+        assert ("9.9.9" in told) == ("9.9.9" in answer)
+    assert os.access(PLUGIN / "hooks" / "setup.sh", os.X_OK)
+
+
+@real
+def test_the_client_runs_setup_and_hears_what_is_missing(box: Box, client: Claude) -> None:
+    """`claude --init` says how to install the program; once it is there, nothing."""
+    install(client)
+    init = ("--init", "--verbose", "--output-format=stream-json", "--include-hook-events")
+
+    def setup() -> str:
+        with Endpoint(["Hello."]) as endpoint:
+            run = Claude(box.home, box.project, endpoint, env=client.env).run("Hello.", *init)
+        lines = [json.loads(line) for line in run.stdout.splitlines() if line]
+        (answer,) = [x for x in lines if x.get("subtype") == "hook_response" and x.get("hook_event") == "Setup"]
+        assert (answer["exit_code"], answer["stderr"]) == (0, "")
+        return str(answer["stdout"])
+
+    assert "pipx install backstory" in setup()
+    box.cli("repair", check=False)
+    assert setup() == ""
