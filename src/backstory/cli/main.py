@@ -48,7 +48,7 @@ def _hook(words: list[str]) -> None:
 
 def parser() -> argparse.ArgumentParser:
     """Every command, from the files of the nouns."""
-    from backstory.cli import agents, config, memory, queue, sessions, worker
+    from backstory.cli import agents, by_hand, config, exchange, memory, overview, queue, sessions, worker
 
     top = argparse.ArgumentParser(
         prog="backstory",
@@ -56,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"backstory {__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for noun in (agents, worker, memory, sessions, queue, config):
+    for noun in (agents, worker, memory, overview, by_hand, sessions, queue, exchange, config):
         noun.add(commands)
     hook = commands.add_parser("hook", help="take an agent's event from standard input (agents call this)")
     hook.add_argument("agent", metavar="AGENT")

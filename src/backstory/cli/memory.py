@@ -51,7 +51,7 @@ def search(options: argparse.Namespace) -> int:
 
 def show_observations(options: argparse.Namespace) -> int:
     client = connect()
-    rows = [client.get(f"/api/observations/{_number(word)}") for word in options.ids]
+    rows = [client.get(f"/api/observations/{number_of(word)}") for word in options.ids]
     if options.json:
         show.as_json(rows)
         return 0
@@ -62,7 +62,7 @@ def show_observations(options: argparse.Namespace) -> int:
     return 0
 
 
-def _number(word: str) -> int:
+def number_of(word: str) -> int:
     digits = word.removeprefix("#")
     if not (digits.isascii() and digits.isdigit()):
         raise BackstoryError(f"`{word}` is not an id.", "Ids are numbers, as `backstory search` shows them.")

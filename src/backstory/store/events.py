@@ -48,6 +48,9 @@ def add(tx: Tx, session: Row, report: Report, settle_ms: int = 0, skipped: str |
     prompt = sessions.prompt_for(tx, session, report.prompt_id, report.occurred_at)
     if report.kind in OBSERVED and prompt.is_private:
         skipped = skipped or "private"
+    forgotten = _is_forgotten(tx, session, report, prompt.number)
+    if forgotten:
+        skipped = "private"  # to the outside the same: it was heard, and is not kept
     waits = report.kind in OBSERVED and not skipped
     row = tx.one(
         "event_add",
@@ -61,7 +64,7 @@ def add(tx: Tx, session: Row, report: Report, settle_ms: int = 0, skipped: str |
         occurred_at=report.occurred_at,
         at=ids.now(),
         status="tombstone" if skipped else "queued" if waits else "done",
-        reason=skipped,
+        reason="forgotten" if forgotten else skipped,
     )
     assert row is not None  # noqa: S101 - looked for above, in the same transaction
     if waits:
@@ -69,6 +72,16 @@ def add(tx: Tx, session: Row, report: Report, settle_ms: int = 0, skipped: str |
         settles = 0 if report.kind == "stop" else ids.now_ms() + settle_ms
         tx.run("session_settle", id=session["id"], settles_at=settles)
     return Added(row["id"], report.event_id, session["id"], prompt.number, skipped)
+
+
+def _is_forgotten(tx: Tx, session: Row, report: Report, number: int) -> bool:
+    """Of a session that was forgotten, or the end of a round whose end was: under a new id it tells the same again."""
+    if session["forgotten_at"]:
+        return True
+    told_again = report.kind in ("stop", "subagent_stop", "post_compact")
+    return told_again and bool(
+        tx.one("event_forgotten_in_round", session_id=session["id"], prompt_number=number, kind=report.kind)
+    )
 
 
 def _known(tx: Tx, session: Row, report: Report) -> Row | None:

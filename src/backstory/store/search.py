@@ -51,8 +51,10 @@ def remove_words(tx: Tx, kind: str, item_id: int) -> None:
         tx.run("word_row_remove", kind=kind, item_id=item_id)
 
 
-def match_for(query: str) -> str:
-    """Any text as a safe match: its words, each quoted, any of them; quoted phrases stay phrases."""
+def match_for(query: str, every: bool = False) -> str:
+    """Any text as a safe match: its words, each quoted, any of them (or every one); quoted phrases stay phrases."""
+    if every:
+        return " AND ".join(f'"{term}"' for term in words_of(query)[:40])
     phrases = re.findall(r'"([^"]+)"', query)
     rest = re.sub(r'"[^"]*"', " ", query)
     terms: dict[str, None] = {}
@@ -65,9 +67,17 @@ def match_for(query: str) -> str:
     return " OR ".join(f'"{term}"' for term in wanted[:40])
 
 
-def find(tx: Tx, query: str, project: str = "", kind: str = "", limit: int = 20, skip: int = 0) -> list[Row]:
+def words_of(query: str) -> list[str]:
+    """The words and quoted phrases of a query, as they stand."""
+    phrases = [" ".join(phrase.split()) for phrase in re.findall(r'"([^"]+)"', query)]
+    return [term for term in (*phrases, *re.sub(r'"[^"]*"', " ", query).split()) if _WORD.search(term)]
+
+
+def find(
+    tx: Tx, query: str, project: str = "", kind: str = "", limit: int = 20, skip: int = 0, every: bool = False
+) -> list[Row]:
     """Observations, summaries and prompts with these words, best first. No match is an empty list."""
-    match = match_for(query)
+    match = match_for(query, every)
     if not match:
         return []
     hits = tx.all("words_find", match=match, project=project, kind=kind, limit=limit, skip=skip)

@@ -24,9 +24,12 @@ from backstory.store.db import Tx
 from backstory.store.observations import Told
 from backstory.worker import guard, web
 from backstory.worker.admin import Admin, document
+from backstory.worker.exchange import Exchange
 from backstory.worker.hooks import Reporting
 from backstory.worker.intake import Intake
 from backstory.worker.live import Live
+from backstory.worker.memories import Memories
+from backstory.worker.overview import Overview
 from backstory.worker.recall import Recall
 from backstory.worker.spool import Spool
 
@@ -65,6 +68,9 @@ class App:
         codes = guard.Codes()
         admin = Admin(settings, self.store, self.live, codes, self.token, self.observer.wake)
         self.table = [*admin.table(), *reporting.table(), *Recall(settings, self.store).table()]
+        self.memories = Memories(self.store, self.intake, self.spool, self.live)
+        self.table += [*self.memories.table(), *Overview(settings, self.store).table()]
+        self.table += Exchange(self.store, self.observer.wake).table()
         description: dict[str, Any] = {}
         self.table.append(document(description))
         description.update(web.openapi(self.table, __version__))
@@ -81,9 +87,11 @@ class App:
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
         self.observer.start()
         self.spool.start()
+        self.memories.start()
         try:
             yield
         finally:
+            await self.memories.stop()
             await self.spool.stop()
             await self.observer.stop()
             self.store.close()

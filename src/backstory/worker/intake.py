@@ -64,7 +64,7 @@ class Intake:
     async def take(self, report: Report, project_name: str = "", number: int | None = None) -> Taken:
         """Store a report, committed when this returns."""
         where = self.project(report.cwd, project_name)
-        if reason := self._unwanted(report, where):
+        if reason := self.unwanted(report, where):
             return Taken(report.event_id, skipped=reason)
         report = await self._complete(report)
         work = _WORK.get(report.kind, _take_event)
@@ -74,7 +74,8 @@ class Intake:
             self._wake()
         return taken
 
-    def _unwanted(self, report: Report, where: Project) -> str | None:
+    def unwanted(self, report: Report, where: Project) -> str | None:
+        """Why a report is not even looked at."""
         own = str(self._settings.paths.observer)
         if report.cwd == own or report.cwd.startswith(own + "/"):
             return "own"

@@ -114,7 +114,8 @@ def _tcp(settings: Settings) -> socket.socket:
     """The port for browsers and the API. Hooks do not need it, so a port that is taken is no reason to stay away."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     for port in (settings.port, 0):
-        server = socket.socket(family, socket.SOCK_STREAM)
+        # Named as TCP: only then does asyncio send small answers at once, instead of 40 ms later.
+        server = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             server.bind((settings.host, port))

@@ -79,6 +79,7 @@ class Endpoint:
     status: int = 200
     media: str = "application/json"
     bare: bool = False  #: also without the `/api` prefix, as the seeds have it
+    whole: bool = False  #: the body is not cut, and the route strips it itself, part by part
     fails: tuple[int, ...] = ()
 
     @property
@@ -96,7 +97,7 @@ def _handler(endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
         try:
             call = Call(
                 request,
-                body=convert(await read_body(request), endpoint.body) if endpoint.body else None,
+                body=convert(await _body(request, endpoint), endpoint.body) if endpoint.body else None,
                 query=_query(request, endpoint.query) if endpoint.query else None,
             )
             result = await endpoint.run(call)
@@ -116,6 +117,10 @@ def failure(error: BackstoryError) -> Response:
     """One sentence, and what to do."""
     headers = {"Retry-After": "1"} if error.status in (429, 503) else {}
     return Json(Failure(str(error), error.hint), status_code=error.status, headers=headers)
+
+
+async def _body(request: Request, endpoint: Endpoint) -> Any:
+    return decode(await read_bytes(request)) if endpoint.whole else await read_body(request)
 
 
 async def read_body(request: Request) -> Any:

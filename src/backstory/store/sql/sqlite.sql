@@ -31,3 +31,22 @@ FROM session_summaries m JOIN sdk_sessions s ON s.id = m.session_id WHERE m.id I
 SELECT p.id, p.session_id, p.prompt_number, p.prompt AS title, '' AS subtitle, s.project, p.created_at,
   s.agent, s.content_session_id
 FROM user_prompts p JOIN sdk_sessions s ON s.id = p.session_id WHERE p.id IN (SELECT value FROM json_each(:ids));
+
+-- name: words_optimize
+-- One segment: words of rows that are gone are in none.
+INSERT INTO words (words) VALUES ('optimize');
+
+-- name: keys_follow
+-- After rows came with ids of their own. SQLite sees to it itself.
+SELECT 1 AS done;
+
+-- name: events_holding
+-- Events whose payload has a text, letters large or small.
+SELECT e.id, e.session_id, e.event_id, e.tool_use_id, e.kind, e.prompt_number FROM events e JOIN sdk_sessions s ON s.id = e.session_id
+WHERE e.payload LIKE :like ESCAPE '\' AND (:project = '' OR s.project = :project OR s.project_key = :project) AND e.id > :after
+ORDER BY e.id LIMIT :limit;
+
+-- name: table_sizes
+-- Bytes on disk by table, its indexes with it.
+SELECT m.tbl_name AS name, SUM(d.pgsize) AS bytes FROM dbstat d JOIN sqlite_schema m ON m.name = d.name
+WHERE d.aggregate = TRUE GROUP BY m.tbl_name ORDER BY bytes DESC;
