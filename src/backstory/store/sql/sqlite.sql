@@ -4,8 +4,10 @@
 CREATE TABLE IF NOT EXISTS schema_versions (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at TEXT NOT NULL);
 
 -- name: words_add
-INSERT INTO words (title, body, kind, item_id, project_key, project)
-VALUES (:title, :body, :kind, :item_id, :project_key, :project) RETURNING rowid;
+-- The row's number is ours to choose: what a virtual table chooses itself, RETURNING does not tell (it says -1).
+INSERT INTO words (rowid, title, body, kind, item_id, project_key, project)
+VALUES ((SELECT COALESCE(MAX(id), 0) + 1 FROM words_content), :title, :body, :kind, :item_id, :project_key, :project)
+RETURNING rowid;
 
 -- name: words_remove
 DELETE FROM words WHERE rowid = :words_rowid;

@@ -31,3 +31,8 @@ CREATE TABLE import_keys (
 CREATE INDEX observations_by_time ON observations (project_key, created_at, id);
 CREATE INDEX session_summaries_by_time ON session_summaries (project_key, source, created_at, id);
 CREATE INDEX user_prompts_by_time ON user_prompts (created_at, id);
+
+-- Where an item's words are was not known until now: found again, and what was indexed twice taken out.
+DELETE FROM word_rows;
+INSERT INTO word_rows (kind, item_id, words_rowid) SELECT kind, item_id, MAX(rowid) FROM words GROUP BY kind, item_id;
+DELETE FROM words WHERE rowid NOT IN (SELECT words_rowid FROM word_rows);
