@@ -10,7 +10,8 @@ from backstory.exchange import lines
 from backstory.store import queries
 from backstory.store.db import Row, Tx
 
-PAGE = 500
+#: Few, as a row may hold a whole file.
+PAGE = 32
 
 
 def everything(tx: Tx, engine: str) -> Iterator[str]:
@@ -30,6 +31,8 @@ def everything(tx: Tx, engine: str) -> Iterator[str]:
 
 def _at_rest(table: str, row: Row) -> Row:
     """A row as it is when nobody works on it: what is being observed here waits in the copy."""
+    if table == "sdk_sessions":
+        return row | {"settles_at": 0, "force_init": 0}
     if table == "events":
         resting = "queued" if row["status"] == "leased" else row["status"]
         return row | {"status": resting, "lease_until": None, "lease_owner": None}

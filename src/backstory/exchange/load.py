@@ -94,6 +94,7 @@ class Load:
             memory_id = row["memory_session_id"]
             if memory_id and tx.one("session_by_memory_id", memory_id=memory_id):
                 row["memory_session_id"] = f"{memory_id}-{ids.new_event_id()}"
+            row["force_init"] = int(bool(memory_id))  # the observer's conversation was another store's
             return True
         if "session_id" not in row or table.columns["session_id"].parent is None:
             return True
