@@ -25,7 +25,7 @@ from backstory.worker.spool import Spool
 from backstory.worker.web import Call, Endpoint
 
 log = logging.getLogger(__name__)
-Text = Annotated[str, msgspec.Meta(min_length=1, max_length=100_000)]
+Text = Annotated[str, msgspec.Meta(max_length=100_000)]
 Short = Annotated[str, msgspec.Meta(max_length=500)]
 Path = Annotated[str, msgspec.Meta(max_length=4096)]
 Number = Annotated[int, msgspec.Meta(ge=1, le=2**62)]
@@ -111,7 +111,7 @@ class Memories:
         asked: Memory = call.body
         text = asked.text.strip()
         if not text:
-            raise BadInput("Nothing is left to remember once what is private is taken out.", "Say it without the tags.")
+            raise BadInput("Nothing is left to remember once what is private is taken out.", "Send a text.")
         where = await asyncio.to_thread(self._where, asked)
         report = Report(
             agent=OURSELVES,
