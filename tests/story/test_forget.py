@@ -14,7 +14,7 @@ import pytest
 from box import Box, until
 from test_private import assert_nowhere, every_file
 
-from backstory.store import backups
+from backstory.store import copies
 
 CANARY = "heliotrope9d41"
 HOOKS: list[tuple[str, dict[str, Any]]] = [
@@ -112,7 +112,7 @@ def test_i16_what_is_forgotten_is_in_no_file_and_does_not_come_back(box: Box, wa
     forget(box, way)
     assert_nowhere(box, CANARY)
     assert not any(CANARY in word for word in vocabulary(box))
-    assert len(backups.every(box.data / "backstory.db")) == 1, "one fresh backup in place of the old"
+    assert len(copies.copies(box.data / "backstory.db")) == 1, "one fresh backup in place of the old"
     if way not in ("session", "project"):
         assert holding(box, "till"), "the rest stays"
         assert box.client.get("/api/search", query="till")["items"]
@@ -136,7 +136,11 @@ def leave_copies(box: Box) -> dict[str, bytes]:
     folder = box.data / "backups"
     folder.mkdir(mode=0o700)
     for copy in (folder / "one.db", folder / "two.db", box.data / "backstory.db.before-0003"):
-        backups.take(box.data / "backstory.db", copy)
+        with (
+            contextlib.closing(sqlite3.connect(box.data / "backstory.db")) as source,
+            contextlib.closing(sqlite3.connect(copy)) as target,
+        ):
+            source.backup(target)
     rejected = box.data / "spool" / "rejected"
     rejected.mkdir(mode=0o700, parents=True)
     payload = json.dumps(HOOKS[2][1] | {"session_id": "s-one", "cwd": str(box.project)}).encode()

@@ -31,7 +31,11 @@ def add(commands: Any) -> None:
     export_.set_defaults(run=export)
     import_ = commands.add_parser("import", help="read what was exported, or recorded elsewhere")
     import_.description = "Read what was exported, or recorded elsewhere. What is here already is not read twice."
-    sources = import_.add_subparsers(metavar="SOURCE", required=True)
+    add_source(import_.add_subparsers(metavar="SOURCE", required=True))
+
+
+def add_source(sources: Any) -> None:
+    """What `import` can read."""
     backstory_ = sources.add_parser("backstory", help="a file that `backstory export` wrote")
     backstory_.add_argument("path", metavar="PATH", help="the file; .gz or not")
     backstory_.set_defaults(run=import_backstory)

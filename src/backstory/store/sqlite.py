@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from backstory.errors import StoreUnavailable
-from backstory.store import backups, queries
+from backstory.store import copies, queries
 from backstory.store.db import Row, Tx
 
 T = TypeVar("T")
@@ -111,7 +111,13 @@ class SqliteStore:
 
     def backup(self, label: str) -> None:
         """A copy beside the database, taken through SQLite, so that it is whole whatever is going on."""
-        backups.take(self.path, self.path.with_name(f"{self.path.name}.{label}"))
+        target = self.path.with_name(f"{self.path.name}.{label}")
+        target.touch(mode=0o600)
+        with (
+            contextlib.closing(sqlite3.connect(self.path)) as source,
+            contextlib.closing(sqlite3.connect(target)) as copy,
+        ):
+            source.backup(copy)
 
     def scrub(self) -> None:
         """Rewrite the database without its free pages, empty the write-ahead log, and take the backups anew.
@@ -129,7 +135,8 @@ class SqliteStore:
             raise StoreUnavailable(f"What was forgotten could not be wiped from the database yet: {error}.") from None
         if found["busy"]:
             raise StoreUnavailable("What was forgotten is still being read by somebody, such as an export.")
-        backups.renew(self.path)
+        if copies.remove(self.path):
+            self.backup("after-forgetting")
 
     def size(self) -> int:
         names = (self.path, self.path.with_name(self.path.name + "-wal"))
