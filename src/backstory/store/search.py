@@ -42,7 +42,8 @@ def put_words(tx: Tx, kind: str, item_id: int, title: str, body: str, project: s
         project_key=project_key,
     )
     assert row is not None  # noqa: S101 - an insert answers with its row
-    tx.run("word_row_add", kind=kind, item_id=item_id, words_rowid=row["rowid"])
+    where = {"project": project, "project_key": project_key}
+    tx.run("word_row_add", kind=kind, item_id=item_id, words_rowid=row["rowid"], **where)
 
 
 def remove_words(tx: Tx, kind: str, item_id: int) -> None:

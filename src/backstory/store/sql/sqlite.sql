@@ -13,12 +13,17 @@ RETURNING rowid;
 DELETE FROM words WHERE rowid = :words_rowid;
 
 -- name: words_find
--- Best first; a title counts three times.
-SELECT kind, item_id, bm25(words, 3.0, 1.0) AS score FROM words
+-- Best first; a title counts three times. What a row belongs to is asked of word_rows: the words' own row holds the whole
+-- text, and would be read for every match.
+SELECT r.kind, r.item_id, bm25(words, 3.0, 1.0) AS score FROM words CROSS JOIN word_rows r ON r.words_rowid = words.rowid
 WHERE words MATCH :match
-  AND (:project = '' OR project = :project OR project_key = :project)
-  AND (:kind = '' OR kind = :kind)
+  AND (:project = '' OR r.project = :project OR r.project_key = :project)
+  AND (:kind = '' OR r.kind = :kind)
 ORDER BY score LIMIT :limit OFFSET :skip;
+
+-- name: word_row_add
+INSERT INTO word_rows (kind, item_id, words_rowid, project, project_key)
+VALUES (:kind, :item_id, :words_rowid, :project, :project_key);
 
 -- name: found_observations
 SELECT o.id, o.session_id, o.prompt_number, o.type, o.title, o.subtitle, o.project, o.created_at, s.agent, s.content_session_id

@@ -32,7 +32,12 @@ CREATE INDEX observations_by_time ON observations (project_key, created_at, id);
 CREATE INDEX session_summaries_by_time ON session_summaries (project_key, source, created_at, id);
 CREATE INDEX user_prompts_by_time ON user_prompts (created_at, id);
 
--- Where an item's words are was not known until now: found again, and what was indexed twice taken out.
+-- Where an item's words are was not known until now: found again, and what was indexed twice taken out. And what they
+-- belong to stands beside it, so that a search need not read the text of every match.
+ALTER TABLE word_rows ADD COLUMN project TEXT NOT NULL DEFAULT '';
+ALTER TABLE word_rows ADD COLUMN project_key TEXT NOT NULL DEFAULT '';
 DELETE FROM word_rows;
-INSERT INTO word_rows (kind, item_id, words_rowid) SELECT kind, item_id, MAX(rowid) FROM words GROUP BY kind, item_id;
+INSERT INTO word_rows (kind, item_id, words_rowid, project, project_key)
+SELECT kind, item_id, MAX(rowid), project, project_key FROM words GROUP BY kind, item_id;
 DELETE FROM words WHERE rowid NOT IN (SELECT words_rowid FROM word_rows);
+CREATE UNIQUE INDEX word_rows_by_row ON word_rows (words_rowid, project, project_key);
