@@ -206,3 +206,23 @@ def test_words_of_a_summary_that_was_replaced_are_gone(running: Box, tmp_path: P
     assert len(found) == 1
     held = running.rows("SELECT kind, item_id, COUNT(*) AS n FROM words GROUP BY kind, item_id")
     assert {row["n"] for row in held} == {1}
+
+
+def test_an_observation_can_be_made_to_say_something_else(running: Box) -> None:
+    """Only what is named changes, the words follow, and an older export does not bring the old one back beside it."""
+    row = running.client.post("/api/memories", {"text": "zebra stripes", "title": "Zebra", "project": "p"})
+    kept = running.root / "kept.jsonl"
+    running.cli("export", "--output", str(kept))
+    path = f"/api/observations/{row['id']}"
+    edited = running.http(
+        "PATCH", path, {"title": "Giraffe", "narrative": "long <private>canary3</private> necks"}
+    ).json
+    assert edited["title"] == "Giraffe"
+    assert edited["type"] == row["type"]
+    assert "canary3" not in edited["narrative"]
+    assert not running.client.get("/api/search", query="zebra", kind="observations")["items"]
+    assert running.client.get("/api/search", query="necks")["items"]
+    running.cli("import", "backstory", str(kept))
+    assert [r["title"] for r in running.rows("SELECT title FROM observations")] == ["Giraffe"]
+    assert running.http("PATCH", "/api/observations/4711", {"title": "x"}).status == 404
+    assert running.http("PATCH", path, {"title": ""}).status == 400

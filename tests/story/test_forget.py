@@ -197,6 +197,20 @@ def test_i16_a_worker_killed_before_it_wiped_goes_on_at_its_next_start(box: Box)
     assert_nowhere(box, CANARY)
 
 
+def test_i16_what_somebody_still_reads_is_wiped_when_they_are_done(running: Box) -> None:
+    """A long reader holds the log; forgetting says so, and finishes by itself."""
+    work(running, HOOKS)
+    with contextlib.closing(sqlite3.connect(running.data / "backstory.db", isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT COUNT(*) FROM events").fetchone()
+        told = running.cli("forget", "--matching", CANARY, "--yes", check=False)
+        assert told.returncode == 1
+        assert "when they are done" in told.stderr
+        assert not holding(running)
+    until(lambda: not running.rows("SELECT 1 FROM erasures"), "the wiping", 60)
+    assert_nowhere(running, CANARY)
+
+
 def test_a_dry_run_changes_nothing(running: Box) -> None:
     """What would go is counted and listed, and all of it is still there."""
     work(running, WHOLE)

@@ -117,5 +117,5 @@ def _print(gone: dict[str, Any], only_look: bool) -> None:
         print(f"Made of the same events, and still there: {others}")
     if not gone["wiped"]:
         print(
-            "The files still hold it, as somebody reads them; it is wiped at the worker's next start.", file=sys.stderr
+            "Somebody reads the database, such as an export: its files are wiped when they are done.", file=sys.stderr
         )

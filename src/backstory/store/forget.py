@@ -49,6 +49,11 @@ def is_forgotten(tx: Tx, session_id: int, kind: str, mark: str) -> bool:
     return tx.one("forgotten_has", session_id=session_id, kind=kind, mark=mark) is not None
 
 
+def version(tx: Tx, row: Row) -> None:
+    """An observation as it was before it was changed: an older export must not bring it beside the new one."""
+    _mark(tx, row["session_id"], "observation", mark_of(row))
+
+
 def observation(tx: Tx, number: int, gone: Forgotten) -> None:
     """An observation, the payloads that it came from, and what else tells of its round."""
     row = tx.one("observation_by_id", id=number)

@@ -78,6 +78,20 @@ def _add(tx: Tx, session: Row, round: Round, seen: Observation, memory_id: str, 
     return int(row["id"])
 
 
+def edit(tx: Tx, number: int, changes: Mapping[str, Any]) -> Row | None:
+    """Change what an observation says; what it came from stays. The words follow."""
+    row = tx.one("observation_by_id", id=number)
+    if row is None:
+        return None
+    told = json.loads(row["compressed_observation"]) | changes
+    changed = {name: _json(value) if isinstance(value, list) else value for name, value in changes.items()}
+    row |= changed | {"compressed_observation": _json(told)}
+    kept = ("id", "type", "title", "subtitle", "narrative", "facts", "concepts", "compressed_observation")
+    tx.run("observation_edit", **{name: row[name] for name in kept})
+    index_row(tx, "observation", row)
+    return row
+
+
 def _index(tx: Tx, number: int, seen: Observation, project: str, project_key: str) -> None:
     body = "\n".join(
         (seen.subtitle, seen.narrative, *seen.facts, *seen.files_read, *seen.files_modified, " ".join(seen.concepts))

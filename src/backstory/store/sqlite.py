@@ -127,7 +127,6 @@ class SqliteStore:
         self.write(lambda tx: tx.run("words_optimize"))
         try:
             with contextlib.closing(self._connect()) as connection:
-                connection.execute("PRAGMA busy_timeout = 60000")
                 connection.execute("VACUUM")
                 # Who reads an older snapshot still needs the log: wait until the last one is through.
                 found = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()

@@ -10,9 +10,10 @@ from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from backstory import ids
-from backstory.errors import BadInput, StoreUnavailable
+from backstory.errors import BadInput, NotFound, StoreUnavailable
 from backstory.model import OURSELVES, ContentId, Event, MemoryId, Observation, Reply, Report, Round
 from backstory.project import Project
 from backstory.store import events, forget, observations, sessions
@@ -25,6 +26,8 @@ from backstory.worker.spool import Spool
 from backstory.worker.web import Call, Endpoint
 
 log = logging.getLogger(__name__)
+#: Until it is tried again to wipe what somebody still read.
+AGAIN_S = 5.0
 Text = Annotated[str, msgspec.Meta(max_length=100_000)]
 Short = Annotated[str, msgspec.Meta(max_length=500)]
 Path = Annotated[str, msgspec.Meta(max_length=4096)]
@@ -41,6 +44,17 @@ class Memory(msgspec.Struct):
     cwd: Path = ""
     concepts: Annotated[list[Short], msgspec.Meta(max_length=20)] = []
     event_id: Short | None = None
+
+
+class Edit(msgspec.Struct):
+    """What an observation is to say instead; what is left out stays as it is."""
+
+    type: Literal["bugfix", "feature", "refactor", "change", "discovery", "decision"] | UnsetType = UNSET
+    title: Annotated[str, msgspec.Meta(min_length=1, max_length=500)] | UnsetType = UNSET
+    subtitle: Short | UnsetType = UNSET
+    narrative: Text | UnsetType = UNSET
+    facts: Annotated[list[Text], msgspec.Meta(max_length=50)] | UnsetType = UNSET
+    concepts: Annotated[list[Short], msgspec.Meta(max_length=20)] | UnsetType = UNSET
 
 
 class Forget(msgspec.Struct):
@@ -85,6 +99,9 @@ class Memories:
                 "POST", "/api/forget", self.forget, "What is named is forgotten, for good.", Gone, Forget, fails=(404,)
             ),
             Endpoint(
+                "PATCH", "/api/observations/{id:int}", self.edit, "An observation says something else.", None, Edit
+            ),
+            Endpoint(
                 "DELETE",
                 "/api/observations/{id:int}",
                 self.forget_one,
@@ -94,9 +111,26 @@ class Memories:
             ),
         ]
 
+    async def edit(self, call: Call) -> Row:
+        number = call.number("id")
+        given = {name: getattr(call.body, name) for name in Edit.__struct_fields__}
+        changes = {name: value for name, value in given.items() if value is not UNSET}
+
+        def work(tx: Tx) -> Row:
+            before = tx.one("observation_by_id", id=number)
+            if before is None or observations.edit(tx, number, changes) is None:
+                raise NotFound(f"There is no observation {number}.", "Search gives the ids that there are.")
+            after = tx.one("observation_by_id", id=number)
+            if after != before:
+                forget.version(tx, before)
+            return _whole(tx, number)
+
+        return await self._intake.write(work)
+
     def start(self) -> None:
-        """Go on with what a worker before this one could not finish."""
-        self._unfinished = asyncio.create_task(self._finish(), name="wipe")
+        """Go on with what could not be finished: by a worker before this one, or because somebody was reading."""
+        if self._unfinished is None or self._unfinished.done():
+            self._unfinished = asyncio.create_task(self._finish(), name="wipe")
 
     async def stop(self) -> None:
         if self._unfinished:
@@ -104,8 +138,8 @@ class Memories:
             await asyncio.gather(self._unfinished, return_exceptions=True)
 
     async def _finish(self) -> None:
-        if await asyncio.to_thread(self._store.read, lambda tx: tx.all("erasures_open")):
-            await self._wipe()
+        while not await self._wipe():
+            await asyncio.sleep(AGAIN_S)
 
     async def remember(self, call: Call) -> Row:
         asked: Memory = call.body
@@ -184,15 +218,17 @@ class Memories:
         await self._intake.write(whole)
         self._live.forget()
         await asyncio.to_thread(self._spool.forget, gone.names)
-        return _told(gone, await self._wipe())
+        if not (wiped := await self._wipe()):
+            self.start()
+        return _told(gone, wiped)
 
     async def _wipe(self) -> bool:
-        """Take what was deleted out of the files, too; one at a time, and again at the next start if it fails."""
+        """Take what was deleted out of the files, too; False if somebody stood in the way."""
         async with self._wiping:
-            waiting = await asyncio.to_thread(self._store.read, lambda tx: tx.all("erasures_open"))
-            if not waiting:
-                return True
             try:
+                waiting = await asyncio.to_thread(self._store.read, lambda tx: tx.all("erasures_open"))
+                if not waiting:
+                    return True
                 await asyncio.to_thread(self._store.scrub)
             except StoreUnavailable as error:
                 log.warning("%s", error)

@@ -448,3 +448,8 @@ GROUP BY s.project_key, s.project ORDER BY last_at DESC LIMIT :limit;
 -- The latest payloads, to see how many characters a token has here.
 SELECT e.payload FROM events e JOIN sdk_sessions s ON s.id = e.session_id
 WHERE e.payload IS NOT NULL AND (:project = '' OR s.project = :project OR s.project_key = :project) ORDER BY e.id DESC LIMIT :limit;
+
+-- name: observation_edit
+UPDATE observations SET type = :type, title = :title, subtitle = :subtitle, narrative = :narrative, facts = :facts,
+  concepts = :concepts, compressed_observation = :compressed_observation
+WHERE id = :id;
