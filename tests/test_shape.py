@@ -27,7 +27,7 @@ GROUND = {
     "text",
     "__init__",
 }
-ROOMS = {"store", "agents", "observe", "recall", "worker", "cli"}
+ROOMS = {"store", "agents", "observe", "recall", "exchange", "worker", "cli"}
 #: room or module -> what of ours it may import beside itself
 MAY_IMPORT = {
     "hook": {"glance", "privacy"},
@@ -36,6 +36,7 @@ MAY_IMPORT = {
     "agents": GROUND,
     "observe": GROUND | {"store"},
     "recall": GROUND | {"store"},
+    "exchange": GROUND | {"store"},
     "worker": GROUND | ROOMS - {"cli"},
     "cli": GROUND | ROOMS | {"client", "hook"},
     "__main__": {"cli"},
@@ -122,7 +123,7 @@ def test_the_environment_is_read_in_settings_only() -> None:
 def test_every_query_is_used_and_every_name_known() -> None:
     """A query that nobody calls is deleted; a call of one that is not there is found here, not in production."""
     code = "\n".join(f.read_text() for f in FILES)
-    known = queries.load("sqlite") | queries.load("postgres")
+    known = queries.written("sqlite") | queries.written("postgres")
     used = set(re.findall(r'"(\w+)"', code)) | {f"found_{name}" for name in ("observations", "summaries", "prompts")}
     assert set(known) <= used, set(known) - used
     called = set(re.findall(r'\b(?:tx|self)\.(?:run|one|all)\(\s*"(\w+)"', code))

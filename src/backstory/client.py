@@ -6,7 +6,7 @@ import http.client
 import json
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -42,6 +42,20 @@ class Client:
 
     def get(self, route: str, /, **query: Any) -> Any:
         return self._call("GET", f"{route}?{urlencode({k: v for k, v in query.items() if v not in (None, '')})}")
+
+    def lines(self, route: str) -> Iterator[bytes]:
+        """An answer that may be larger than memory, line by line."""
+        connection = _Connection(self._path, self._timeout)
+        try:
+            connection.request("GET", route)
+            answer = connection.getresponse()
+            if answer.status >= 400:
+                raise BackstoryError(f"The worker answered {answer.status}.")
+            yield from answer
+        except (OSError, http.client.HTTPException):
+            raise WorkerAway from None
+        finally:
+            connection.close()
 
     def post(self, route: str, body: Mapping[str, Any] | None = None) -> Any:
         return self._call("POST", route, json.dumps(body or {}).encode())

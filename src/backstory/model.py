@@ -20,7 +20,10 @@ Kind = Literal[
     "pre_compact",
     "post_compact",
     "session_end",
+    "memory",
 ]
+#: The agent of the sessions `manual:{project}`, which hold what people add without a conversation.
+OURSELVES = "backstory"
 #: Kinds that wait for the observer; the others are finished when they are stored.
 OBSERVED: frozenset[str] = frozenset({"tool", "tool_failure", "stop", "subagent_stop"})
 

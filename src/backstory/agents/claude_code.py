@@ -183,7 +183,9 @@ def muted(content: bytes) -> str:
 def plugin_hooks() -> dict[str, Any]:
     """The plugin's hooks.json: the same entries, for a shim that may be missing, and a look at the versions."""
     shim = '"${BACKSTORY_DATA_DIR:-$HOME/.backstory}/bin/backstory-hook"'
-    entries = hooks(f"[ ! -x {shim} ] || {shim}")
+    # Where the settings have them too, those are enough: whatever is told twice is paid for twice.
+    settings = '"${CLAUDE_CONFIG_DIR:-$HOME/.claude}/settings.json"'
+    entries = hooks(f"[ ! -x {shim} ] || grep -qs /bin/backstory-hook {settings} || {shim}")
     entries["Setup"] = Hook('sh "${CLAUDE_PLUGIN_ROOT}/hooks/setup.sh"', timeout=10)
     described = "Tells backstory what happens, and a new session what it knows."
     return {"description": described, "hooks": {event: [hook.group] for event, hook in entries.items()}}

@@ -15,7 +15,7 @@ from typing import Any
 from backstory import ids
 from backstory.agents import AGENTS, Agent
 from backstory.agents.claude_transcript import Mark, Transcript
-from backstory.cli import show
+from backstory.cli import exchange, show
 from backstory.cli.worker import connect
 from backstory.client import Client
 from backstory.errors import BackstoryError, NotFound, StoreUnavailable, WorkerAway
@@ -29,8 +29,8 @@ TRIES = 5
 
 
 def add(commands: Any) -> None:
-    text = "Take in conversations from before backstory was installed. Safe to run again, and to break off."
-    top = commands.add_parser("import", help="take in earlier conversations", description=text)
+    text = "Take in what was exported, or recorded before backstory was there. Safe to run again, and to break off."
+    top = commands.add_parser("import", help="take in earlier conversations, or an export", description=text)
     sources = top.add_subparsers(title="sources", metavar="SOURCE", required=True)
     about = "Read Claude Code's transcripts: a file, a folder, or all of ~/.claude/projects."
     source = sources.add_parser("claude-code", help="Claude Code's transcripts", description=about)
@@ -38,6 +38,7 @@ def add(commands: Any) -> None:
     source.add_argument("--project", default="", metavar="NAME", help="file all of it under this project")
     source.add_argument("--json", action="store_true", help="print JSON")
     source.set_defaults(run=claude_code)
+    exchange.add_source(sources)
 
 
 def claude_code(options: argparse.Namespace) -> int:

@@ -54,7 +54,19 @@ def _hook(words: list[str]) -> None:
 
 def parser() -> argparse.ArgumentParser:
     """Every command, from the files of the nouns."""
-    from backstory.cli import agents, config, doctor, imports, memory, queue, sessions, worker
+    from backstory.cli import (
+        agents,
+        by_hand,
+        config,
+        doctor,
+        exchange,
+        imports,
+        memory,
+        overview,
+        queue,
+        sessions,
+        worker,
+    )
 
     top = argparse.ArgumentParser(
         prog="backstory",
@@ -62,7 +74,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"backstory {__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for noun in (agents, worker, doctor, memory, sessions, queue, imports, config):
+    for noun in (agents, worker, doctor, memory, overview, by_hand, sessions, queue, exchange, imports, config):
         noun.add(commands)
     hook = commands.add_parser("hook", help="take an agent's event from standard input (agents call this)")
     hook.add_argument("agent", metavar="AGENT")

@@ -53,7 +53,7 @@ def search(options: argparse.Namespace) -> int:
 
 def show_observations(options: argparse.Namespace) -> int:
     client = connect()
-    numbers = [_number(word) for word in options.ids]
+    numbers = [number_of(word) for word in options.ids]
     rows = client.post("/api/observations/batch", {"ids": numbers})["items"]
     if options.json:
         show.as_json(rows)
@@ -68,7 +68,7 @@ def show_observations(options: argparse.Namespace) -> int:
     return 0
 
 
-def _number(word: str) -> int:
+def number_of(word: str) -> int:
     digits = word.removeprefix("#")
     if not (digits.isascii() and digits.isdigit()):
         raise BackstoryError(f"`{word}` is not an id.", "Ids are numbers, as `backstory search` shows them.")

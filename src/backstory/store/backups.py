@@ -140,7 +140,8 @@ def is_due(folder: Path, hours: float) -> bool:
 
 def copies(database: Path) -> list[Path]:
     """Every other file that holds what the database holds or held: whoever forgets something must think of them."""
-    return [*listed(database.with_name("backups")), *sorted(database.parent.glob(f"{database.name}.damaged-*"))]
+    found = (*database.with_name("backups").glob("*"), *database.parent.glob(f"{database.name}.*"))
+    return sorted(file for file in found if file.is_file())
 
 
 def mend(paths: Paths, doubtful: bool) -> Restored | None:

@@ -43,5 +43,11 @@ class Store(Protocol):
     def backup(self, label: str, /) -> None:
         """A whole copy before something is changed that can't be changed back."""
 
+    def scrub(self) -> None:
+        """Leave nothing of what was deleted in any file of the database, its log or its backups."""
+
+    def size(self) -> int:
+        """Bytes on disk."""
+
     def close(self) -> None:
         """Finish what is queued, then let go."""

@@ -57,6 +57,9 @@ def add(
         return Added(twin["id"], twin["event_id"], session["id"], prompt.number, "duplicate")
     if report.kind in OBSERVED and prompt.is_private:
         skipped = skipped or "private"
+    forgotten = _is_forgotten(tx, session, report, prompt.number)
+    if forgotten:
+        skipped = "private"  # to the outside the same: it was heard, and is not kept
     waits = report.kind in OBSERVED and not skipped
     row = tx.one(
         "event_add",
@@ -70,7 +73,7 @@ def add(
         occurred_at=report.occurred_at,
         at=ids.now(),
         status="tombstone" if skipped else "queued" if waits else "done",
-        reason=skipped,
+        reason="forgotten" if forgotten else skipped,
     )
     assert row is not None  # noqa: S101 - looked for above, in the same transaction
     if waits:
@@ -80,6 +83,16 @@ def add(
             settles = ids.now_ms() + hold_ms if hold_ms else 0
         tx.run("session_settle", id=session["id"], settles_at=settles)
     return Added(row["id"], report.event_id, session["id"], prompt.number, skipped)
+
+
+def _is_forgotten(tx: Tx, session: Row, report: Report, number: int) -> bool:
+    """Of a session that was forgotten, or the end of a round whose end was: under a new id it tells the same again."""
+    if session["forgotten_at"]:
+        return True
+    told_again = report.kind in ("stop", "subagent_stop", "post_compact")
+    return told_again and bool(
+        tx.one("event_forgotten_in_round", session_id=session["id"], prompt_number=number, kind=report.kind)
+    )
 
 
 def _known(tx: Tx, session: Row, report: Report) -> Row | None:

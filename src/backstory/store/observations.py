@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from backstory import ids
@@ -75,11 +75,48 @@ def _add(tx: Tx, session: Row, round: Round, seen: Observation, memory_id: str, 
     assert row is not None  # noqa: S101 - an insert answers with its id
     for event in sources:
         tx.run("observation_from_event", observation_id=row["id"], event_id=event.id)
+    _index(tx, row["id"], seen, session["project"], session["project_key"])
+    return int(row["id"])
+
+
+def edit(tx: Tx, number: int, changes: Mapping[str, Any]) -> Row | None:
+    """Change what an observation says; what it came from stays. The words follow."""
+    row = tx.one("observation_by_id", id=number)
+    if row is None:
+        return None
+    told = json.loads(row["compressed_observation"]) | changes
+    changed = {name: _json(value) if isinstance(value, list) else value for name, value in changes.items()}
+    row |= changed | {"compressed_observation": _json(told)}
+    kept = ("id", "type", "title", "subtitle", "narrative", "facts", "concepts", "compressed_observation")
+    tx.run("observation_edit", **{name: row[name] for name in kept})
+    index_row(tx, "observation", row)
+    return row
+
+
+def _index(tx: Tx, number: int, seen: Observation, project: str, project_key: str) -> None:
     body = "\n".join(
         (seen.subtitle, seen.narrative, *seen.facts, *seen.files_read, *seen.files_modified, " ".join(seen.concepts))
     )
-    put_words(tx, "observation", row["id"], seen.title, body, session["project"], session["project_key"])
-    return int(row["id"])
+    put_words(tx, "observation", number, seen.title, body, project, project_key)
+
+
+def index_row(tx: Tx, kind: str, row: Row) -> None:
+    """Index a stored row anew: an observation, a summary, or a prompt with its session's project."""
+    where = (row["project"], row["project_key"])
+    if kind == "observation":
+        told: dict[str, Any] = {name: row[name] for name in ("type", "title", "subtitle", "narrative")}
+        for name in ("facts", "concepts", "files_read", "files_modified"):
+            told[name] = tuple(json.loads(row[name]))
+        _index(tx, row["id"], Observation(**told), *where)
+    elif kind == "summary":
+        _index_summary(tx, row["id"], {field.name: row[field.name] for field in fields(Summary)}, *where)
+    elif row["prompt"]:
+        put_words(tx, "prompt", row["id"], "", row["prompt"], *where)
+
+
+def _index_summary(tx: Tx, number: int, told: Mapping[str, str], project: str, project_key: str) -> None:
+    body = "\n".join(text for name, text in told.items() if name != "request" and text)
+    put_words(tx, "summary", number, told["request"], body, project, project_key)
 
 
 def _source(sources: list[Event]) -> Mapping[str, Any]:
@@ -106,7 +143,7 @@ def put_summary(
     source: str = "stop",
 ) -> int:
     """Keep a round's summary; a later one of the same round takes its place."""
-    fields = asdict(summary)
+    told = asdict(summary)
     row = tx.one(
         "summary_put",
         session_id=session["id"],
@@ -117,11 +154,10 @@ def put_summary(
         source=source,
         provider=provider,
         at=at,
-        **fields,
+        **told,
     )
     assert row is not None  # noqa: S101 - an upsert always answers
-    body = "\n".join(text for name, text in fields.items() if name != "request" and text)
-    put_words(tx, "summary", row["id"], summary.request, body, session["project"], session["project_key"])
+    _index_summary(tx, row["id"], told, session["project"], session["project_key"])
     return int(row["id"])
 
 

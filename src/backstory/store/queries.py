@@ -6,6 +6,8 @@ import re
 from functools import cache
 from importlib.resources import files
 
+from backstory.store import tables
+
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 
 
@@ -17,9 +19,20 @@ def parse(text: str) -> dict[str, str]:
 
 @cache
 def load(engine: str) -> dict[str, str]:
-    """All queries of an engine: the shared ones, and its own over them."""
+    """All queries of an engine: the shared ones, its own over them, and those that every table has alike."""
+    return written(engine) | tables.queries(owned(engine))
+
+
+def written(engine: str) -> dict[str, str]:
+    """Those that stand in a file."""
     room = files("backstory.store") / "sql"
     return parse((room / "shared.sql").read_text("utf-8")) | parse((room / f"{engine}.sql").read_text("utf-8"))
+
+
+@cache
+def owned(engine: str) -> dict[str, tables.Table]:
+    """The tables that hold what is a user's own."""
+    return tables.parse(sql for _, _, sql in migrations(engine))
 
 
 @cache

@@ -56,7 +56,8 @@ def put_words(tx: Tx, kind: str, item_id: int, title: str, body: str, project: s
     )
     row = tx.one("words_added")
     assert row is not None  # noqa: S101 - it was just inserted
-    tx.run("word_row_add", kind=kind, item_id=item_id, words_rowid=row["rowid"])
+    where = {"project": project, "project_key": project_key}
+    tx.run("word_row_add", kind=kind, item_id=item_id, words_rowid=row["rowid"], **where)
 
 
 def remove_words(tx: Tx, kind: str, item_id: int) -> None:
@@ -80,14 +81,22 @@ def terms_for(query: str) -> list[str]:
     return wanted[:40]
 
 
-def find(tx: Tx, query: str, project: str = "", kind: str = "", limit: int = 20, skip: int = 0) -> list[Row]:
+def words_of(query: str) -> list[str]:
+    """The words and quoted phrases of a query, as they stand."""
+    query = _plain(query)
+    phrases = [" ".join(phrase.split()) for phrase in re.findall(r'"([^"]+)"', query)]
+    return [term for term in (*phrases, *re.sub(r'"[^"]*"?', " ", query).split()) if _WORD.search(term)]
+
+
+def find(
+    tx: Tx, query: str, project: str = "", kind: str = "", limit: int = 20, skip: int = 0, every: bool = False
+) -> list[Row]:
     """Observations, summaries and prompts with these words, best first. No match is an empty list."""
-    terms = terms_for(query)
+    terms = words_of(query)[:40] if every else terms_for(query)
     if not terms:
         return []
-    hits = tx.all(
-        "words_find", terms=json.dumps(terms, ensure_ascii=False), project=project, kind=kind, limit=limit, skip=skip
-    )
+    told = json.dumps(terms, ensure_ascii=False)
+    hits = tx.all("words_find", terms=told, every=int(every), project=project, kind=kind, limit=limit, skip=skip)
     found: dict[tuple[str, int], Row] = {}
     for name in ("observation", "summary", "prompt"):
         wanted = [hit["item_id"] for hit in hits if hit["kind"] == name]

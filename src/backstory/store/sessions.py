@@ -106,7 +106,10 @@ def add_prompt(
     """Number a prompt and keep it. A fully private one keeps its number and no text."""
     if number is not None and (known := tx.one("prompt_by_number", session_id=session["id"], number=number)):
         return Prompt(number, bool(known["is_private"]), is_new=False)
-    private = not text.strip()
+    known = tx.one("prompt_by_agents_id", session_id=session["id"], prompt_id=prompt_id) if prompt_id else None
+    if known and not known["is_private"] and known["prompt"] in (None, text):
+        return Prompt(known["prompt_number"], False, is_new=False)  # the same again; None if it was forgotten
+    private = not text.strip() or bool(session["forgotten_at"])
     number = number or session["prompt_counter"] + 1
     kept = None if private else text
     row = tx.one(

@@ -27,10 +27,13 @@ from backstory.store.observations import Told
 from backstory.worker import guard, web
 from backstory.worker.admin import Admin, document
 from backstory.worker.care import Care
+from backstory.worker.exchange import Exchange
 from backstory.worker.hooks import Reporting
 from backstory.worker.imports import Imports
 from backstory.worker.intake import Intake
 from backstory.worker.live import Live
+from backstory.worker.memories import Memories
+from backstory.worker.overview import Overview
 from backstory.worker.past import Past
 from backstory.worker.recall import Recall
 from backstory.worker.reconcile import Reconcile
@@ -85,6 +88,9 @@ class App:
         admin = Admin(settings, self.store, self.live, codes, self.token, self.observer.wake)
         self.table = [*admin.table(), *reporting.table(), *Recall(settings, self.store).table()]
         self.table += Imports(self.store, past).table()
+        self.memories = Memories(self.store, self.intake, self.spool, self.live)
+        self.table += [*self.memories.table(), *Overview(settings, self.store).table()]
+        self.table += Exchange(self.store, self.observer.wake).table()
         description: dict[str, Any] = {}
         self.table.append(document(description))
         description.update(web.openapi(self.table, __version__))
@@ -103,9 +109,11 @@ class App:
         self.spool.start()
         self.reconcile.start(self.spool.looked)
         self.care.start()
+        self.memories.start()
         try:
             yield
         finally:
+            await self.memories.stop()
             await self.care.stop()
             await self.reconcile.stop()
             await self.spool.stop()

@@ -185,9 +185,7 @@ class Reporting:
                 self._look(report, None)
                 return Response(b"", 200)  # the end of a session that we never saw
             self._look(report, taken.session["id"] if taken.session else None)
-            # Asked again with the same id it answers again; what another hook was told for this start is enough.
-            again = taken.skipped == "duplicate" and taken.event_id == report.event_id
-            if report.kind == "session_start" and (taken.skipped is None or again):
+            if report.kind == "session_start" and taken.skipped in (None, "duplicate"):
                 told = await self.context_for(report, taken)
         return Response(agent.reply(event, told), 200, media_type="application/json")
 

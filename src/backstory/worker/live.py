@@ -35,6 +35,10 @@ class Live:
         for wake in self._wake:
             wake.set()
 
+    def forget(self) -> None:
+        """What was told may quote what is now forgotten: nobody gets it again."""
+        self._kept.clear()
+
     def close(self) -> None:
         """Let every reader go: an open stream must not hold up a stop."""
         self._closed = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -58,6 +59,17 @@ class Spool:
             log.info("took %d events in from the spool", len(names))
             self._reset_gauge()
         return len(names)
+
+    def forget(self, names: set[str]) -> int:
+        """Remove what was set aside and holds one of these ids; how many."""
+        gone = 0
+        wanted = [name.encode() for name in names]
+        for file in (*self._rejected.glob("*"), *self._folder.glob(".*.json")):
+            with contextlib.suppress(OSError):
+                if any(name in file.name.encode() or name in file.read_bytes() for name in wanted):
+                    file.unlink()
+                    gone += 1
+        return gone
 
     def _names(self) -> list[str]:
         try:

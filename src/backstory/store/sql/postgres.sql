@@ -85,7 +85,9 @@ SELECT w.kind, w.item_id,
 FROM (SELECT DISTINCT rowid FROM hits) h
 CROSS JOIN LATERAL (SELECT * FROM words WHERE rowid = h.rowid OFFSET 0) w -- one by one: never the whole table
 JOIN terms t ON w.tokens @@ t.query JOIN rarity r ON r.number = t.number
-GROUP BY w.rowid, w.kind, w.item_id ORDER BY score, w.rowid DESC LIMIT :limit OFFSET :skip;
+GROUP BY w.rowid, w.kind, w.item_id
+HAVING :every = 0 OR count(DISTINCT t.number) = (SELECT count(*) FROM terms WHERE numnode(query) > 0)
+ORDER BY score, w.rowid DESC LIMIT :limit OFFSET :skip;
 
 -- name: found_observations
 SELECT o.id, o.session_id, o.prompt_number, o.type, o.title, o.subtitle, o.project, o.created_at, s.agent, s.content_session_id
@@ -103,3 +105,29 @@ SELECT p.id, p.session_id, p.prompt_number, p.prompt AS title, '' AS subtitle, s
   s.agent, s.content_session_id
 FROM user_prompts p JOIN sdk_sessions s ON s.id = p.session_id
 WHERE p.id IN (SELECT value::bigint FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
+
+-- name: words_optimize
+-- The index forgets with its rows.
+SELECT 1 AS done;
+
+-- name: keys_follow
+-- After rows came with ids of their own, the next ones go on from there.
+SELECT
+  setval(pg_get_serial_sequence('sdk_sessions', 'id'), (SELECT COALESCE(MAX(id), 0) + 1 FROM sdk_sessions), false),
+  setval(pg_get_serial_sequence('session_moves', 'id'), (SELECT COALESCE(MAX(id), 0) + 1 FROM session_moves), false),
+  setval(pg_get_serial_sequence('user_prompts', 'id'), (SELECT COALESCE(MAX(id), 0) + 1 FROM user_prompts), false),
+  setval(pg_get_serial_sequence('events', 'id'), (SELECT COALESCE(MAX(id), 0) + 1 FROM events), false),
+  setval(pg_get_serial_sequence('observations', 'id'), (SELECT COALESCE(MAX(id), 0) + 1 FROM observations), false),
+  setval(pg_get_serial_sequence('session_summaries', 'id'), (SELECT COALESCE(MAX(id), 0) + 1 FROM session_summaries), false),
+  setval(pg_get_serial_sequence('session_history', 'id'), (SELECT COALESCE(MAX(id), 0) + 1 FROM session_history), false);
+
+-- name: events_holding
+-- Events whose payload has a text, letters large or small.
+SELECT e.id, e.session_id, e.event_id, e.tool_use_id, e.kind, e.prompt_number FROM events e JOIN sdk_sessions s ON s.id = e.session_id
+WHERE e.payload ILIKE :like ESCAPE '\' AND (:project = '' OR s.project = :project OR s.project_key = :project) AND e.id > :after
+ORDER BY e.id LIMIT :limit;
+
+-- name: table_sizes
+-- Bytes on disk by table, its indexes with it.
+SELECT relname AS name, pg_total_relation_size(relid) AS bytes FROM pg_stat_user_tables
+WHERE schemaname = current_schema() ORDER BY bytes DESC;

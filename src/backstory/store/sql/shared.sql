@@ -88,6 +88,7 @@ SELECT s.*,
   (SELECT COUNT(*) FROM observations o WHERE o.session_id = s.id) AS observation_count
 FROM sdk_sessions s
 WHERE (s.prompt_counter > 0 OR EXISTS (SELECT 1 FROM events e WHERE e.session_id = s.id AND e.kind <> 'session_start'))
+  AND s.forgotten_at IS NULL
   AND (:project = '' OR s.project = :project OR s.project_key = :project)
   AND (:agent = '' OR s.agent = :agent)
   AND (:status = '' OR s.status = :status)
@@ -97,7 +98,7 @@ ORDER BY s.id DESC LIMIT :limit;
 -- name: projects_list
 SELECT project AS name, project_key AS key, COUNT(*) AS sessions, MAX(last_event_at) AS last_event_at,
   (SELECT COUNT(*) FROM observations o WHERE o.project_key = s.project_key) AS observations
-FROM sdk_sessions s WHERE project <> '' AND prompt_counter > 0
+FROM sdk_sessions s WHERE project <> '' AND prompt_counter > 0 AND forgotten_at IS NULL
 GROUP BY project_key, project ORDER BY last_event_at DESC LIMIT :limit;
 
 -- name: project_key_of
@@ -369,7 +370,8 @@ WHERE agent = :agent AND transcript_path IS NOT NULL AND status IN ('created', '
 SELECT words_rowid FROM word_rows WHERE kind = :kind AND item_id = :item_id;
 
 -- name: word_row_add
-INSERT INTO word_rows (kind, item_id, words_rowid) VALUES (:kind, :item_id, :words_rowid);
+INSERT INTO word_rows (kind, item_id, words_rowid, project, project_key)
+VALUES (:kind, :item_id, :words_rowid, :project, :project_key);
 
 -- name: word_row_remove
 DELETE FROM word_rows WHERE kind = :kind AND item_id = :item_id;
@@ -379,3 +381,173 @@ SELECT version, applied_at FROM schema_versions ORDER BY version;
 
 -- name: migration_done
 INSERT INTO schema_versions (version, name, applied_at) VALUES (:version, :name, :at);
+
+-- name: observation_sources
+-- The events that an observation came from.
+SELECT e.id, e.event_id, e.tool_use_id FROM observation_events oe JOIN events e ON e.id = oe.event_id WHERE oe.observation_id = :id;
+
+-- name: observations_beside
+-- Others that came from the same events.
+SELECT DISTINCT o.observation_id AS id FROM observation_events m JOIN observation_events o ON o.event_id = m.event_id
+WHERE m.observation_id = :id AND o.observation_id <> :id ORDER BY o.observation_id;
+
+-- name: observation_remove
+DELETE FROM observations WHERE id = :id;
+
+-- name: summary_remove
+DELETE FROM session_summaries WHERE id = :id;
+
+-- name: summaries_of_round
+-- What tells of a round: its own summary, and what the agent kept of it when it compacted later.
+SELECT * FROM session_summaries
+WHERE session_id = :session_id AND ((source = 'stop' AND prompt_number = :prompt_number) OR (source <> 'stop' AND prompt_number >= :prompt_number));
+
+-- name: summaries_of_whole_session
+SELECT * FROM session_summaries WHERE session_id = :session_id;
+
+-- name: observations_of_whole_session
+SELECT * FROM observations WHERE session_id = :session_id;
+
+-- name: event_forget
+UPDATE events SET status = 'tombstone', payload = NULL, reason = 'forgotten', lease_until = NULL, lease_owner = NULL, last_error = NULL
+WHERE id = :id AND NOT (status = 'tombstone' AND payload IS NULL);
+
+-- name: events_telling_of_round
+-- The events that a round's summaries are made of.
+SELECT id, event_id, tool_use_id FROM events
+WHERE session_id = :session_id AND payload IS NOT NULL
+  AND ((kind IN ('stop', 'subagent_stop') AND prompt_number = :prompt_number) OR (kind = 'post_compact' AND prompt_number >= :prompt_number));
+
+-- name: event_forgotten_in_round
+SELECT 1 AS yes FROM events
+WHERE session_id = :session_id AND prompt_number = :prompt_number AND kind = :kind AND reason = 'forgotten' LIMIT 1;
+
+-- name: events_of_prompt
+SELECT id, event_id, tool_use_id FROM events WHERE session_id = :session_id AND prompt_number = :prompt_number AND kind = 'prompt';
+
+-- name: events_of_whole_session
+SELECT id, event_id, tool_use_id FROM events WHERE session_id = :session_id;
+
+-- name: prompt_by_id
+SELECT * FROM user_prompts WHERE id = :id;
+
+-- name: prompt_forget
+UPDATE user_prompts SET prompt = NULL WHERE id = :id AND prompt IS NOT NULL;
+
+-- name: session_forget_first_prompt
+UPDATE sdk_sessions SET first_user_prompt = NULL, title = NULL WHERE id = :id;
+
+-- name: session_forget
+UPDATE sdk_sessions SET forgotten_at = COALESCE(forgotten_at, :at), title = NULL, first_user_prompt = NULL, git_branch = NULL,
+  transcript_path = NULL, project = '', project_key = '', cwd = ''
+WHERE id = :id;
+
+-- name: sessions_of_project
+SELECT id FROM sdk_sessions WHERE (project = :project OR project_key = :project) AND forgotten_at IS NULL ORDER BY id;
+
+-- name: forgotten_add
+INSERT INTO forgotten (session_id, kind, mark, forgotten_at) VALUES (:session_id, :kind, :mark, :at) ON CONFLICT DO NOTHING;
+
+-- name: forgotten_has
+SELECT 1 AS yes FROM forgotten WHERE session_id = :session_id AND kind = :kind AND mark = :mark;
+
+-- name: erasure_add
+INSERT INTO erasures (asked_at) VALUES (:at) RETURNING id;
+
+-- name: erasures_open
+SELECT id FROM erasures ORDER BY id;
+
+-- name: erasure_done
+DELETE FROM erasures WHERE id <= :id;
+
+-- name: import_key_put
+INSERT INTO import_keys (import_id, name, old_id, new_id) VALUES (:import_id, :name, :old_id, :new_id)
+ON CONFLICT (import_id, name, old_id) DO UPDATE SET new_id = excluded.new_id;
+
+-- name: import_key
+SELECT new_id FROM import_keys WHERE import_id = :import_id AND name = :name AND old_id = :old_id;
+
+-- name: import_keys_of
+SELECT old_id, new_id FROM import_keys WHERE import_id = :import_id AND name = :name ORDER BY old_id;
+
+-- name: import_keys_clear
+DELETE FROM import_keys WHERE import_id = :import_id OR :import_id = '';
+
+-- name: session_by_memory_id
+SELECT id FROM sdk_sessions WHERE memory_session_id = :memory_id;
+
+-- name: session_has_prompts_to
+UPDATE sdk_sessions SET prompt_counter = :number WHERE id = :id AND prompt_counter < :number;
+
+-- name: observation_of_event
+SELECT observation_id AS id FROM observation_events WHERE event_id = :id ORDER BY observation_id LIMIT 1;
+
+-- name: timeline_observations_before
+-- Up to a moment, the latest first.
+SELECT id, session_id, prompt_number, type, title, created_at FROM observations
+WHERE project_key = :project_key AND created_at <= :at ORDER BY created_at DESC, id DESC LIMIT :limit;
+
+-- name: timeline_observations_after
+SELECT id, session_id, prompt_number, type, title, created_at FROM observations
+WHERE project_key = :project_key AND created_at > :at ORDER BY created_at, id LIMIT :limit;
+
+-- name: timeline_summaries_before
+SELECT id, session_id, prompt_number, source, request, completed, learned, created_at FROM session_summaries
+WHERE project_key = :project_key AND created_at <= :at ORDER BY created_at DESC, id DESC LIMIT :limit;
+
+-- name: timeline_summaries_after
+SELECT id, session_id, prompt_number, source, request, completed, learned, created_at FROM session_summaries
+WHERE project_key = :project_key AND created_at > :at ORDER BY created_at, id LIMIT :limit;
+
+-- name: timeline_prompts_before
+SELECT p.id, p.session_id, p.prompt_number, p.prompt, p.is_private, p.created_at FROM user_prompts p JOIN sdk_sessions s ON s.id = p.session_id
+WHERE s.project_key = :project_key AND p.created_at <= :at ORDER BY p.created_at DESC, p.id DESC LIMIT :limit;
+
+-- name: timeline_prompts_after
+SELECT p.id, p.session_id, p.prompt_number, p.prompt, p.is_private, p.created_at FROM user_prompts p JOIN sdk_sessions s ON s.id = p.session_id
+WHERE s.project_key = :project_key AND p.created_at > :at ORDER BY p.created_at, p.id LIMIT :limit;
+
+-- name: summary_at
+SELECT id, session_id, project, project_key, created_at FROM session_summaries WHERE id = :id;
+
+-- name: prompt_at_id
+SELECT p.id, p.session_id, s.project, s.project_key, p.created_at FROM user_prompts p JOIN sdk_sessions s ON s.id = p.session_id WHERE p.id = :id;
+
+-- name: stats_sessions
+SELECT COUNT(*) AS sessions, MIN(created_at) AS first_at, MAX(last_event_at) AS last_at FROM sdk_sessions
+WHERE forgotten_at IS NULL AND (:project = '' OR project = :project OR project_key = :project);
+
+-- name: stats_prompts
+SELECT COUNT(*) AS count FROM user_prompts p JOIN sdk_sessions s ON s.id = p.session_id
+WHERE :project = '' OR s.project = :project OR s.project_key = :project;
+
+-- name: stats_events
+SELECT e.status, COUNT(*) AS count, COALESCE(SUM(LENGTH(e.payload)), 0) AS characters FROM events e
+JOIN sdk_sessions s ON s.id = e.session_id
+WHERE :project = '' OR s.project = :project OR s.project_key = :project GROUP BY e.status ORDER BY e.status;
+
+-- name: stats_observations
+SELECT type, COUNT(*) AS count FROM observations
+WHERE :project = '' OR project = :project OR project_key = :project GROUP BY type ORDER BY type;
+
+-- name: stats_summaries
+SELECT COUNT(*) AS count FROM session_summaries WHERE :project = '' OR project = :project OR project_key = :project;
+
+-- name: stats_projects
+SELECT s.project AS name, s.project_key AS key, COUNT(*) AS sessions, MIN(s.created_at) AS first_at, MAX(s.last_event_at) AS last_at,
+  (SELECT COUNT(*) FROM observations o WHERE o.project_key = s.project_key) AS observations,
+  (SELECT COALESCE(SUM(LENGTH(e.payload)), 0) FROM events e JOIN sdk_sessions t ON t.id = e.session_id
+    WHERE t.project_key = s.project_key) AS characters
+FROM sdk_sessions s
+WHERE s.project <> '' AND s.forgotten_at IS NULL AND (:project = '' OR s.project = :project OR s.project_key = :project)
+GROUP BY s.project_key, s.project ORDER BY last_at DESC LIMIT :limit;
+
+-- name: stats_sample
+-- The latest payloads, to see how many characters a token has here.
+SELECT e.payload FROM events e JOIN sdk_sessions s ON s.id = e.session_id
+WHERE e.payload IS NOT NULL AND (:project = '' OR s.project = :project OR s.project_key = :project) ORDER BY e.id DESC LIMIT :limit;
+
+-- name: observation_edit
+UPDATE observations SET type = :type, title = :title, subtitle = :subtitle, narrative = :narrative, facts = :facts,
+  concepts = :concepts, compressed_observation = :compressed_observation
+WHERE id = :id;

@@ -1,0 +1,1 @@
+"""In and out: everything that a user owns, as lines that another store can read."""

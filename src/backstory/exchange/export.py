@@ -1,0 +1,39 @@
+"""Everything that a user owns, out of the store: table by table, row by row, in the order of their keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from backstory import __version__, ids
+from backstory.exchange import lines
+from backstory.store import queries
+from backstory.store.db import Row, Tx
+
+#: Few, as a row may hold a whole file.
+PAGE = 32
+
+
+def everything(tx: Tx, engine: str) -> Iterator[str]:
+    """The lines of an export, of one snapshot."""
+    yield lines.heading(__version__, ids.now())
+    counts = {}
+    for table in queries.owned(engine).values():
+        counts[table.name] = 0
+        after: dict[str, Any] = table.first
+        while rows := tx.all(f"export_{table.name}", **after, limit=PAGE):
+            counts[table.name] += len(rows)
+            for row in rows:
+                yield lines.line(table.name, _at_rest(table.name, row))
+            after = {name: rows[-1][name] for name in table.key}
+    yield lines.ending(counts)
+
+
+def _at_rest(table: str, row: Row) -> Row:
+    """A row as it is when nobody works on it: what is being observed here waits in the copy."""
+    if table == "sdk_sessions":
+        return row | {"settles_at": 0, "force_init": 0}
+    if table == "events":
+        resting = "queued" if row["status"] == "leased" else row["status"]
+        return row | {"status": resting, "lease_until": None, "lease_owner": None}
+    return row

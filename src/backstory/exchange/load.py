@@ -1,0 +1,157 @@
+"""Rows of an export into a store: each once, known again by what it is, under an id that is free here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from backstory import glance, ids, privacy
+from backstory.errors import BadInput
+from backstory.store import forget, observations, queries
+from backstory.store.db import Row, Tx
+from backstory.store.tables import Table
+
+#: Under this name a parent that has not come yet is kept in mind.
+_LATER = "parent"
+_INDEXED = {"observations": "observation", "session_summaries": "summary", "user_prompts": "prompt"}
+
+
+class Load:
+    """One file's way into a store; what its rows became is kept there, so that memory stays flat."""
+
+    def __init__(self, engine: str, import_id: str) -> None:
+        self._tables, self._import_id = queries.owned(engine), import_id
+        self._referred = {c.parent for table in self._tables.values() for c in table.columns.values() if c.parent}
+
+    def rows(self, tx: Tx, given: Sequence[tuple[str, dict[str, Any]]]) -> int:
+        """Take rows in, parents before children; how many were new."""
+        added = 0
+        for name, values in given:
+            table = self._tables.get(name)
+            if table is None or not values.keys() <= table.columns.keys():
+                raise BadInput("The file has what this backstory does not know.", "Update backstory, then import it.")
+            added += self._row(tx, table, strip(_typed(table, values)))
+        tx.all("keys_follow")
+        return added
+
+    def finish(self, tx: Tx) -> None:
+        """Link what came before its parent, and let go of the file."""
+        for link in tx.all("import_keys_of", import_id=self._import_id, name=_LATER):
+            child, parent = self._now(tx, "sdk_sessions", link["old_id"]), self._now(tx, "sdk_sessions", link["new_id"])
+            if child and parent:
+                tx.run("session_set_parent", id=child, parent_id=parent)
+        tx.run("import_keys_clear", import_id=self._import_id)
+
+    def _row(self, tx: Tx, table: Table, row: Row) -> int:
+        old_id = row.get("id")
+        if not self._follow(tx, table, row, old_id):
+            return 0  # what it hangs on was forgotten here
+        if same := self._same(tx, table, row):
+            self._met(tx, table, row, same)
+            self._keep(tx, table, old_id, same.get("id"))
+            return 0
+        if not self._is_wanted(tx, table, row):
+            return 0
+        if old_id is not None:
+            last = tx.one(f"last_{table.name}") or {}
+            row["id"] = max(old_id, (last.get("last") or 0) + 1)
+        tx.run(f"insert_{table.name}", **row)
+        self._keep(tx, table, old_id, row.get("id"))
+        if kind := _INDEXED.get(table.name):
+            session = tx.one("session_by_id", id=row["session_id"]) or {}
+            where = {name: row.get(name, session.get(name)) for name in ("project", "project_key")}
+            observations.index_row(tx, kind, row | where)
+        return 1
+
+    def _follow(self, tx: Tx, table: Table, row: Row, old_id: Any) -> bool:
+        """Name the row's parents by the ids that they have here; False if one of them is not to be had."""
+        for column in table.columns.values():
+            value = row[column.name]
+            if column.parent is None or value is None:
+                continue
+            row[column.name] = self._now(tx, column.parent, value)
+            if row[column.name] is None:
+                if column.parent != table.name:
+                    return False
+                self._put(tx, _LATER, old_id, value)
+        return True
+
+    def _same(self, tx: Tx, table: Table, row: Row) -> Row | None:
+        found = tx.one(f"same_{table.name}", **{name: row[name] for name in table.natural})
+        if found is None and table.name == "events" and row["tool_use_id"]:
+            found = tx.one("event_by_tool_use", session_id=row["session_id"], tool_use_id=row["tool_use_id"])
+        return found
+
+    def _met(self, tx: Tx, table: Table, row: Row, same: Row) -> None:
+        """What a row that is here already takes from the other: nothing but how far its prompts go."""
+        if table.name == "sdk_sessions":
+            tx.run("session_has_prompts_to", id=same["id"], number=row["prompt_counter"])
+
+    def _is_wanted(self, tx: Tx, table: Table, row: Row) -> bool:
+        """Whether a new row may come in; what was forgotten here comes as a tombstone or not at all."""
+        if table.name == "sdk_sessions":
+            memory_id = row["memory_session_id"]
+            if memory_id and tx.one("session_by_memory_id", memory_id=memory_id):
+                row["memory_session_id"] = f"{memory_id}-{ids.new_event_id()}"
+            row["force_init"] = int(bool(memory_id))  # the observer's conversation was another store's
+            return True
+        if "session_id" not in row or table.columns["session_id"].parent is None:
+            return True
+        session = tx.one("session_by_id", id=row["session_id"])
+        gone = bool(session and session["forgotten_at"])
+        if table.name == "observations":
+            return not gone and not forget.is_forgotten(tx, row["session_id"], "observation", forget.mark_of(row))
+        if table.name == "session_summaries":
+            mark = f"{row['prompt_number']}:{row['source']}"
+            return not gone and not forget.is_forgotten(tx, row["session_id"], "summary", mark)
+        if gone and table.name == "user_prompts":
+            row["prompt"] = None
+        if gone and table.name == "events":
+            row.update(status="tombstone", payload=None, reason="forgotten")
+        return True
+
+    def _keep(self, tx: Tx, table: Table, old_id: Any, new_id: Any) -> None:
+        if table.name in self._referred and old_id is not None:
+            self._put(tx, table.name, old_id, new_id)
+
+    def _put(self, tx: Tx, name: str, old_id: int, new_id: int) -> None:
+        tx.run("import_key_put", import_id=self._import_id, name=name, old_id=old_id, new_id=new_id)
+
+    def _now(self, tx: Tx, name: str, old_id: int) -> int | None:
+        row = tx.one("import_key", import_id=self._import_id, name=name, old_id=old_id)
+        return row["new_id"] if row else None
+
+
+def _typed(table: Table, values: dict[str, Any]) -> Row:
+    """A whole row: what an older file lacks is at its default, and nothing but texts and numbers."""
+    row: Row = {}
+    for column in table.columns.values():
+        value = values.get(column.name, column.default)
+        fits = value is None or (
+            isinstance(value, int) and abs(value) < 2**62 if column.is_number else isinstance(value, str)
+        )
+        if not fits:
+            raise BadInput(f"`{table.name}.{column.name}` is not what it should be.", "Make the export again.")
+        row[column.name] = value
+    return row
+
+
+def strip(row: Row) -> Row:
+    """A row without what is private: an export holds none, but a file may have been written by anybody."""
+    out = {}
+    for name, value in row.items():
+        suspect = isinstance(value, str) and glance.suspicious(value.encode(errors="surrogatepass"))
+        out[name] = _strip(value) if suspect else value
+    return out
+
+
+def _strip(text: str) -> str:
+    if text[:1] in ("{", "["):
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            return privacy.strip_text(text)
+        clean = privacy.strip_json(value)
+        return text if clean == value else json.dumps(clean, ensure_ascii=False)
+    return privacy.strip_text(text)

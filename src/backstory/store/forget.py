@@ -1,0 +1,188 @@
+"""Forgetting: rows, payloads and words go; what stays knows them again and says nothing of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from backstory import ids
+from backstory.errors import NotFound
+from backstory.model import OURSELVES
+from backstory.store import search
+from backstory.store.db import Row, Tx
+from backstory.store.tables import NATURAL
+
+#: How many rows with given words are looked at in one go.
+PAGE = 200
+
+
+@dataclass(slots=True)
+class Forgotten:
+    """What went."""
+
+    observations: list[int] = field(default_factory=list)
+    summaries: int = 0
+    prompts: int = 0
+    events: int = 0
+    sessions: int = 0
+    beside: set[int] = field(default_factory=set)  #: observations that stay, though they came from the same events
+    names: set[str] = field(default_factory=set)  #: ids by which copies outside of the database are known
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What has given words: rows to show, and events that no row tells of."""
+
+    items: list[Row]
+    events: list[Row]
+
+
+def mark_of(row: Row) -> str:
+    """By what an observation is known again: a digest of what makes it itself."""
+    told = [row[name] for name in NATURAL["observations"] if name != "session_id"]
+    return hashlib.sha256(json.dumps(told, ensure_ascii=False).encode()).hexdigest()
+
+
+def is_forgotten(tx: Tx, session_id: int, kind: str, mark: str) -> bool:
+    return tx.one("forgotten_has", session_id=session_id, kind=kind, mark=mark) is not None
+
+
+def version(tx: Tx, row: Row) -> None:
+    """An observation as it was before it was changed: an older export must not bring it beside the new one."""
+    _mark(tx, row["session_id"], "observation", mark_of(row))
+
+
+def observation(tx: Tx, number: int, gone: Forgotten) -> None:
+    """An observation, the payloads that it came from, and what else tells of its round."""
+    row = tx.one("observation_by_id", id=number)
+    if row is None:
+        if number in gone.observations:
+            return
+        raise NotFound(f"There is no observation {number}.", "Search gives the ids that there are.")
+    gone.beside |= {other["id"] for other in tx.all("observations_beside", id=number)}
+    _events(tx, tx.all("observation_sources", id=number), gone)
+    _story(tx, row["session_id"], row["prompt_number"], gone)
+    _observation(tx, row, gone)
+    gone.beside -= set(gone.observations)
+
+
+def summary(tx: Tx, number: int, gone: Forgotten) -> None:
+    if row := tx.one("summary_by_id", id=number):
+        _story(tx, row["session_id"], row["prompt_number"], gone)
+
+
+def prompt(tx: Tx, number: int, gone: Forgotten) -> None:
+    """What was asked, and the summary that repeats it."""
+    row = tx.one("prompt_by_id", id=number)
+    if row is None:
+        return
+    _prompt(tx, row, gone)
+    found = tx.all("events_of_prompt", session_id=row["session_id"], prompt_number=row["prompt_number"])
+    _events(tx, found, gone)
+    tx.run("session_forget_first_prompt", id=row["session_id"])
+    _story(tx, row["session_id"], row["prompt_number"], gone)
+
+
+def session(tx: Tx, number: int, gone: Forgotten) -> None:
+    """A whole conversation; what comes of it later is not kept either."""
+    row = tx.one("session_by_id", id=number)
+    if row is None:
+        raise NotFound(f"There is no session {number}.", "`backstory sessions` lists them.")
+    for seen in tx.all("observations_of_whole_session", session_id=number):
+        _observation(tx, seen, gone)
+    for told in tx.all("summaries_of_whole_session", session_id=number):
+        _summary(tx, told, gone)
+    for asked in tx.all("prompts_list", project="", session_id=number, before=2**62, limit=2**31):
+        _prompt(tx, asked, gone)
+    _events(tx, tx.all("events_of_whole_session", session_id=number), gone)
+    # What people add by hand is no conversation: more of it may come.
+    tx.run("session_forget", id=number, at=None if row["agent"] == OURSELVES else ids.now())
+    gone.names.add(row["content_session_id"])
+    gone.sessions += 1
+
+
+def project(tx: Tx, name: str, gone: Forgotten) -> None:
+    """Every session of a project, by its name or key."""
+    found = tx.all("sessions_of_project", project=name)
+    if not found:
+        raise NotFound("There is no such project.", "`backstory stats` lists them.")
+    for row in found:
+        session(tx, row["id"], gone)
+
+
+def find(tx: Tx, words: str, project_name: str = "") -> Found:
+    """Everything that has all of these words: what search finds, and payloads that it does not look into."""
+    items = search.find(tx, words, project_name, limit=PAGE, every=True)
+    likes = [f"%{_literal(word)}%" for word in search.words_of(words)]
+    events: list[Row] = []
+    if likes:
+        longest = max(likes, key=len)
+        events = tx.all("events_holding", like=longest, project=project_name, after=0, limit=PAGE)
+        for other in set(likes) - {longest}:
+            having = {
+                row["id"] for row in tx.all("events_holding", like=other, project=project_name, after=0, limit=2**31)
+            }
+            events = [row for row in events if row["id"] in having]
+    return Found(items, events)
+
+
+def matching(tx: Tx, words: str, project_name: str, gone: Forgotten) -> None:
+    """All that has these words, until nothing has."""
+    by_kind = {"observation": observation, "summary": summary, "prompt": prompt}
+    for _ in range(1000):
+        found = find(tx, words, project_name)
+        before = _size(gone)
+        for item in found.items:
+            if item["kind"] != "observation" or item["id"] not in gone.observations:
+                by_kind[item["kind"]](tx, item["id"], gone)
+        for event in found.events:
+            _events(tx, [event], gone)
+            _story(tx, event["session_id"], event["prompt_number"], gone)
+        if _size(gone) == before:
+            break
+    gone.beside -= set(gone.observations)
+
+
+def _size(gone: Forgotten) -> int:
+    return len(gone.observations) + gone.summaries + gone.prompts + gone.events
+
+
+def _literal(word: str) -> str:
+    return word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+
+
+def _story(tx: Tx, session_id: int, number: int, gone: Forgotten) -> None:
+    """What tells of a round: its summary, what the agent kept when it compacted, and the events those are made of."""
+    for row in tx.all("summaries_of_round", session_id=session_id, prompt_number=number):
+        _summary(tx, row, gone)
+    _events(tx, tx.all("events_telling_of_round", session_id=session_id, prompt_number=number), gone)
+
+
+def _observation(tx: Tx, row: Row, gone: Forgotten) -> None:
+    _mark(tx, row["session_id"], "observation", mark_of(row))
+    search.remove_words(tx, "observation", row["id"])
+    tx.run("observation_remove", id=row["id"])
+    gone.observations.append(row["id"])
+
+
+def _summary(tx: Tx, row: Row, gone: Forgotten) -> None:
+    _mark(tx, row["session_id"], "summary", f"{row['prompt_number']}:{row['source']}")
+    search.remove_words(tx, "summary", row["id"])
+    gone.summaries += tx.run("summary_remove", id=row["id"])
+
+
+def _prompt(tx: Tx, row: Row, gone: Forgotten) -> None:
+    search.remove_words(tx, "prompt", row["id"])
+    gone.prompts += tx.run("prompt_forget", id=row["id"])
+
+
+def _events(tx: Tx, rows: Iterable[Row], gone: Forgotten) -> None:
+    for row in rows:
+        gone.events += tx.run("event_forget", id=row["id"])
+        gone.names |= {name for name in (row["event_id"], row["tool_use_id"]) if name}
+
+
+def _mark(tx: Tx, session_id: int, kind: str, mark: str) -> None:
+    tx.run("forgotten_add", session_id=session_id, kind=kind, mark=mark, at=ids.now())

@@ -1,0 +1,126 @@
+"""The tables that a user owns, read off the migrations: so that what is exported can't forget a new one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+#: Made from the others, or only of use to the worker that runs: not exported, and rebuilt where they are needed.
+DERIVED = frozenset({"words", "word_rows", "schema_versions", "erasures", "import_keys", "transcripts"})
+#: By which columns a row is known again in another store, where its own id says nothing.
+NATURAL = {
+    "sdk_sessions": ("agent", "content_session_id"),
+    "session_moves": ("session_id", "at", "to_status", "cause"),
+    "user_prompts": ("session_id", "prompt_number"),
+    "events": ("session_id", "event_id"),
+    "observations": ("session_id", "prompt_number", "created_at", "type", "title", "compressed_observation"),
+    "observation_events": ("observation_id", "event_id"),
+    "session_summaries": ("session_id", "prompt_number", "source"),
+    "sessions": ("group_folder",),
+    "session_history": ("group_folder", "session_id", "archived_at"),
+    "forgotten": ("session_id", "kind", "mark"),
+}
+_CREATE = re.compile(r"CREATE TABLE (?:IF NOT EXISTS )?(\w+) \((.*?)\n\)", re.DOTALL)
+_ADD = re.compile(r"ALTER TABLE (\w+) ADD COLUMN ([^;]+);")
+_NOT_A_COLUMN = ("UNIQUE", "PRIMARY", "CHECK", "FOREIGN", "CONSTRAINT", "EXCLUDE")
+_GENERATED = re.compile(r"GENERATED ALWAYS AS \(")
+_DEFAULT = re.compile(r"DEFAULT (?:'((?:[^']|'')*)'|(-?\d+))")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One that can be written."""
+
+    name: str
+    is_number: bool
+    default: str | int | None
+    parent: str | None  #: the table that it refers to by id
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What a row of it is made of, and what orders them."""
+
+    name: str
+    columns: Mapping[str, Column]
+    key: tuple[str, ...]
+
+    @property
+    def natural(self) -> tuple[str, ...]:
+        return NATURAL.get(self.name, self.key)
+
+    @property
+    def first(self) -> dict[str, Any]:
+        """Before every row."""
+        return {name: -1 if self.columns[name].is_number else "" for name in self.key}
+
+
+def parse(steps: Iterable[str]) -> dict[str, Table]:
+    """Every table of these migrations that is not derived, parents before their children."""
+    made: dict[str, tuple[dict[str, Column], tuple[str, ...]]] = {}
+    for text in steps:
+        sql = re.sub(r"--[^\n]*", "", text)
+        for name, body in _CREATE.findall(sql):
+            made[name] = _columns(_parts(body))
+        for name, definition in _ADD.findall(sql):
+            columns, key = made[name]
+            made[name] = (columns | _columns([definition])[0], key)
+    found = {name: Table(name, *parts) for name, parts in made.items() if name not in DERIVED}
+    return {name: found[name] for name in sorted(found, key=lambda n: (_depth(found, n), n))}
+
+
+def _depth(found: Mapping[str, Table], name: str) -> int:
+    parents = {c.parent for c in found[name].columns.values() if c.parent and c.parent != name}
+    return max((_depth(found, parent) + 1 for parent in parents), default=0)
+
+
+def _parts(body: str) -> list[str]:
+    """What stands between the commas that are not in brackets."""
+    parts, depth = [""], 0
+    for char in body:
+        depth += (char == "(") - (char == ")")
+        if char == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += char
+    return [" ".join(part.split()) for part in parts]
+
+
+def _columns(parts: Iterable[str]) -> tuple[dict[str, Column], tuple[str, ...]]:
+    columns: dict[str, Column] = {}
+    key: tuple[str, ...] = ()
+    for part in parts:
+        word, _, rest = part.partition(" ")
+        if word == "PRIMARY":
+            key = tuple(name.strip() for name in part[part.index("(") + 1 : part.rindex(")")].split(","))
+        if word in _NOT_A_COLUMN or _GENERATED.search(part):
+            continue
+        if "PRIMARY KEY" in part:
+            key = (word,)
+        default, parent = _DEFAULT.search(rest), re.search(r"REFERENCES (\w+)", rest)
+        value = None if default is None else default[1].replace("''", "'") if default[2] is None else int(default[2])
+        is_number = re.match(r"(?:BIG|SMALL)?INT|(?:BIG)?SERIAL", rest) is not None
+        columns[word] = Column(word, is_number, value, parent and parent[1])
+    return columns, key
+
+
+def queries(found: Mapping[str, Table]) -> dict[str, str]:
+    """What is asked of every table alike: its rows in order, the row that is the same as another, a new row."""
+    made = {}
+    for table in found.values():
+        columns, key, natural = tuple(table.columns), table.key, table.natural
+        made[f"export_{table.name}"] = (
+            f"SELECT {', '.join(columns)} FROM {table.name} "  # noqa: S608 - words of our own migrations
+            f"WHERE ({', '.join(key)}) > ({_values(key)}) ORDER BY {', '.join(key)} LIMIT :limit"
+        )
+        same = " AND ".join(f"{name} = :{name}" for name in natural)
+        made[f"same_{table.name}"] = f"SELECT {', '.join(key)} FROM {table.name} WHERE {same}"  # noqa: S608
+        made[f"last_{table.name}"] = f"SELECT MAX({key[0]}) AS last FROM {table.name}"  # noqa: S608
+        made[f"insert_{table.name}"] = f"INSERT INTO {table.name} ({', '.join(columns)}) VALUES ({_values(columns)})"  # noqa: S608
+    return made
+
+
+def _values(names: Iterable[str]) -> str:
+    return ", ".join(f":{name}" for name in names)

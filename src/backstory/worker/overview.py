@@ -1,0 +1,120 @@
+"""Where people look over memory: what lay around something, and how much there is."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from backstory.errors import BadInput, NotFound, StoreUnavailable
+from backstory.recall import stats, timeline
+from backstory.settings import Settings
+from backstory.store.db import Row, Store, Tx
+from backstory.worker.web import Call, Endpoint
+
+Span = Annotated[int, msgspec.Meta(ge=0, le=200)]
+
+
+class TimelineOf(msgspec.Struct):
+    anchor: str = ""
+    query: str = ""
+    before: Span = 10
+    after: Span = 10
+    project: str = ""
+
+
+class Timeline(msgspec.Struct):
+    """Prompts, observations and summaries in the order of time, around one of them."""
+
+    anchor: dict[str, Any] | None
+    items: list[dict[str, Any]]
+    next: str | None = None
+
+
+class StatsOf(msgspec.Struct):
+    project: str = ""
+
+
+class Stats(msgspec.Struct):
+    """How much is remembered. What is called an estimate is one."""
+
+    counts: dict[str, Any]
+    sizes: dict[str, int]  #: bytes
+    tables: dict[str, int]  #: bytes, where the engine can tell
+    projects: list[dict[str, Any]]
+
+
+class Overview:
+    """The routes of timeline and stats."""
+
+    def __init__(self, settings: Settings, store: Store) -> None:
+        self._settings, self._store = settings, store
+
+    def table(self) -> list[Endpoint]:
+        return [
+            Endpoint(
+                "GET",
+                "/api/timeline",
+                self.timeline,
+                "What lay around an observation (its id as `anchor`), or around the best match of `query`.",
+                Timeline,
+                query=TimelineOf,
+                fails=(404,),
+            ),
+            Endpoint(
+                "GET", "/api/stats", self.stats, "How much is remembered, and how large it is.", Stats, query=StatsOf
+            ),
+        ]
+
+    async def timeline(self, call: Call) -> Timeline:
+        asked: TimelineOf = call.query
+        if not asked.anchor and not asked.query.strip():
+            raise BadInput(
+                "Nothing is named to look around.", "Send the id of an observation as `anchor`, or a `query`."
+            )
+
+        def work(tx: Tx) -> tuple[Row | None, list[Row]]:
+            anchor = self._anchor(tx, asked)
+            return anchor, timeline.around(tx, anchor, asked.before, asked.after) if anchor else []
+
+        anchor, items = await asyncio.to_thread(self._store.read, work)
+        shown = anchor and {name: anchor[name] for name in ("kind", "id", "session_id", "project", "created_at")}
+        return Timeline(shown, items)
+
+    def _anchor(self, tx: Tx, asked: TimelineOf) -> Row | None:
+        if not asked.anchor:
+            return timeline.anchor_by_words(tx, asked.query, asked.project)
+        digits = asked.anchor.removeprefix("#")
+        if not (digits.isascii() and digits.isdigit() and len(digits) < 18):
+            raise BadInput("The anchor is not an id.", "Ids are numbers, as search gives them.")
+        found = timeline.anchor_by_id(tx, "observation", int(digits))
+        if found is None or asked.project not in ("", found["project"], found["project_key"]):
+            raise NotFound(f"There is no observation {digits}.", "Search gives the ids that there are.")
+        return found
+
+    async def stats(self, call: Call) -> Stats:
+        project: str = call.query.project
+        budget = self._settings.context_tokens
+        counts, projects = await asyncio.to_thread(
+            self._store.read, lambda tx: (stats.counts(tx, project), stats.projects(tx, project, budget))
+        )
+        sizes, tables = await asyncio.to_thread(self._sizes)
+        return Stats(counts, sizes, tables, projects)
+
+    def _sizes(self) -> tuple[dict[str, int], dict[str, int]]:
+        paths = self._settings.paths
+        tables: dict[str, int] = {}
+        with contextlib.suppress(StoreUnavailable):  # not every SQLite can tell
+            tables = {row["name"]: row["bytes"] for row in self._store.read(lambda tx: tx.all("table_sizes"))}
+        log = sum(_size(file) for file in paths.data.glob(f"{paths.log.name}*"))
+        spool = sum(_size(file) for file in paths.spool.rglob("*"))
+        return {"database": self._store.size(), "spool": spool, "log": log}, tables
+
+
+def _size(file: Path) -> int:
+    with contextlib.suppress(OSError):
+        return file.stat().st_size if file.is_file() else 0
+    return 0

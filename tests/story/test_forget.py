@@ -1,0 +1,280 @@
+"""I16: forgetting removes rows, payloads and words from every file, and nothing brings them back."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import sqlite3
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from box import Box, until
+from test_private import assert_nowhere, every_file
+
+from backstory.store import backups
+
+CANARY = "heliotrope9d41"
+HOOKS: list[tuple[str, dict[str, Any]]] = [
+    ("SessionStart", {"source": "startup"}),
+    ("UserPromptSubmit", {"prompt": "Mend the basket", "prompt_id": "p1"}),
+    (
+        "PostToolUse",
+        {
+            "prompt_id": "p1",
+            "tool_name": "Bash",
+            "tool_use_id": "toolu_1",
+            "tool_input": {"command": f"pytest tests/test_{CANARY}.py"},
+            "tool_response": {
+                "stdout": f"FAILED tests/test_{CANARY}.py::test_{CANARY} - assert 1 == 2\n1 failed in 0.1s"
+            },
+        },
+    ),
+    ("Stop", {"prompt_id": "p1", "last_assistant_message": f"The test of {CANARY} fails; I will look at it tomorrow."}),
+    ("UserPromptSubmit", {"prompt": "Now the till", "prompt_id": "p2"}),
+    (
+        "PostToolUse",
+        {
+            "prompt_id": "p2",
+            "tool_name": "Bash",
+            "tool_use_id": "toolu_2",
+            "tool_input": {"command": "pytest tests/test_till.py"},
+            "tool_response": {"stdout": "FAILED tests/test_till.py::test_till - assert 3 == 4\n1 failed in 0.1s"},
+        },
+    ),
+    ("Stop", {"prompt_id": "p2", "last_assistant_message": "The till is wrong by one."}),
+]
+#: In the prompt as well, where all of the session goes.
+WHOLE = [
+    (
+        event,
+        payload | {"prompt": f"Mend {CANARY}"} if payload.get("prompt_id") == "p1" and "prompt" in payload else payload,
+    )
+    for event, payload in HOOKS
+]
+WAYS = ["observation", "delete", "session", "project", "matching"]
+
+
+def work(box: Box, hooks: list[tuple[str, dict[str, Any]]], session: str = "s-one") -> None:
+    for event, payload in hooks:
+        answer = box.hook(event, {"session_id": session} | payload)
+        assert (answer.returncode, answer.stderr) == (0, b"")
+    box.settle()
+
+
+def holding(box: Box, words: str = CANARY) -> list[int]:
+    """The observations that have the words."""
+    sql = "SELECT id FROM observations WHERE title || narrative || facts || compressed_observation LIKE ?"
+    return [row["id"] for row in box.rows(sql, f"%{words}%")]
+
+
+def vocabulary(box: Box) -> set[str]:
+    """Every word that the index still knows, of rows that are there or not."""
+    copy = box.root / "look.db"
+    shutil.copy(box.data / "backstory.db", copy)
+    with contextlib.closing(sqlite3.connect(copy)) as db:
+        db.execute("CREATE VIRTUAL TABLE terms USING fts5vocab(words, row)")
+        return {row[0] for row in db.execute("SELECT term FROM terms")}
+
+
+def forget(box: Box, way: str) -> subprocess.CompletedProcess[str] | None:
+    if way == "observation":
+        return box.cli("forget", *map(str, holding(box)))
+    if way == "delete":
+        for number in holding(box):
+            answer = box.http("DELETE", f"/api/observations/{number}")
+            assert answer.status == 200
+            assert answer.json["wiped"]
+        return None
+    words = {"session": ["--session", "s-one"], "project": ["--project", "shop"], "matching": ["--matching", CANARY]}[
+        way
+    ]
+    looked = box.cli("forget", *words)
+    assert "Would be forgotten" in looked.stdout
+    assert holding(box)
+    return box.cli("forget", *words, "--yes")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_i16_what_is_forgotten_is_in_no_file_and_does_not_come_back(box: Box, way: str) -> None:
+    """Database, free pages, log, index, backups and spool; then hooks, spool and an older export bring nothing back."""
+    worker = box.start()
+    hooks = WHOLE if way in ("session", "project", "matching") else HOOKS
+    work(box, hooks)
+    assert holding(box)
+    assert holding(box, "till")
+    kept = box.root / "kept.jsonl"
+    box.cli("export", "--output", str(kept))
+    assert CANARY in kept.read_text()
+    spooled = leave_copies(box)
+    forget(box, way)
+    assert_nowhere(box, CANARY)
+    assert not any(CANARY in word for word in vocabulary(box))
+    assert len(backups.copies(box.data / "backstory.db")) == 1, "one fresh backup in place of the old"
+    if way not in ("session", "project"):
+        assert holding(box, "till"), "the rest stays"
+        assert box.client.get("/api/search", query="till")["items"]
+    # The same payloads again under new event ids, the same file in the spool, and the export from before.
+    work(box, [hook for hook in hooks if hook[0] != "SessionStart"])
+    for name, raw in spooled.items():
+        (box.data / "spool" / name).write_bytes(raw)
+    until(lambda: not box.spooled(), "the spool to be empty")
+    box.settle()
+    assert "rows were new" in box.cli("import", "backstory", str(kept)).stdout
+    box.settle()
+    assert not holding(box)
+    assert CANARY not in box.told("s-two")
+    assert not box.client.get("/api/search", query=CANARY)["items"]
+    box.stop(worker)
+    assert_nowhere(box, CANARY)
+
+
+def leave_copies(box: Box) -> dict[str, bytes]:
+    """Where else the text lies: old backups, a rejected file; and what a hook would have spooled, by its name."""
+    folder = box.data / "backups"
+    folder.mkdir(mode=0o700)
+    for copy in (folder / "one.db", folder / "two.db", box.data / "backstory.db.before-0003"):
+        with (
+            contextlib.closing(sqlite3.connect(box.data / "backstory.db")) as source,
+            contextlib.closing(sqlite3.connect(copy)) as target,
+        ):
+            source.backup(target)
+    rejected = box.data / "spool" / "rejected"
+    rejected.mkdir(mode=0o700, parents=True)
+    payload = json.dumps(HOOKS[2][1] | {"session_id": "s-one", "cwd": str(box.project)}).encode()
+    (rejected / "0000000000000-0000000000000000.claude-code.PostToolUse.json").write_bytes(payload)
+    event = box.rows("SELECT event_id FROM events WHERE tool_use_id = 'toolu_1'")[0]["event_id"]
+    return {f"{event}.claude-code.PostToolUse.json": payload}
+
+
+def test_i16_what_waits_in_the_spool_is_forgotten_with_the_rest(box: Box) -> None:
+    """Events that came while the worker was away are taken in before they are forgotten."""
+    worker = box.start()
+    work(box, WHOLE[:2])
+    box.stop(worker)
+    for event, payload in WHOLE[2:4]:
+        box.hook(event, {"session_id": "s-one"} | payload)
+    assert len(box.spooled()) == 2
+    box.start()
+    box.cli("forget", "--session", "s-one", "--yes")
+    assert_nowhere(box, CANARY)
+    assert box.rows("SELECT COUNT(*) AS n FROM events WHERE reason = 'forgotten'")[0]["n"] == 4
+
+
+def test_i16_a_forgotten_session_stays_forgotten(running: Box) -> None:
+    """What comes of it later leaves a number and a tombstone, and it is not listed."""
+    work(running, WHOLE)
+    running.cli("forget", "--session", "s-one", "--yes")
+    work(running, [("UserPromptSubmit", {"prompt": f"more {CANARY}", "prompt_id": "p3"}), *WHOLE[2:4]])
+    later = {"tool_name": "Bash", "tool_use_id": "toolu_9", "tool_input": {"command": CANARY}, "tool_response": CANARY}
+    work(running, [("PostToolUse", later)])
+    assert_nowhere(running, CANARY)
+    assert running.client.get("/api/sessions")["items"] == []
+    kept = running.rows("SELECT prompt_number, prompt FROM user_prompts ORDER BY prompt_number")
+    assert [(row["prompt_number"], row["prompt"]) for row in kept] == [(1, None), (2, None), (3, None)]
+    assert {row["payload"] for row in running.rows("SELECT payload FROM events")} == {None}
+
+
+def test_i16_a_worker_killed_before_it_wiped_goes_on_at_its_next_start(box: Box) -> None:
+    """Rows are gone with their transaction; the files are wiped by the next worker."""
+    worker = box.start()
+    work(box, HOOKS)
+    box.kill(worker)
+    with contextlib.closing(sqlite3.connect(box.data / "backstory.db")) as db:
+        # What a kill leaves: deleted and committed, and nothing wiped.
+        db.execute("PRAGMA secure_delete = OFF")
+        db.execute("DELETE FROM observations WHERE title LIKE ?", (f"%{CANARY}%",))
+        db.execute("UPDATE events SET payload = NULL, status = 'tombstone' WHERE payload LIKE ?", (f"%{CANARY}%",))
+        db.execute("DELETE FROM session_summaries WHERE prompt_number = 1")
+        db.execute("DELETE FROM words WHERE title LIKE ? OR body LIKE ?", (f"%{CANARY}%", f"%{CANARY}%"))
+        db.execute("INSERT INTO erasures (asked_at) VALUES ('2026-01-01T00:00:00.000Z')")
+        db.commit()
+    assert any(CANARY.encode() in file.read_bytes() for file in every_file(box.data))
+    box.start()
+    until(lambda: not box.rows("SELECT 1 FROM erasures"), "the wiping")
+    assert_nowhere(box, CANARY)
+
+
+def test_i16_what_somebody_still_reads_is_wiped_when_they_are_done(running: Box) -> None:
+    """A long reader holds the log; forgetting says so, and finishes by itself."""
+    work(running, HOOKS)
+    with contextlib.closing(sqlite3.connect(running.data / "backstory.db", isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT COUNT(*) FROM events").fetchone()
+        told = running.cli("forget", "--matching", CANARY, "--yes", check=False)
+        assert told.returncode == 1
+        assert "when they are done" in told.stderr
+        assert not holding(running)
+    until(lambda: not running.rows("SELECT 1 FROM erasures"), "the wiping", 60)
+    assert_nowhere(running, CANARY)
+
+
+def test_a_dry_run_changes_nothing(running: Box) -> None:
+    """What would go is counted and listed, and all of it is still there."""
+    work(running, WHOLE)
+    before = running.rows("SELECT id, status, payload FROM events")
+    gone = json.loads(running.cli("forget", "--matching", CANARY, "--json").stdout)
+    assert gone["observations"] == holding(running)
+    assert gone["items"]
+    assert not gone["wiped"]
+    assert running.rows("SELECT id, status, payload FROM events") == before
+    assert running.client.get("/api/search", query=CANARY)["items"]
+
+
+def test_an_observation_from_the_same_events_is_named(running: Box) -> None:
+    """Who forgets one is told which others were made of the same."""
+    work(running, HOOKS)
+    first = holding(running)[0]
+    gone = running.http("DELETE", f"/api/observations/{first}").json
+    assert gone["observations"] == [first]
+    assert set(gone["beside"]) == set(holding(running))
+    assert running.http("DELETE", f"/api/observations/{first}").status == 404
+
+
+def test_forgetting_nothing_is_refused(running: Box) -> None:
+    """Nothing named, an unknown id, an unknown project: one clear sentence each."""
+    assert running.http("POST", "/api/forget", {}).status == 400
+    assert running.http("POST", "/api/forget", {"ids": [4711]}).status == 404
+    assert running.http("POST", "/api/forget", {"project": "nowhere"}).status == 404
+    refused = running.cli("forget", check=False)
+    assert refused.returncode == 1
+    assert "Nothing is named" in refused.stderr
+
+
+def test_a_live_reader_does_not_get_the_forgotten_again(running: Box) -> None:
+    """The stream's memory of the last messages is emptied too."""
+    work(running, HOOKS)
+    running.cli("forget", "--matching", CANARY, "--yes")
+    with running_stream(running) as text:
+        assert CANARY not in text
+
+
+@contextlib.contextmanager
+def running_stream(box: Box) -> Any:
+    import http.client
+
+    connection = http.client.HTTPConnection("127.0.0.1", box.port, timeout=5)
+    connection.request("GET", "/stream", headers={"Authorization": f"Bearer {box.token}", "Last-Event-ID": "1"})
+    answer = connection.getresponse()
+    try:
+        box.client.post("/api/processing", {"isProcessing": True})
+        text = b""
+        while b"processing_status" not in text:
+            text += answer.read1(1 << 16)
+        yield text.decode()
+    finally:
+        connection.close()
+
+
+def test_memory_of_a_path_is_not_needed_to_forget_it(running: Box, tmp_path: Path) -> None:
+    """After a project is forgotten its name is nowhere in memory, and work in it is remembered anew."""
+    work(running, WHOLE)
+    running.cli("forget", "--project", "shop", "--yes")
+    assert running.client.get("/api/projects")["items"] == []
+    assert running.rows("SELECT DISTINCT project, project_key, cwd FROM sdk_sessions") == [
+        {"project": "", "project_key": "", "cwd": ""}
+    ]
+    work(running, HOOKS, session="s-new")
+    assert holding(running)
