@@ -56,11 +56,8 @@ def test_an_export_goes_through_the_other_engine_unchanged(running: Box, team: B
 
 def test_i16_forgetting_holds_on_postgresql(team: Box) -> None:
     """Rows, payloads and words are gone, and a replay brings nothing back."""
-    use = {"session_id": "x", "tool_name": "Bash", "tool_use_id": "t1"}
-    use |= {
-        "tool_input": {"command": "pytest heliotrope"},
-        "tool_response": "FAILED heliotrope::test_x\n1 failed in 0.1s",
-    }  # type: ignore[dict-item]
+    use: dict[str, Any] = {"session_id": "x", "tool_name": "Bash", "tool_use_id": "t1"}
+    use |= {"tool_input": {"command": "pytest heliotrope"}, "tool_response": "FAILED heliotrope::test_x\n1 failed"}
     team.hook("UserPromptSubmit", {"session_id": "x", "prompt": "look at heliotrope"})
     team.hook("PostToolUse", use)
     team.hook("Stop", {"session_id": "x", "last_assistant_message": "heliotrope fails."})
