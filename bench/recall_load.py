@@ -8,6 +8,8 @@ import os
 import random
 import re
 import sqlite3
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -21,7 +23,7 @@ from backstory.model import CONCEPTS, TYPES, ContentId, Event, Observation, Repl
 from backstory.project import Project
 from backstory.recall import context
 from backstory.store import events, observations, search, sessions
-from backstory.store.db import Tx
+from backstory.store.db import Store, Tx
 from backstory.store.migrate import migrate
 from backstory.store.sqlite import SqliteStore
 
@@ -65,7 +67,7 @@ class Words:
         )
 
 
-def fill(store: SqliteStore, words: Words, total: int) -> None:
+def fill(store: Store, words: Words, total: int) -> None:
     """Sessions until there are so many observations, each with its event, through the store itself."""
     have = store.read(lambda tx: (tx.one("last_observations") or {}).get("last") or 0)
     start = ids.now_ms() - 200 * 86_400_000
@@ -97,9 +99,10 @@ def _session(tx: Tx, words: Words, number: int, count: int, began_ms: int) -> No
         observations.store(
             tx, round, observations.Stored(Reply(tuple(words.observation(event.id) for event in made), told), "offline")
         )
-        for event in made:
-            tx.run("event_lease", id=event.id, lease_until=0, owner="bench")
-            tx.run("event_finish", id=event.id, owner="bench", at=moment)
+        which = {"session_id": session["id"], "owner": "bench"}
+        span = {"prompt_number": prompt.number, "first": made[0].id, "last": made[-1].id, "lease_until": 0}
+        tx.run("round_lease", **which, **span)
+        tx.run("round_finish", **which, at=moment)
 
 
 def plain_index(store: SqliteStore, path: Path) -> sqlite3.Connection:
@@ -164,6 +167,32 @@ def measure(here: Lab, store: SqliteStore, words: Words, size: int, calls: int) 
         here.stop()
 
 
+def measure_postgres(words: Words, size: int, calls: int) -> Iterator[list[str]]:
+    """The same on the other engine, without its fsync, which searching does not need."""
+    sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))
+    from postgres import Server
+
+    from backstory.store.postgres import PostgresStore
+
+    server = Server()
+    store = PostgresStore(server.make(), Path(tempfile.gettempdir()))
+    try:
+        migrate(store)
+        say(f"recall: filling PostgreSQL up to {size:,} observations, {load()}")
+        fill(store, words, size)
+        store.scrub()
+        asked = queries(words, calls + 5)
+        found = timed(asked, lambda q: store.read(lambda tx: search.find(tx, q, limit=20)))
+        yield row(f"{size:,} on PostgreSQL: search", found)
+        found = timed(asked, lambda q: store.read(lambda tx: search.find(tx, q, MAIN, limit=20)))
+        yield row(f"{size:,} on PostgreSQL: search in a project", found)
+        found = timed(asked, lambda _: store.read(lambda tx: context.for_start(tx, MAIN, MAIN, BUDGET)))
+        yield row(f"{size:,} on PostgreSQL: context", found)
+    finally:
+        store.close()
+        server.remove()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calls", type=int, default=200, help="how often each is asked")
@@ -181,6 +210,7 @@ def main() -> None:
                 rows += measure(here, store, words, size, options.calls)
         finally:
             store.close()
+    rows += measure_postgres(Words(), options.sizes[-1], options.calls)
     print(f"{machine()}. {options.calls} calls each; {before} at the start, {load()} at the end.\n")
     print(table(["observations: what is asked, ms", "p50", "p95", "min", "p50 / floor"], rows))
 
