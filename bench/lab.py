@@ -283,7 +283,8 @@ def machine() -> str:
 
 def interpreter(shim: Path) -> str:
     """The interpreter that a shim runs."""
-    return shlex.split(shim.read_text().splitlines()[-1])[1]
+    words = shlex.split(shim.read_text(), comments=True)
+    return words[words.index("exec") + 1]
 
 
 def end_gently() -> None:
