@@ -127,12 +127,14 @@ class Box:
                 worker.wait()
             if worker.stderr:
                 worker.stderr.close()
-        # A worker that a hook or a command started is known by its lock.
-        try:
-            pid = int((self.data / "worker.lock").read_text())
-            os.kill(pid, signal.SIGKILL)
-        except (OSError, ValueError):
-            pass
+        # A worker that a hook started may not have its lock yet, but it has this home.
+        mark = f"HOME={self.home}\0".encode()
+        for environ in Path("/proc").glob("[0-9]*/environ"):
+            try:
+                if mark in environ.read_bytes():
+                    os.kill(int(environ.parent.name), signal.SIGKILL)
+            except OSError:
+                continue
 
     @property
     def client(self) -> Client:
