@@ -48,10 +48,6 @@ class Observer:
         self._running: set[asyncio.Task[None]] = set()
         self._loop: asyncio.Task[None] | None = None
 
-    @property
-    def is_busy(self) -> bool:
-        return bool(self._running)
-
     def start(self) -> None:
         self._loop = asyncio.create_task(self._work(), name="observer")
 
