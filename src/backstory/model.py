@@ -89,6 +89,7 @@ class Round:
     prompt: str  #: empty if private or unknown
     events: tuple[Event, ...]  #: to be observed now, oldest first
     earlier: tuple[Event, ...] = ()  #: of the same round, observed before: to understand by, not to tell again
+    resume: MemoryId | None = None  #: the observer's own conversation to go on with; None begins a fresh one
 
     @property
     def stop(self) -> Event | None:
@@ -124,9 +125,23 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a model, as its bill counts it: input is all that was read, cached the part that cost less."""
+
+    provider: str
+    model: str
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Reply:
     """What a provider made of a round."""
 
     observations: tuple[Observation, ...] = ()
     summary: Summary | None = None
     memory_id: MemoryId | None = None  #: the provider's own conversation, if it has one
+    provider: str = ""  #: who made it, where that is not the one that was asked: the rules stood in for a model
+    calls: tuple[Call, ...] = ()  #: what it took
+    grown: bool = False  #: the conversation has become long: the next round begins a fresh one

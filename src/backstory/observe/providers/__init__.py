@@ -1,0 +1,43 @@
+"""The models that can be asked: each is one async function from what is asked to what is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from backstory.errors import BackstoryError
+from backstory.model import Call, MemoryId
+
+#: Why a model could not answer. transient: try again. rate_limit: try again when it says. quota, auth, setup: somebody
+#: must do something first. poison: this very question. stale: the conversation to go on with is gone.
+FailureKind = Literal["transient", "rate_limit", "quota", "auth", "setup", "poison", "stale"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What a model is sent about a round."""
+
+    system: str  #: the task, the same for every round
+    prompt: str  #: what is new, verbatim
+    resume: MemoryId | None = None  #: the model's own conversation to go on with; None begins a fresh one
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a model said, and what that took."""
+
+    text: str
+    call: Call
+    memory_id: MemoryId | None = None  #: its conversation, where it keeps one
+
+
+class ProviderFailure(BackstoryError):
+    """The model could not be asked."""
+
+    def __init__(self, kind: FailureKind, message: str, retry_after_s: float | None = None) -> None:
+        super().__init__(message)  # says nothing of what was asked
+        self.kind, self.retry_after_s = kind, retry_after_s
+
+
+Model = Callable[[Ask], Awaitable[Answer]]
