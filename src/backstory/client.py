@@ -75,5 +75,7 @@ class Client:
         value = json.loads(raw) if is_json and raw else raw.decode()
         if answer.status >= 400:
             told = value if isinstance(value, dict) else {}
-            raise BackstoryError(told.get("error", f"The worker answered {answer.status}."), told.get("hint", ""))
+            error = BackstoryError(told.get("error", f"The worker answered {answer.status}."), told.get("hint", ""))
+            error.status = answer.status
+            raise error
         return value

@@ -171,6 +171,21 @@ def damaged(box: Box) -> None:
         file.write(os.urandom(4096 * 4))
 
 
+def not_a_database(box: Box) -> None:
+    """Something else under its name."""
+    box.cli("stop")
+    (box.data / "backstory.db").write_text("Dear diary,\n" * 1000)
+
+
+def much_spooled(box: Box) -> None:
+    """More than 100 MB in few events, as a tool that prints much leaves them."""
+    box.cli("stop")
+    spool(box, 7)
+    for file in (box.data / "spool").glob("*.json"):
+        payload = json.loads(file.read_text())
+        file.write_text(json.dumps(payload | {"tool_response": "0123456789abcde\n" * (15 << 16)}))
+
+
 def newer(box: Box) -> Path:
     """The package as it will be in a later version."""
     package = box.root / "newer" / "backstory"
@@ -210,8 +225,10 @@ def another_worker(box: Box) -> None:
         ("hooks-missing", half_the_hooks),
         ("hooks-doubled", plugin_too),
         ("spool-growing", many_spooled),
+        ("spool-growing", much_spooled),
         ("spool-rejected", rejected),
         ("database-damaged", damaged),
+        ("database-damaged", not_a_database),
     ],
     ids=lambda given: given if isinstance(given, str) else given.__name__,
 )
@@ -283,6 +300,114 @@ def test_settings_that_can_not_be_read_are_named_and_left_to_their_owner(well: B
     config.write_text('exclude_projects = ["secret"]\n')
     repair(well)
     assert found(well) == {}
+
+
+def put_a_folder(path: Path) -> None:
+    path.mkdir(mode=0o700)
+    (path / "somebody's").touch()
+
+
+def put_a_dangling_link(path: Path) -> None:
+    path.symlink_to(path.parent.parent / "disk" / "backstory.db")
+
+
+@pytest.mark.parametrize(("put", "do"), [(put_a_folder, "Move it away"), (put_a_dangling_link, "Bring back")])
+@pytest.mark.parametrize("up", [False, True], ids=["down", "up"])
+def test_a_database_that_can_not_be_opened_is_left_to_its_owner(
+    well: Box, put: Callable[[Path], None], do: str, up: bool
+) -> None:
+    """What lies in its place is not ours to move, and no empty database takes its place; hooks spool meanwhile."""
+    if not up:
+        well.cli("stop")
+    database, aside = well.data / "backstory.db", well.data / "aside.db"
+    database.rename(aside)
+    put(database)
+    told = found(well)["database-unreadable"]
+    assert do in told["do"] and not told["mends"]
+    assert "database-unreadable" in repair(well)
+    assert "database-unreadable" in found(well) and not database.is_file()
+    assert (well.health() is not None) == up
+    (shutil.rmtree if database.is_dir() else Path.unlink)(database)
+    aside.rename(database)
+    repair(well)
+    assert found(well) == {}
+
+
+def test_a_link_to_a_database_elsewhere_is_no_fault(well: Box) -> None:
+    """On another disk, for instance."""
+    well.cli("stop")
+    database, elsewhere = well.data / "backstory.db", well.root / "elsewhere.db"
+    database.rename(elsewhere)
+    database.symlink_to(elsewhere)
+    well.cli("start")
+    assert found(well) == {} and database.is_symlink()
+
+
+@pytest.mark.skipif(not shutil.which("setpriv"), reason="needs setpriv, to be a user whom modes bind")
+@pytest.mark.parametrize("mode", [0, 0o400])
+def test_a_database_whose_mode_stands_in_the_way(well: Box, mode: int) -> None:
+    """Named, and mended: the file is ours."""
+    well.cli("stop")
+    (well.data / "backstory.db").chmod(mode)
+    # Modes do not bind root; without these two capabilities they do.
+    bound = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all"] if os.getuid() == 0 else []
+    told = subprocess.run([*bound, COMMAND, "doctor", "--json"], env=well.env, cwd=well.project, capture_output=True)
+    finding = {f["name"]: f for f in json.loads(told.stdout)["findings"]}["database-unreadable"]
+    assert finding["mends"] and "chmod 600" in finding["do"]
+    mended = subprocess.run([*bound, COMMAND, "repair"], env=well.env, cwd=well.project, capture_output=True)
+    assert mended.stdout.endswith(b"All is well.\n"), mended
+    assert (well.data / "backstory.db").stat().st_mode & 0o777 == 0o600
+    assert found(well) == {}
+
+
+def test_a_server_that_does_not_answer(well: Box) -> None:
+    """Named with what to look at; gone when the setting is."""
+    well.cli("stop")
+    well.settings["BACKSTORY_DATABASE_URL"] = "postgresql://somebody:secret@127.0.0.1:1/memory"
+    told = found(well)["database-unreadable"]
+    assert "database_url" in told["do"] and "secret" not in json.dumps(told)
+    del well.settings["BACKSTORY_DATABASE_URL"]
+    repair(well)
+    assert found(well) == {}
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")
+def test_what_belongs_to_another_user_is_left_to_its_owner(well: Box) -> None:
+    """Named with the command that gives it back; repair takes nothing from anybody."""
+    token = well.data / "token"
+    os.chown(token, 65534, -1)
+    told = found(well)["owned-by-another"]
+    assert "token" in told["says"] and "chown" in told["do"] and not told["mends"]
+    assert "owned-by-another" in repair(well)
+    assert token.stat().st_uid == 65534
+    os.chown(token, 0, -1)
+    assert found(well) == {}
+
+
+@pytest.fixture
+def small_disk(box: Box) -> Iterator[Box]:
+    """A machine whose data directory is a disk of its own, of 64 MB."""
+    box.data.mkdir(mode=0o700)
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64m,mode=0700", "backstory", str(box.data)]
+    if os.getuid() != 0 or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        yield box
+    finally:
+        box.clean_up()
+        subprocess.run(["umount", "--lazy", str(box.data)], check=True)
+
+
+def test_a_disk_that_is_small(small_disk: Box) -> None:
+    """Named with what is really free there; it goes when the disk has grown."""
+    small_disk.settings["PATH"] = f"{COMMAND.parent}:{os.environ['PATH']}"
+    small_disk.cli("install", "--agent", "claude-code")
+    small_disk.cli("start")
+    told = found(small_disk)
+    assert set(told) == {"disk-nearly-full"} and " MB are free" in told["disk-nearly-full"]["says"]
+    assert "disk-nearly-full" in repair(small_disk)
+    subprocess.run(["mount", "-o", "remount,size=1g", small_disk.data], check=True)
+    assert found(small_disk) == {}
 
 
 def test_a_disk_nearly_full(well: Box) -> None:

@@ -67,10 +67,19 @@ def is_damage(error: sqlite3.Error) -> bool:
     return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
+def there(database: Path) -> bool:
+    """Whether there is a database. A link to one that is away must not begin an empty one in its place."""
+    if database.is_symlink() and not database.exists():
+        raise StoreUnavailable(f"The database {database.name} is a link to {database.readlink()}, which is not there.")
+    return database.exists()
+
+
 def problems(database: Path, stopping: Stopping = lambda: False) -> list[str]:
     """What is wrong with a database file; nothing if it is sound, or not there."""
-    if not database.exists():
+    if not there(database):
         return []
+    if not os.access(database, os.R_OK | os.W_OK):
+        raise StoreUnavailable(f"The database {database.name} may not be read and written by this user.")
     try:
         with contextlib.closing(sqlite3.connect(database, timeout=10, isolation_level=None)) as connection:
             return _problems(connection, stopping)
@@ -147,7 +156,7 @@ def copies(database: Path) -> list[Path]:
 def mend(paths: Paths, doubtful: bool) -> Restored | None:
     """Before a database is opened: notice that it is damaged, and go back to the last good backup."""
     suspect, database = paths.suspect.exists(), paths.database
-    if not database.exists() or (not suspect and database.stat().st_size > (LARGE if doubtful else ORDINARY)):
+    if not there(database) or (not suspect and database.stat().st_size > (LARGE if doubtful else ORDINARY)):
         return None
     found = problems(database)
     if not found:

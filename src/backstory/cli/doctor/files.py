@@ -13,7 +13,7 @@ from backstory import ids
 from backstory.cli import show
 from backstory.cli.doctor.finding import Finding, Scene
 from backstory.cli.worker import connect
-from backstory.errors import BackstoryError, StoreUnavailable
+from backstory.errors import BackstoryError, BadSetting, StoreUnavailable
 
 MANY = 1000
 MUCH = 100 << 20
@@ -74,11 +74,12 @@ def database(scene: Scene) -> Iterator[Finding]:
 
     try:
         found = scene.client.get("/api/check")["problems"] if scene.health else check(scene.settings)
-    except StoreUnavailable as error:
-        yield Finding("database-unreadable", str(error), "Look at the disk, and at the file's owner and mode.")
+    except BackstoryError as error:
+        if error.status == StoreUnavailable.status or isinstance(error, BadSetting):
+            yield _unreadable(scene, str(error))
+        return  # else a worker of another version, which is named as such
+    except (TypeError, KeyError):
         return
-    except (BackstoryError, TypeError, KeyError):
-        return  # a worker of another version, which is named as such
     if found:
         yield Finding(
             "database-damaged",
@@ -86,6 +87,28 @@ def database(scene: Scene) -> Iterator[Finding]:
             "`backstory repair` goes back to the last good backup and keeps the damaged file.",
             lambda: _restore(scene),
         )
+
+
+def _unreadable(scene: Scene, says: str) -> Finding:
+    """Mended where only the mode of our own file stands in the way. What somebody put there is not ours to move."""
+    path = scene.settings.paths.database
+    if scene.settings.database_url:
+        return Finding("database-unreadable", says, "Look at the setting `database_url`, and at the server.")
+    known = path.lstat()
+    if stat.S_ISLNK(known.st_mode):
+        do = f"Bring back {os.path.realpath(path)}, to which it is a link, or delete the link: then it begins empty."
+    elif stat.S_ISREG(known.st_mode) and known.st_uid == os.getuid() and known.st_mode & 0o600 != 0o600:
+
+        def mend() -> str:
+            path.chmod(0o600)
+            return f"{path.name}: its owner can read and write it again."
+
+        return Finding("database-unreadable", says, f"chmod 600 {path}", mend)
+    elif stat.S_ISREG(known.st_mode):
+        do = "Look at the disk, and at the owner and mode of the file and its folder."
+    else:
+        do = f"That is no file. Move it away and copy the newest of {scene.settings.paths.backups} there, if any."
+    return Finding("database-unreadable", says, do)
 
 
 def _restore(scene: Scene) -> str:
