@@ -60,6 +60,9 @@ class Client:
     def post(self, route: str, body: Mapping[str, Any] | None = None) -> Any:
         return self._call("POST", route, json.dumps(body or {}).encode())
 
+    def patch(self, route: str, body: Mapping[str, Any]) -> Any:
+        return self._call("PATCH", route, json.dumps(body).encode())
+
     def _call(self, method: str, route: str, body: bytes | None = None) -> Any:
         connection = _Connection(self._path, self._timeout)
         headers = {"Content-Type": "application/json"} if body is not None else {}

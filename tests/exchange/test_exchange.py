@@ -47,6 +47,10 @@ def fill(box: Box) -> None:
     work(box, "second", "umlaut ü, 日本, \u2028 and \U0001f600")
     box.cli("remember", "Prices are kept in cents", "--title", "Cents")
     box.cli("forget", "2")
+    # Pinned, and replaced by one that comes later in the file.
+    old, new = (row["id"] for row in box.rows("SELECT id FROM observations WHERE project = 'shop' ORDER BY id LIMIT 2"))
+    box.cli("pin", str(old))
+    box.cli("supersede", str(old), str(new))
     with closing(sqlite3.connect(box.data / "backstory.db")) as db:
         # A parent that comes later in the file.
         db.execute("UPDATE sdk_sessions SET parent_id = (SELECT MAX(id) FROM sdk_sessions) WHERE id = 1")

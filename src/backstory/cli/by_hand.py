@@ -1,4 +1,4 @@
-"""What people do to memory by hand: remember, and forget."""
+"""What people do to memory by hand: remember, pin, supersede, forget."""
 
 from __future__ import annotations
 
@@ -30,6 +30,19 @@ def add(commands: Any) -> None:
     remember_.add_argument("--concept", action="append", default=[], metavar="C", help="a concept; may be repeated")
     remember_.add_argument("--json", action="store_true", help="print JSON")
     remember_.set_defaults(run=remember)
+    pin_ = commands.add_parser("pin", help="have something always stand in context")
+    pin_.description = "Have observations always stand in what a session of their project is told."
+    pin_.add_argument("ids", nargs="+", metavar="ID", help="an observation, as search and context show it")
+    pin_.add_argument("--off", action="store_true", help="no longer")
+    pin_.set_defaults(run=pin)
+    supersede_ = commands.add_parser("supersede", help="say that a later observation holds in place of an older one")
+    supersede_.description = (
+        "Say that a later observation holds in place of an older one: that one is no longer told, and points to it."
+    )
+    supersede_.add_argument("old", metavar="OLD", help="what no longer holds")
+    supersede_.add_argument("new", nargs="?", metavar="NEW", help="what holds now, of the same project")
+    supersede_.add_argument("--off", action="store_true", help="take it back: OLD holds again")
+    supersede_.set_defaults(run=supersede)
     forget_ = commands.add_parser("forget", help="remove something from memory, for good")
     forget_.description = (
         "Remove observations, a session, a project, or all that has some words: from memory, from what it was made of, "
@@ -63,6 +76,24 @@ def remember(options: argparse.Namespace) -> int:
         show.as_json(row)
     else:
         show.line(f"#{row['id']} {row['project']} {row['type']}: {row['title']}")
+    return 0
+
+
+def pin(options: argparse.Namespace) -> int:
+    client, numbers = connect(), [number_of(word) for word in options.ids]
+    for number in numbers:
+        row = client.patch(f"/api/observations/{number}", {"pinned": not options.off})
+        show.line(f"#{row['id']} {row['type']}: {row['title']} ({'no longer' if options.off else 'is'} pinned)")
+    return 0
+
+
+def supersede(options: argparse.Namespace) -> int:
+    if options.off == (options.new is not None):
+        raise BackstoryError("Name the older and the newer observation, or the older with --off.")
+    old, new = number_of(options.old), None if options.off else number_of(options.new)
+    row = connect().patch(f"/api/observations/{old}", {"superseded_by": new})
+    told = f"replaced by #{new}" if new else "holds again"
+    show.line(f"#{row['id']} {row['type']}: {row['title']} ({told})")
     return 0
 
 

@@ -43,7 +43,8 @@ def search(options: argparse.Namespace) -> int:
     for item in page["items"]:
         mark = f"#{item['id']}" if item["kind"] == "observation" else f"S{item['session_id']}"
         what = item.get("type") or item["kind"]
-        show.line(f"{mark:>6} {show.when(item['created_at'])} {item['project']} {what}: {item['title']}")
+        by = f" (replaced by #{item['superseded_by']})" if item.get("superseded_by") else ""
+        show.line(f"{mark:>6} {show.when(item['created_at'])} {item['project']} {what}: {item['title']}{by}")
     if not page["items"]:
         print("Nothing was found.")
     elif any(item["kind"] != "observation" for item in page["items"]):
@@ -78,6 +79,11 @@ def number_of(word: str) -> int:
 def _print(row: dict[str, Any]) -> None:
     show.paragraph(f"#{row['id']} {row['type']}: {row['title']}")
     show.paragraph(f"{row['project']}, {row['agent']}, {show.when(row['created_at'])}, session {row['session_id']}")
+    if row["superseded_by"]:
+        when = show.when(row["superseded_at"])
+        show.paragraph(f"History: replaced by #{row['superseded_by']} on {when}.")
+    elif row["pinned_at"]:
+        show.paragraph("Pinned: every session of its project is told.")
     if row["subtitle"]:
         show.paragraph(row["subtitle"])
     show.block("What", row["narrative"])

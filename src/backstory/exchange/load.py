@@ -12,8 +12,6 @@ from backstory.store import forget, observations, queries
 from backstory.store.db import Row, Tx
 from backstory.store.tables import Table
 
-#: Under this name a parent that has not come yet is kept in mind.
-_LATER = "parent"
 _INDEXED = {"observations": "observation", "session_summaries": "summary", "user_prompts": "prompt"}
 
 
@@ -37,10 +35,13 @@ class Load:
 
     def finish(self, tx: Tx) -> None:
         """Link what came before its parent, and let go of the file."""
-        for link in tx.all("import_keys_of", import_id=self._import_id, name=_LATER):
-            child, parent = self._now(tx, "sdk_sessions", link["old_id"]), self._now(tx, "sdk_sessions", link["new_id"])
-            if child and parent:
-                tx.run("session_set_parent", id=child, parent_id=parent)
+        for table in self._tables.values():
+            for column in table.own_parents:
+                name = f"{table.name}_{column}"
+                for link in tx.all("import_keys_of", import_id=self._import_id, name=name):
+                    child, parent = (self._now(tx, table.name, link[which]) for which in ("old_id", "new_id"))
+                    if child and parent:
+                        tx.run(f"link_{name}", id=child, parent=parent)
         tx.run("import_keys_clear", import_id=self._import_id)
 
     def _row(self, tx: Tx, table: Table, row: Row) -> int:
@@ -74,7 +75,8 @@ class Load:
             if row[column.name] is None:
                 if column.parent != table.name:
                     return False
-                self._put(tx, _LATER, old_id, value)
+                # It has not come yet: kept in mind until all have.
+                self._put(tx, f"{table.name}_{column.name}", old_id, value)
         return True
 
     def _same(self, tx: Tx, table: Table, row: Row) -> Row | None:

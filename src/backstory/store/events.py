@@ -13,7 +13,6 @@ from backstory.errors import LeaseLost
 from backstory.model import OBSERVED, ContentId, Event, MemoryId, Report, Round
 from backstory.store import observations, sessions
 from backstory.store.db import Row, Tx
-from backstory.store.search import remove_words
 
 #: A poison event is set aside after so many tries.
 TRIES = 5
@@ -110,8 +109,7 @@ def follow_prompt(tx: Tx, session_id: int, prompt: sessions.Prompt, at: str) -> 
         tx.run("observations_follow_prompt", session_id=session_id, number=prompt.number)
     else:
         for row in tx.all("observations_of_tombstones", session_id=session_id, prompt_number=prompt.number):
-            remove_words(tx, "observation", row["id"])
-            tx.run("observation_remove", id=row["id"])
+            observations.remove(tx, row["id"])
 
 
 def _twin(tx: Tx, session: Row, report: Report, number: int) -> Row | None:

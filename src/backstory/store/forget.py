@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from backstory import ids
 from backstory.errors import NotFound
 from backstory.model import OURSELVES
-from backstory.store import search
+from backstory.store import observations, search
 from backstory.store.db import Row, Tx
 from backstory.store.tables import NATURAL
 
@@ -162,8 +162,7 @@ def _story(tx: Tx, session_id: int, number: int, gone: Forgotten) -> None:
 
 def _observation(tx: Tx, row: Row, gone: Forgotten) -> None:
     _mark(tx, row["session_id"], "observation", mark_of(row))
-    search.remove_words(tx, "observation", row["id"])
-    tx.run("observation_remove", id=row["id"])
+    observations.remove(tx, row["id"])
     gone.observations.append(row["id"])
 
 

@@ -8,10 +8,11 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from backstory import ids
+from backstory.errors import BadInput, NotFound
 from backstory.model import Event, MemoryId, Observation, Reply, Round, Summary
 from backstory.store import sessions
 from backstory.store.db import Row, Tx
-from backstory.store.search import put_words
+from backstory.store.search import put_words, remove_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,46 @@ def edit(tx: Tx, number: int, changes: Mapping[str, Any]) -> Row | None:
     tx.run("observation_edit", **{name: row[name] for name in kept})
     index_row(tx, "observation", row)
     return row
+
+
+def pin(tx: Tx, row: Row, on: bool) -> None:
+    """Have an observation always stand in its project's context, or no longer."""
+    if on and row["superseded_by"]:
+        raise BadInput(f"#{row['id']} was replaced by #{row['superseded_by']}.", "Pin that one.")
+    if on != bool(row["pinned_at"]):
+        tx.run("observation_pin", id=row["id"], at=ids.now() if on else None)
+
+
+def supersede(tx: Tx, row: Row, by: int | None) -> None:
+    """Say that a later observation holds in place of this one, which becomes history; None takes that back."""
+    number = row["id"]
+    if by is None or by == row["superseded_by"]:
+        if by is None:
+            tx.run("observation_supersede", id=number, by=None, at=None)
+        return
+    new = tx.one("observation_by_id", id=by)
+    if new is None:
+        raise NotFound(f"There is no observation {by}.", "Search gives the ids that there are.")
+    if by == number:
+        raise BadInput("An observation can not replace itself.", "Name the one that holds now.")
+    if new["project_key"] != row["project_key"]:
+        raise BadInput(f"#{by} is of another project.", "Name one of the same project.")
+    if number in {found["id"] for found in tx.all("observation_successors", id=by)}:
+        raise BadInput(f"#{by} was itself replaced by #{number}.", "Take that back first.")
+    tx.run("observation_supersede", id=number, by=by, at=ids.now())
+    # What always stood in context still does, in its present form.
+    if row["pinned_at"] and not new["pinned_at"] and not new["superseded_by"]:
+        tx.run("observation_pin", id=by, at=row["pinned_at"])
+
+
+def remove(tx: Tx, number: int) -> None:
+    """Delete an observation and its words; what it had replaced is replaced by its own successor, or holds again."""
+    row = tx.one("observation_by_id", id=number)
+    by = row and row["superseded_by"]
+    for old in tx.all("observations_superseded_by", id=number):
+        tx.run("observation_supersede", id=old["id"], by=by, at=by and ids.now())
+    remove_words(tx, "observation", number)
+    tx.run("observation_remove", id=number)
 
 
 def _index(tx: Tx, number: int, seen: Observation, project: str, project_key: str) -> None:

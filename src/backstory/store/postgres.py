@@ -242,7 +242,7 @@ class PostgresStore:
             log.warning("pg_dump failed: no backup %s of the database was made", label)
         else:
             return
-        target.unlink()
+        target.unlink(missing_ok=True)  # another worker that starts now may have done the same
 
     def scrub(self) -> None:
         """Let the server reuse what forgotten rows took, and take our dumps of it away."""

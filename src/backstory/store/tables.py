@@ -52,6 +52,11 @@ class Table:
         return NATURAL.get(self.name, self.key)
 
     @property
+    def own_parents(self) -> tuple[str, ...]:
+        """The columns that refer to another row of this table, which may come later."""
+        return tuple(column.name for column in self.columns.values() if column.parent == self.name)
+
+    @property
     def first(self) -> dict[str, Any]:
         """Before every row."""
         return {name: -1 if self.columns[name].is_number else "" for name in self.key}
@@ -119,6 +124,8 @@ def queries(found: Mapping[str, Table]) -> dict[str, str]:
         made[f"same_{table.name}"] = f"SELECT {', '.join(key)} FROM {table.name} WHERE {same}"  # noqa: S608
         made[f"last_{table.name}"] = f"SELECT MAX({key[0]}) AS last FROM {table.name}"  # noqa: S608
         made[f"insert_{table.name}"] = f"INSERT INTO {table.name} ({', '.join(columns)}) VALUES ({_values(columns)})"  # noqa: S608
+        for name in table.own_parents:
+            made[f"link_{table.name}_{name}"] = f"UPDATE {table.name} SET {name} = :parent WHERE id = :id"  # noqa: S608
     return made
 
 

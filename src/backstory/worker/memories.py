@@ -1,4 +1,4 @@
-"""What people and agents do to memory by hand: remember, and forget."""
+"""What people and agents do to memory by hand: remember, edit, pin, supersede, forget."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ class Memory(msgspec.Struct):
 
 
 class Edit(msgspec.Struct):
-    """What an observation is to say instead; what is left out stays as it is."""
+    """What an observation is to say instead, whether it is pinned, and which later one holds in its place (`null`:
+    none); what is left out stays as it is."""
 
     type: Literal["bugfix", "feature", "refactor", "change", "discovery", "decision"] | UnsetType = UNSET
     title: Annotated[str, msgspec.Meta(min_length=1, max_length=500)] | UnsetType = UNSET
@@ -55,6 +56,8 @@ class Edit(msgspec.Struct):
     narrative: Text | UnsetType = UNSET
     facts: Annotated[list[Text], msgspec.Meta(max_length=50)] | UnsetType = UNSET
     concepts: Annotated[list[Short], msgspec.Meta(max_length=20)] | UnsetType = UNSET
+    pinned: bool | UnsetType = UNSET
+    superseded_by: Number | UnsetType | None = UNSET
 
 
 class Forget(msgspec.Struct):
@@ -99,7 +102,12 @@ class Memories:
                 "POST", "/api/forget", self.forget, "What is named is forgotten, for good.", Gone, Forget, fails=(404,)
             ),
             Endpoint(
-                "PATCH", "/api/observations/{id:int}", self.edit, "An observation says something else.", None, Edit
+                "PATCH",
+                "/api/observations/{id:int}",
+                self.edit,
+                "An observation says something else, is pinned, or is replaced by a later one.",
+                None,
+                Edit,
             ),
             Endpoint(
                 "DELETE",
@@ -115,14 +123,19 @@ class Memories:
         number = call.number("id")
         given = {name: getattr(call.body, name) for name in Edit.__struct_fields__}
         changes = {name: value for name, value in given.items() if value is not UNSET}
+        pinned, by = changes.pop("pinned", UNSET), changes.pop("superseded_by", UNSET)
 
         def work(tx: Tx) -> Row:
             before = tx.one("observation_by_id", id=number)
-            if before is None or observations.edit(tx, number, changes) is None:
+            if before is None:
                 raise NotFound(f"There is no observation {number}.", "Search gives the ids that there are.")
-            after = tx.one("observation_by_id", id=number)
-            if after != before:
+            after = observations.edit(tx, number, changes) if changes else before
+            if after and forget.mark_of(after) != forget.mark_of(before):
                 forget.version(tx, before)
+            if by is not UNSET:
+                observations.supersede(tx, before, by)
+            if pinned is not UNSET:
+                observations.pin(tx, tx.one("observation_by_id", id=number) or before, pinned)
             return _whole(tx, number)
 
         return await self._intake.write(work)

@@ -90,7 +90,8 @@ HAVING :every = 0 OR count(DISTINCT t.number) = (SELECT count(*) FROM terms WHER
 ORDER BY score, w.rowid DESC LIMIT :limit OFFSET :skip;
 
 -- name: found_observations
-SELECT o.id, o.session_id, o.prompt_number, o.type, o.title, o.subtitle, o.project, o.created_at, s.agent, s.content_session_id
+SELECT o.id, o.session_id, o.prompt_number, o.type, o.title, o.subtitle, o.project, o.created_at, o.pinned_at, o.superseded_by,
+  s.agent, s.content_session_id
 FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
 WHERE o.id IN (SELECT value::bigint FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
 

@@ -201,9 +201,6 @@ UPDATE observations SET prompt_number = :number WHERE session_id = :session_id A
 SELECT DISTINCT oe.observation_id AS id FROM observation_events oe JOIN events e ON e.id = oe.event_id
 WHERE e.session_id = :session_id AND e.prompt_number = :prompt_number AND e.status = 'tombstone';
 
--- name: observation_remove
-DELETE FROM observations WHERE id = :id;
-
 -- name: queue_head
 -- The oldest round that may be observed now: its session is not being observed, its first event is not waiting for
 -- another try, and it has ended, been left behind by a newer prompt, or been quiet (or simply long) enough.
@@ -317,11 +314,19 @@ ORDER BY o.id DESC LIMIT :limit;
 -- name: observations_recent
 -- The newest of a project, for its next session.
 SELECT id, session_id, prompt_number, type, title, subtitle, facts, files_modified, created_at
-FROM observations WHERE project_key = :project_key ORDER BY created_at DESC, id DESC LIMIT :limit;
+FROM observations WHERE project_key = :project_key AND superseded_by IS NULL
+ORDER BY created_at DESC, id DESC LIMIT :limit;
+
+-- name: observations_pinned
+-- What always stands in a project's context, the latest pin first.
+SELECT id, type, title, narrative FROM observations
+WHERE project_key = :project_key AND pinned_at IS NOT NULL AND superseded_by IS NULL
+ORDER BY pinned_at DESC, id DESC LIMIT :limit;
 
 -- name: observations_of_session
 SELECT id, session_id, prompt_number, type, title, subtitle, facts, files_modified, created_at
-FROM observations WHERE session_id = :session_id ORDER BY created_at DESC, id DESC LIMIT :limit;
+FROM observations WHERE session_id = :session_id AND superseded_by IS NULL
+ORDER BY created_at DESC, id DESC LIMIT :limit;
 
 -- name: summary_put
 INSERT INTO session_summaries
@@ -551,3 +556,20 @@ WHERE e.payload IS NOT NULL AND (:project = '' OR s.project = :project OR s.proj
 UPDATE observations SET type = :type, title = :title, subtitle = :subtitle, narrative = :narrative, facts = :facts,
   concepts = :concepts, compressed_observation = :compressed_observation
 WHERE id = :id;
+
+-- name: observation_pin
+UPDATE observations SET pinned_at = :at WHERE id = :id;
+
+-- name: observation_supersede
+UPDATE observations SET superseded_by = :by, superseded_at = :at WHERE id = :id;
+
+-- name: observation_successors
+-- An observation and all that took its place, one after the other.
+WITH RECURSIVE line (id) AS (
+  SELECT id FROM observations WHERE id = :id
+  UNION
+  SELECT o.superseded_by FROM observations o JOIN line l ON l.id = o.id WHERE o.superseded_by IS NOT NULL
+) SELECT id FROM line;
+
+-- name: observations_superseded_by
+SELECT id FROM observations WHERE superseded_by = :id;

@@ -33,7 +33,8 @@ WHERE words MATCH (
 ORDER BY score, r.words_rowid DESC LIMIT :limit OFFSET :skip;
 
 -- name: found_observations
-SELECT o.id, o.session_id, o.prompt_number, o.type, o.title, o.subtitle, o.project, o.created_at, s.agent, s.content_session_id
+SELECT o.id, o.session_id, o.prompt_number, o.type, o.title, o.subtitle, o.project, o.created_at, o.pinned_at, o.superseded_by,
+  s.agent, s.content_session_id
 FROM observations o JOIN sdk_sessions s ON s.id = o.session_id WHERE o.id IN (SELECT value FROM json_each(:ids));
 
 -- name: found_summaries
