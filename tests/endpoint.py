@@ -1,4 +1,4 @@
-"""A scripted model on loopback: it speaks the Messages API, so that real clients run without account or network."""
+"""A scripted model on loopback: it speaks the Messages API and chat completions, so that real clients run offline."""
 
 import contextlib
 import json
@@ -53,7 +53,7 @@ class Fault:
 
 def error(status: int, retry_after: int | None = None, message: str = "The endpoint was told to fail.") -> Fault:
     """The API's own error body; a client that honours Retry-After waits that long."""
-    kinds = {401: "authentication_error", 429: "rate_limit_error", 529: "overloaded_error"}
+    kinds = {401: "authentication_error", 402: "billing_error", 429: "rate_limit_error", 529: "overloaded_error"}
     body = json.dumps({"type": "error", "error": {"type": kinds.get(status, "api_error"), "message": message}})
     return Fault(status, body, {} if retry_after is None else {"Retry-After": str(retry_after)})
 
@@ -233,7 +233,7 @@ class _Handler(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         if path.endswith("/messages/count_tokens"):
             return self._send(200, json.dumps({"input_tokens": _tokens(body)}).encode())
-        if not path.endswith("/messages"):
+        if not path.endswith(("/messages", "/chat/completions")):
             return self._send(404, error(404).body.encode())
         headers = {name.lower(): value for name, value in self.headers.items()}
         request = Request(_kind(headers, body), path, headers, body, time.monotonic())
@@ -246,7 +246,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif isinstance(answer, Fault) and not answer.blocks:
             self._send(answer.status, answer.body.encode(), answer.headers)
         else:
-            message = _message(body, answer)
+            message = _completion(body, answer) if self.path.endswith("/completions") else _message(body, answer)
             payload = "".join(_stream(message)) if body.get("stream") else json.dumps(message)
             kind = {"Content-Type": "text/event-stream"} if body.get("stream") else {}
             self._send(200, payload.encode(), kind, whole=isinstance(answer, Reply))
@@ -274,6 +274,17 @@ def _message(body: Mapping[str, Any], answer: Reply | Fault) -> dict[str, Any]:
     named = {"id": f"msg_01{uuid4().hex[:22]}", "model": body.get("model", "none")}
     said = {"type": "message", "role": "assistant", "content": blocks, "stop_reason": stop, "stop_sequence": None}
     return {**named, **said, "usage": usage}
+
+
+def _completion(body: Mapping[str, Any], answer: Reply | Fault) -> dict[str, Any]:
+    """The same answer in the form of chat completions."""
+    message = _message(body, answer)
+    words = "".join(block["text"] for block in answer.blocks if block["type"] == "text")
+    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": words}}
+    usage = {"prompt_tokens": message["usage"]["input_tokens"], "completion_tokens": message["usage"]["output_tokens"]}
+    usage |= {"total_tokens": sum(usage.values())}
+    named = {"id": message["id"], "object": "chat.completion", "created": 1, "model": message["model"]}
+    return {**named, "choices": [choice], "usage": usage}
 
 
 def _stream(message: dict[str, Any]) -> Iterator[str]:

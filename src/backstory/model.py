@@ -142,6 +142,7 @@ class Reply:
     observations: tuple[Observation, ...] = ()
     summary: Summary | None = None
     memory_id: MemoryId | None = None  #: the provider's own conversation, if it has one
-    provider: str = ""  #: who made it, where that is not the one that was asked: the rules stood in for a model
+    provider: str = ""  #: who made it, where it is not the one that the observer was built with
+    instead_of: str = ""  #: the provider that the rules stood in for
     calls: tuple[Call, ...] = ()  #: what it took
     grown: bool = False  #: the conversation has become long: the next round begins a fresh one

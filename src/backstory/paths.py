@@ -98,6 +98,11 @@ class Paths:
         return self.data / "installs"
 
     @property
+    def modes(self) -> Path:
+        """The user's own modes."""
+        return self.data / "modes"
+
+    @property
     def observer(self) -> Path:
         """The observer's own working directory: sessions in here are never observed."""
         return self.data / "observer"

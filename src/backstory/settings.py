@@ -13,6 +13,11 @@ from typing import Any
 from backstory.errors import BadSetting
 from backstory.paths import Paths, write_private
 
+#: provider -> the variables in which its vendor's programs look for a key and an address
+VENDORS = {
+    "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
+    "openai": ("OPENAI_API_KEY", "OPENAI_BASE_URL"),
+}
 SKIPPED_TOOLS = ("ListMcpResourcesTool", "SlashCommand", "Skill", "TodoWrite", "AskUserQuestion")
 
 
@@ -34,8 +39,20 @@ class Settings:
         "on", "Ask for the token over TCP; off only where every user of the machine is trusted.", ("on", "off")
     )
     provider: str = _say(
-        "offline", "Who turns events into memory; offline needs no network and costs nothing.", ("offline",)
+        "offline",
+        "Who turns events into memory; offline needs no network and costs nothing, the others ask a model.",
+        ("offline", "anthropic", "openai"),
     )
+    model: str = _say("", "Which of the provider's models; empty for a small one of its own choice.")
+    base_url: str = _say(
+        "", "Where the provider's endpoint is, for any that is compatible; empty for the vendor's own."
+    )
+    api_key: str = _say(
+        "", "The provider's key; empty takes the vendor's variable (ANTHROPIC_API_KEY, OPENAI_API_KEY)."
+    )
+    mode: str = _say("code", "What observations are made of and in which words a model is asked: modes/NAME.toml.")
+    language: str = _say("", "The language that a model writes memory in; empty leaves it to the model.")
+    call_seconds: float = _say(60.0, "How long a model may take for an answer before it is cut off.")
     skip_tools: tuple[str, ...] = _say(
         (), "Tools never to remember, with commas between them, beside " + ", ".join(SKIPPED_TOOLS) + "."
     )
@@ -57,6 +74,12 @@ class Settings:
         return Paths(self.data_dir)
 
     @property
+    def quiet_seconds(self) -> float:
+        """How long a round must be quiet before it is observed without its end. A model is paid for each time it is
+        asked, so for one it is long enough (a quarter of an hour) that a round is one question."""
+        return self.settle_seconds * (1 if self.provider == "offline" else 90)
+
+    @property
     def skipped_tools(self) -> frozenset[str]:
         return frozenset(SKIPPED_TOOLS) | frozenset(self.skip_tools)
 
@@ -71,8 +94,10 @@ def sentence(name: str) -> str:
 
 
 def shown(name: str, value: Any) -> Any:
-    """A setting's value as it may be shown: a password in an address is not."""
-    return without_password(str(value)) if name == "database_url" else value
+    """A setting's value as it may be shown: a key is not, nor a password in an address."""
+    if name == "api_key":
+        return "***" if value else ""
+    return without_password(str(value)) if name in ("database_url", "base_url") else value
 
 
 def without_password(address: str) -> str:
@@ -102,7 +127,15 @@ def load(env: Mapping[str, str] | None = None) -> Settings:
     for name in NAMES:
         if value := env.get(f"BACKSTORY_{name.upper()}"):
             ready[name] = convert(name, value, f"BACKSTORY_{name.upper()}")
-    return replace(settings, **ready)
+    return _with_vendors_own(replace(settings, **ready), env)
+
+
+def _with_vendors_own(chosen: Settings, env: Mapping[str, str]) -> Settings:
+    """What a provider's own variables say, where our settings say nothing: the two belong together."""
+    if not (names := VENDORS.get(chosen.provider)) or chosen.api_key:
+        return chosen
+    key, address = (env.get(name, "") for name in names)
+    return replace(chosen, api_key=key, base_url=chosen.base_url or address)
 
 
 def bare() -> Settings:

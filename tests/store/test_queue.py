@@ -10,7 +10,7 @@ from engines import BROKEN_RULE
 from backstory import ids
 from backstory.errors import LeaseLost
 from backstory.model import ContentId, Observation, Reply, Report, Round, Summary
-from backstory.observe.observer import Observer
+from backstory.observe.observer import Observer, Pace
 from backstory.project import Project
 from backstory.store import events, sessions
 from backstory.store.db import Row, Store, Tx
@@ -210,7 +210,7 @@ def test_a_provider_that_hangs_is_cut_off(store: Store) -> None:
     put(store, "a", kind="stop")
 
     async def run() -> None:
-        observer = Observer(store, provider, lease_s=0.2, retry_s=0.005)
+        observer = Observer(store, provider, pace=lambda: Pace(0.2), retry_s=0.005)
         observer.start()
         async with asyncio.timeout(20):
             while store.read(events.counts)["queued"] + store.read(events.counts)["leased"]:

@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 from backstory import ids
 from backstory.errors import LeaseLost, StoreUnavailable
 from backstory.model import Reply, Round
+from backstory.observe.asking import Later
 from backstory.store import events
 from backstory.store.db import Store, Tx
 from backstory.store.observations import Stored, Told
@@ -24,6 +26,14 @@ NEVER = 1 << 62
 Listener = Callable[[Round, Told], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long a round may take, and how long one may go on before it is observed while it goes on."""
+
+    lease_s: float = 60
+    long_ms: int = events.LONG_MS
+
+
 class Observer:
     """Observes rounds of several sessions at a time, each session in its order."""
 
@@ -35,12 +45,12 @@ class Observer:
         *,
         worker: str = "",
         parallel: int = 4,
-        lease_s: float = 60,
+        pace: Callable[[], Pace] = Pace,
         retry_s: float = 1,
         listener: Listener = lambda round, told: None,
     ) -> None:
         self._store, self._provider, self._name, self._worker = store, provider, name, worker
-        self._lease_s, self._retry_s = lease_s, retry_s
+        self._pace, self._retry_s = pace, retry_s
         self._listener = listener
         self._places = asyncio.Semaphore(parallel)
         self._woken = asyncio.Event()
@@ -81,17 +91,22 @@ class Observer:
     async def _claim_all(self) -> None:
         while True:
             await self._places.acquire()
+            pace = self._pace()
             try:
-                claim = await self._write(lambda tx: events.claim(tx, int(self._lease_s * 1000), self._worker))
+                claim = await self._claim(pace)
             except BaseException:
                 self._places.release()
                 raise
             if claim is None:
                 self._places.release()
                 return
-            task = asyncio.create_task(self._observe(claim))
+            task = asyncio.create_task(self._observe(claim, pace.lease_s))
             self._running.add(task)
             task.add_done_callback(self._done)
+
+    async def _claim(self, pace: Pace) -> events.Claim | None:
+        lease_ms = int(pace.lease_s * 1000)
+        return await self._write(lambda tx: events.claim(tx, lease_ms, self._worker, pace.long_ms))
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
@@ -104,11 +119,13 @@ class Observer:
         self._planned_ms = NEVER if due is None else due
         return None if due is None else max(0.01, (due - ids.now_ms()) / 1000)
 
-    async def _observe(self, claim: events.Claim) -> None:
+    async def _observe(self, claim: events.Claim, lease_s: float) -> None:
         try:
-            async with asyncio.timeout(self._lease_s * 0.9):
+            async with asyncio.timeout(lease_s * 0.9):
                 reply = await self._provider(claim.round)
-            told = await self._write(lambda tx: events.finish(tx, claim, Stored(reply, self._name)))
+            told = await self._write(lambda tx: events.finish(tx, claim, Stored(reply, reply.provider or self._name)))
+        except Later as later:
+            await self._postpone(claim, later)
         except LeaseLost:
             log.warning("session %s: a round took too long and was given to another", claim.round.session_id)
         except StoreUnavailable as error:
@@ -119,6 +136,11 @@ class Observer:
             await self._put_back(claim, error)
         else:
             self._listener(claim.round, told)
+
+    async def _postpone(self, claim: events.Claim, later: Later) -> None:
+        log.info("session %s: a round waits %.1f s (%s)", claim.round.session_id, later.wait_s, later.cause)
+        with contextlib.suppress(StoreUnavailable):
+            await self._write(lambda tx: events.postpone(tx, claim, later.cause, int(later.wait_s * 1000)))
 
     async def _put_back(self, claim: events.Claim, error: Exception) -> None:
         # The kind of error and no more: its text may quote what was observed.

@@ -134,11 +134,11 @@ def close_round(tx: Tx, session_id: int, hold_ms: int = 0) -> None:
     tx.run("session_settle", id=session_id, settles_at=ids.now_ms() + hold_ms if hold_ms else 0)
 
 
-def claim(tx: Tx, lease_ms: int, worker: str = "") -> Claim | None:
+def claim(tx: Tx, lease_ms: int, worker: str = "", long_ms: int = LONG_MS) -> Claim | None:
     """Take the oldest round that is ready, in order within its session. After a failure, one event at a time.
     `worker` begins the owner's name, so that a worker finds what it had when it comes back."""
     now = ids.now_ms()
-    head = tx.one("queue_head", now=now, long_ago=ids.from_ms(now - LONG_MS), recent=ids.from_ms(now - RECENT_MS))
+    head = tx.one("queue_head", now=now, long_ago=ids.from_ms(now - long_ms), recent=ids.from_ms(now - RECENT_MS))
     if head is None:
         return None
     rows = tx.all(
@@ -227,6 +227,17 @@ def fail(tx: Tx, claim: Claim, error: str, retry_ms: int) -> list[int]:
         if is_dead:
             dead.append(event.id)
     return dead
+
+
+def postpone(tx: Tx, claim: Claim, error: str, wait_ms: int) -> None:
+    """Put a round back as it was, for a while: nothing is wrong with its events, and the try is not counted."""
+    tx.run(
+        "round_postpone",
+        session_id=claim.round.session_id,
+        owner=claim.owner,
+        error=error,
+        available_at=ids.now_ms() + wait_ms,
+    )
 
 
 def next_due(tx: Tx) -> int | None:

@@ -17,9 +17,10 @@ from starlette.types import ASGIApp
 
 from backstory import __version__
 from backstory.agents import AGENTS
-from backstory.errors import BackstoryError, BadSetting, NotFound, StoreUnavailable
-from backstory.model import Reply, Round
-from backstory.observe.observer import Observer, Provider
+from backstory.errors import BackstoryError, NotFound, StoreUnavailable
+from backstory.model import Round
+from backstory.observe.asking import Asking
+from backstory.observe.observer import Observer, Pace, Provider
 from backstory.settings import Settings, environment
 from backstory.store import events, observations, open_store
 from backstory.store.db import Tx
@@ -39,18 +40,8 @@ from backstory.worker.recall import Recall
 from backstory.worker.reconcile import Reconcile
 from backstory.worker.spool import Spool
 
-
-def provider_of(name: str) -> Provider:
-    """A provider by its name, imported with its first round: the worker is up sooner without its patterns."""
-    if name != "offline":
-        raise BadSetting(f"There is no provider `{name}`.")
-
-    async def observe(round: Round) -> Reply:
-        from backstory.observe import offline
-
-        return await offline.observe(round)
-
-    return observe
+#: A round that a model is asked about is waited for this long, so that it is one question.
+PATIENCE_MS = 30 * 60_000
 
 
 class App:
@@ -67,13 +58,14 @@ class App:
         self.store.write(lambda tx: events.recover(tx, worker))
         self.live = Live()
         self._telling: set[asyncio.Task[None]] = set()
+        self.asking = Asking(settings)
         self.observer = Observer(
             self.store,
-            provider or provider_of(settings.provider),
+            provider or self.asking,
             settings.provider,
             worker=worker,
             parallel=settings.observers,
-            lease_s=settings.lease_seconds,
+            pace=self._pace,
             retry_s=settings.retry_seconds,
             listener=self._observed,
         )
@@ -118,8 +110,16 @@ class App:
             await self.reconcile.stop()
             await self.spool.stop()
             await self.observer.stop()
+            await self.asking.close()
             await asyncio.gather(*self._telling, return_exceptions=True)
             self.store.close()
+
+    def _pace(self) -> Pace:
+        """A model may be asked twice about a round, and takes its time."""
+        chosen = self.asking.settings
+        if chosen.provider == "offline":
+            return Pace(chosen.lease_seconds)
+        return Pace(max(chosen.lease_seconds, chosen.call_seconds * 2.5), PATIENCE_MS)
 
     def _observed(self, round: Round, told: Told) -> None:
         """A round became memory: tell those who watch."""

@@ -69,7 +69,12 @@ class Intake:
             except BadSetting as error:
                 log.warning("config.toml was changed and can not be used: %s", error)
                 return
-            self._settings = replace(self._settings, skip_tools=now.skip_tools, exclude_projects=now.exclude_projects)
+            self._settings = replace(
+                self._settings,
+                skip_tools=now.skip_tools,
+                exclude_projects=now.exclude_projects,
+                provider=now.provider,
+            )
 
     async def write(self, work: Callable[[Tx], T]) -> T:
         return await asyncio.wrap_future(self._store.submit(work))
@@ -99,7 +104,7 @@ class Intake:
         self._announce(report, taken)
         if taken.skipped is None:
             goes_on = report.kind in ("tool", "tool_failure", "subagent_stop")
-            self._wake(ids.now_ms() + int(self._settings.settle_seconds * 1000) if goes_on else 0)
+            self._wake(ids.now_ms() + int(self._settings.quiet_seconds * 1000) if goes_on else 0)
         return taken
 
     async def store_past(
@@ -163,7 +168,7 @@ class Intake:
 def take_event(tx: Tx, settings: Settings, report: Report, where: Project, number: int | None) -> Taken:
     session = sessions.get_or_create(tx, report, where)
     skipped = "tool" if report.tool_name in settings.skipped_tools else None
-    added = events.add(tx, session, report, int(settings.settle_seconds * 1000), skipped, _hold_ms(report))
+    added = events.add(tx, session, report, int(settings.quiet_seconds * 1000), skipped, _hold_ms(report))
     if added.skipped is None and report.kind != "session_start":
         sessions.move(tx, session, "work", at=report.occurred_at)
     if added.skipped is None and report.kind == "pre_compact":

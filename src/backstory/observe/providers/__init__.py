@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
 from typing import Literal
 
 from backstory.errors import BackstoryError
 from backstory.model import Call, MemoryId
 
-#: Why a model could not answer. transient: try again. rate_limit: try again when it says. quota, auth, setup: somebody
-#: must do something first. poison: this very question. stale: the conversation to go on with is gone.
-FailureKind = Literal["transient", "rate_limit", "quota", "auth", "setup", "poison", "stale"]
+#: Why a model could not answer. transient: try again. hang: it took too long. rate_limit: try again when it says.
+#: quota, auth, setup: somebody must do something first. poison: this very question. stale: the conversation to go on
+#: with is gone.
+FailureKind = Literal["transient", "hang", "rate_limit", "quota", "auth", "setup", "poison", "stale"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,7 @@ class Answer:
     text: str
     call: Call
     memory_id: MemoryId | None = None  #: its conversation, where it keeps one
+    grown: bool = False  #: that conversation has become long: the next round should begin a fresh one
 
 
 class ProviderFailure(BackstoryError):
@@ -41,3 +45,29 @@ class ProviderFailure(BackstoryError):
 
 
 Model = Callable[[Ask], Awaitable[Answer]]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which model the user chose, and how it is reached."""
+
+    provider: str
+    model: str = ""  #: empty for the provider's own choice
+    base_url: str = ""
+    api_key: str = field(default="", repr=False)
+    call_s: float = 60.0  #: a call that takes longer is cut off
+    home: Path = Path()  #: the observer's own directory, for one that needs a place to work in
+
+
+#: Each provider's module; it has `connect(choice)`, which gives a Model (with `close()`, if there is something to
+#: close) or raises a ProviderFailure. It is imported when it is chosen, in a thread.
+PROVIDERS = {
+    "anthropic": "backstory.observe.providers.anthropic",
+    "openai": "backstory.observe.providers.openai",
+}
+
+
+def connect(choice: Choice) -> Model:
+    """The model that was chosen."""
+    model: Model = import_module(PROVIDERS[choice.provider]).connect(choice)
+    return model

@@ -258,6 +258,11 @@ WHERE session_id = :session_id AND prompt_number = :prompt_number AND status IN 
 UPDATE events SET status = 'done', lease_until = NULL, lease_owner = NULL, last_error = NULL, observed_at = :at
 WHERE session_id = :session_id AND status = 'leased' AND lease_owner = :owner;
 
+-- name: round_postpone
+UPDATE events SET status = 'queued', lease_until = NULL, lease_owner = NULL, attempts = attempts - 1, last_error = :error,
+  available_at = :available_at
+WHERE session_id = :session_id AND status = 'leased' AND lease_owner = :owner;
+
 -- name: event_fail
 UPDATE events SET status = :status, lease_until = NULL, lease_owner = NULL, last_error = :error, available_at = :available_at
 WHERE id = :id AND status = 'leased' AND lease_owner = :owner;

@@ -1,0 +1,199 @@
+"""Round in, reply out: asks the chosen model, reads its answer, and lets the rules stand in where it can't."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, replace
+
+from backstory.errors import BackstoryError, BadSetting
+from backstory.model import Call, Reply, Round
+from backstory.observe import modes
+from backstory.observe.pauses import Pauses
+from backstory.observe.providers import Answer, Ask, Choice, Model, ProviderFailure, connect
+from backstory.settings import Settings
+from backstory.settings import load as settings_now
+from backstory.text import tokens
+
+log = logging.getLogger(__name__)
+OFFLINE = "offline"
+
+
+class Later(BackstoryError):
+    """The model can not be asked now; the round waits."""
+
+    def __init__(self, wait_s: float, cause: str, calls: tuple[Call, ...] = ()) -> None:
+        super().__init__()
+        self.wait_s, self.cause, self.calls = wait_s, cause, calls
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """How it goes with the provider, for people."""
+
+    provider: str
+    model: str = ""
+    trouble: str = ""  #: a sentence; empty if all is well
+
+
+class Asking:
+    """The provider of the settings, as the observer calls it; it follows the settings while it runs."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._config_seen = self._config_stamp()
+        self._model: Model | None = None
+        self._connecting = asyncio.Lock()
+        self._mode: modes.Mode | None = None
+        self._mode_trouble = ""
+        self._pauses = Pauses(settings.retry_seconds)
+
+    @property
+    def settings(self) -> Settings:
+        return self._settings
+
+    @property
+    def state(self) -> State:
+        """What `status`, `doctor` and a new session are told."""
+        name = self._settings.provider
+        if name == OFFLINE:
+            return State(name)
+        trouble = self._pauses.sentence() or self._mode_trouble
+        return State(name, self._settings.model, trouble)
+
+    async def __call__(self, round: Round) -> Reply:
+        await self._follow_settings()
+        name = self._settings.provider
+        if name == OFFLINE:
+            return replace(await _rules(round), provider=OFFLINE)
+        if wait_s := self._pauses.waits():
+            raise Later(wait_s, "rate_limit")
+        if self._pauses.holds():
+            return await self._stand_in(round)
+        calls: list[Call] = []
+        try:
+            reply = await self._ask(round, calls)
+        except ProviderFailure as failure:
+            log.warning("%s (%s)", failure, failure.kind)
+            wait = self._pauses.failed(failure, round.events[0].id)
+            if wait is not None:
+                raise Later(wait, failure.kind, tuple(calls)) from None
+            return await self._stand_in(round, tuple(calls))
+        self._pauses.answered(round.events[0].id)
+        return replace(reply, provider=name)
+
+    async def _ask(self, round: Round, calls: list[Call]) -> Reply:
+        """At most two calls: what can't be read is asked for once more, then told by the rules."""
+        from backstory.observe import prompts, replies
+
+        asked = prompts.question(round, self._mode_now(), self._settings.language)
+        answer = Answer("", Call("", ""))
+        for ask in (asked.ask, asked.again):
+            try:
+                answer = await self._call(ask, calls)
+            except ProviderFailure as failure:
+                if failure.kind != "stale" or ask.resume is None:
+                    raise
+                # Its conversation is gone: the same from the beginning, in a fresh one.
+                round = replace(round, resume=None)
+                asked = prompts.question(round, self._mode_now(), self._settings.language)
+                answer = await self._call(asked.ask, calls)
+            try:
+                found = replies.read(answer.text, round, self._mode_now(), asked.mark)
+            except replies.Unreadable as error:
+                log.info("session %s: %s", round.session_id, error)
+                continue
+            summary = found.summary
+            if round.stop and summary is None and not found.skips_summary:
+                summary = (await _rules(round)).summary  # every round that ends leaves its hand-off
+            return Reply(
+                found.observations,
+                summary if round.stop else None,
+                answer.memory_id,
+                calls=tuple(calls),
+                grown=answer.grown,
+            )
+        told = await self._stand_in(round, tuple(calls))
+        return replace(told, memory_id=answer.memory_id, grown=answer.grown)
+
+    async def _call(self, ask: Ask, calls: list[Call]) -> Answer:
+        model = await self._connected()
+        limit = self._settings.call_seconds
+        try:
+            async with asyncio.timeout(limit):
+                answer = await model(ask)
+        except TimeoutError:
+            # It was sent, so it may be on the bill.
+            calls.append(Call(self._settings.provider, self._settings.model, tokens(ask.system) + tokens(ask.prompt)))
+            raise ProviderFailure("hang", f"No answer came within {limit:g} s.") from None
+        calls.append(answer.call)
+        return answer
+
+    async def _connected(self) -> Model:
+        """The model; in a thread, because its library takes seconds to be imported."""
+        async with self._connecting:
+            if self._model is None:
+                self._model = await asyncio.to_thread(connect, self._choice())
+            return self._model
+
+    def _choice(self) -> Choice:
+        chosen = self._settings
+        return Choice(
+            chosen.provider,
+            chosen.model,
+            chosen.base_url,
+            chosen.api_key,
+            chosen.call_seconds,
+            chosen.paths.observer,
+        )
+
+    async def _stand_in(self, round: Round, calls: tuple[Call, ...] = ()) -> Reply:
+        """The rules, in the model's place; marked, so that it can be done over."""
+        told = await _rules(round)
+        return replace(told, provider=OFFLINE, instead_of=self._settings.provider, calls=calls)
+
+    def _mode_now(self) -> modes.Mode:
+        """The mode of the settings; one that can't be used is told of, and the shipped one takes its place."""
+        if self._mode is None:
+            folder = self._settings.paths.modes
+            try:
+                self._mode, self._mode_trouble = modes.load(self._settings.mode, folder), ""
+            except BadSetting as error:
+                log.warning("%s", error)
+                self._mode_trouble = str(error)
+                self._mode = modes.load(modes.DEFAULT, folder / "none")
+        return self._mode
+
+    def _config_stamp(self) -> int:
+        try:
+            return self._settings.paths.config.stat().st_mtime_ns
+        except OSError:
+            return 0
+
+    async def _follow_settings(self) -> None:
+        """A model that is chosen, or a key that is mended, is used from the next round on."""
+        stamp = self._config_stamp()
+        if stamp == self._config_seen:
+            return
+        self._config_seen = stamp
+        try:
+            self._settings = settings_now()
+        except BadSetting as error:
+            log.warning("config.toml was changed and can not be used: %s", error)
+            return
+        self._mode = None
+        self._pauses.forget()
+        await self.close()
+
+    async def close(self) -> None:
+        """Let go of the model, and of whatever it runs."""
+        model, self._model = self._model, None
+        if closing := getattr(model, "close", None):
+            await closing()
+
+
+async def _rules(round: Round) -> Reply:
+    # Imported with the first round: the worker is up sooner without its patterns.
+    from backstory.observe import offline
+
+    return await offline.observe(round)

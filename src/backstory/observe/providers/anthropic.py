@@ -1,0 +1,70 @@
+"""Anthropic's Messages API, by Anthropic's own client: every round is a fresh question."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from backstory.model import Call
+from backstory.observe.providers import Answer, Ask, Choice, failing
+
+if TYPE_CHECKING:
+    from anthropic import AsyncAnthropic
+
+WHO = "Anthropic"
+MODEL = "claude-haiku-5-5"
+ADDRESS = "https://api.anthropic.com"
+#: Enough for the largest round; a model that thinks first thinks within it.
+MOST_TOKENS = 12_000
+
+
+class Anthropic:
+    """A model behind the Messages API."""
+
+    def __init__(self, choice: Choice, client: AsyncAnthropic) -> None:
+        self._model, self._client = choice.model or MODEL, client
+
+    async def __call__(self, ask: Ask) -> Answer:
+        import anthropic
+
+        try:
+            message: Any = await self._client.messages.create(
+                model=self._model,
+                max_tokens=MOST_TOKENS,
+                system=ask.system,
+                messages=[{"role": "user", "content": ask.prompt}],
+            )
+        except anthropic.APIStatusError as error:
+            raise failing.of_status(WHO, error.status_code, str(error.body), error.response.headers) from None
+        except anthropic.APIConnectionError:
+            raise failing.no_answer(WHO) from None
+        except (anthropic.AnthropicError, ValueError):
+            raise failing.no_sense(WHO) from None
+        return self._answer(message)
+
+    def _answer(self, message: Any) -> Answer:
+        try:
+            usage = message.usage
+            cached = usage.cache_read_input_tokens or 0
+            total = usage.input_tokens + cached + (usage.cache_creation_input_tokens or 0)
+            call = Call("anthropic", self._model, total, usage.output_tokens, cached)
+            return Answer("".join(block.text for block in message.content if block.type == "text"), call)
+        except (AttributeError, TypeError):
+            raise failing.no_sense(WHO) from None
+
+    async def close(self) -> None:
+        await self._client.close()
+
+
+def connect(choice: Choice) -> Anthropic:
+    """Ready to be asked; nothing is sent yet."""
+    try:
+        import anthropic
+    except ImportError:
+        raise failing.not_installed("anthropic") from None
+    if not choice.api_key:
+        raise failing.no_key("ANTHROPIC_API_KEY")
+    # Whether and when to try again is ours to decide.
+    client = anthropic.AsyncAnthropic(
+        api_key=choice.api_key, base_url=choice.base_url or ADDRESS, max_retries=0, timeout=choice.call_s
+    )
+    return Anthropic(choice, client)

@@ -1,0 +1,82 @@
+"""Any endpoint that speaks OpenAI's chat completions: OpenAI, OpenRouter, Ollama, vLLM, LM Studio, Gemini's own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from backstory.model import Call
+from backstory.observe.providers import Answer, Ask, Choice, ProviderFailure, failing
+from backstory.text import tokens
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+WHO = "The endpoint"
+MODEL = "gpt-5-mini"
+ADDRESS = "https://api.openai.com/v1"
+
+
+class OpenAI:
+    """A model behind chat completions."""
+
+    def __init__(self, choice: Choice, client: AsyncOpenAI) -> None:
+        self._model, self._client = choice.model or MODEL, client
+
+    async def __call__(self, ask: Ask) -> Answer:
+        import openai
+
+        try:
+            completion: Any = await self._client.chat.completions.create(
+                model=self._model,
+                messages=[{"role": "system", "content": ask.system}, {"role": "user", "content": ask.prompt}],
+            )
+        except openai.APIStatusError as error:
+            raise failing.of_status(WHO, error.status_code, str(error.body), error.response.headers) from None
+        except openai.APIConnectionError:
+            raise failing.no_answer(WHO) from None
+        except (openai.OpenAIError, ValueError):
+            raise failing.no_sense(WHO) from None
+        return self._answer(ask, completion)
+
+    def _answer(self, ask: Ask, completion: Any) -> Answer:
+        # Some answer 200 and put the refusal inside.
+        refusal = getattr(completion, "error", None)
+        if isinstance(refusal, dict):
+            code = refusal.get("code")
+            raise failing.of_status(WHO, code if isinstance(code, int) else 500, str(refusal))
+        try:
+            choice = completion.choices[0]
+            text, usage = choice.message.content or "", completion.usage
+            if choice.finish_reason == "content_filter" and not text:
+                raise ProviderFailure("poison", f"{WHO} does not want to tell of this.")
+            if usage is None:  # not every server counts
+                call = Call("openai", self._model, tokens(ask.system) + tokens(ask.prompt), tokens(text))
+            else:
+                cached = getattr(usage.prompt_tokens_details, "cached_tokens", None) or 0
+                call = Call("openai", self._model, usage.prompt_tokens, usage.completion_tokens, cached)
+            return Answer(text, call)
+        except (AttributeError, TypeError, IndexError):
+            raise failing.no_sense(WHO) from None
+
+    async def close(self) -> None:
+        await self._client.close()
+
+
+def connect(choice: Choice) -> OpenAI:
+    """Ready to be asked; nothing is sent yet."""
+    try:
+        import openai
+    except ImportError:
+        raise failing.not_installed("openai") from None
+    if choice.base_url and not choice.model:
+        raise ProviderFailure("setup", "`base_url` is set and `model` is not: `backstory config set model NAME`.")
+    if not choice.api_key and not choice.base_url:
+        raise failing.no_key("OPENAI_API_KEY")
+    # A server of one's own wants no key. Whether and when to try again is ours to decide.
+    client = openai.AsyncOpenAI(
+        api_key=choice.api_key or "none",
+        base_url=choice.base_url or ADDRESS,
+        max_retries=0,
+        timeout=choice.call_s,
+    )
+    return OpenAI(choice, client)

@@ -1,0 +1,195 @@
+"""Reads what a model answered: XML by intent, forgiving of fences, prose, unclosed tags, entities and attributes."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+
+from backstory.errors import BackstoryError
+from backstory.model import Observation, Round, Summary
+from backstory.observe.modes import Mode
+from backstory.observe.offline.acts import Act, read_acts, relative
+from backstory.observe.offline.edits import read_changes
+from backstory.text import cut, harmless, one_line
+
+#: Bounds of what is kept of an answer.
+MOST, FACTS, CONCEPTS, FILES = 40, 12, 8, 40
+TITLE, SUBTITLE, NARRATIVE, FACT, PATH, FIELD = 160, 300, 2000, 400, 400, 2000
+ANSWER = 400_000
+_TEXTS = ("type", "title", "subtitle", "narrative", "events")
+_LISTS = {"facts": "fact", "concepts": "concept", "files_read": "file", "files_modified": "file"}
+_PARTS = tuple(field.name for field in fields(Summary))
+_ENDS = "|".join((*_TEXTS, *_LISTS, *_PARTS, "observation", "summary", "memory", "skip_summary"))
+_BLOCK = re.compile(r"<\s*(observation|summary)\b([^>]*)>", re.IGNORECASE)
+_SKIP = re.compile(r"<\s*skip[_-]summary\b", re.IGNORECASE)
+_MEMORY = re.compile(r"<\s*memory\b([^>]*)>", re.IGNORECASE)
+_ATTRIBUTE = re.compile(r"""([\w-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+_CDATA = re.compile(r"<!\[CDATA\[(.*?)(?:\]\]>|$)", re.DOTALL)
+_TAG = re.compile(r"</?[a-z_]+(?:\s[^<>]{0,200})?/?>", re.IGNORECASE)
+_BULLET = re.compile(r"^\s*(?:[-*•]|\d{1,2}[.)])\s+")
+# Commands that change the files they name.
+_WRITES = re.compile(
+    r">|\b(?:tee|mv|cp|rm|ln|touch|patch|install|mkdir|truncate|dd|rsync|unzip|tar|curl|wget)\b|\bsed\b.*\s-i|\bperl\b.*\s-\w*i"
+    r"|\bgit\s+(?:mv|rm|apply|am|checkout|restore|stash|merge|rebase|cherry-pick|revert|reset|pull)\b"
+    r"|--fix\b|--write\b|\b(?:fmt|format|gofmt|generate|codegen|init|add|remove|tidy)\b",
+    re.DOTALL,
+)
+
+
+class Unreadable(BackstoryError):
+    """The model's answer was not in the form that was asked for."""
+
+
+class Stranger(Unreadable):
+    """The model's answer belongs to another question."""
+
+
+class Read:
+    """An answer, read."""
+
+    def __init__(self, observations: tuple[Observation, ...], summary: Summary | None, skips_summary: bool) -> None:
+        self.observations, self.summary, self.skips_summary = observations, summary, skips_summary
+
+
+def read(text: str, round: Round, mode: Mode, mark: str = "") -> Read:
+    """What an answer says about a round; `Unreadable` if it says nothing that can be read."""
+    text = _CDATA.sub(lambda m: html.escape(m[1], quote=False), text[:ANSWER])
+    begun = _MEMORY.search(text)
+    if begun and (other := _attributes(begun[1]).get("round")) and mark and other.strip() != mark:
+        raise Stranger
+    blocks = list(_blocks(text))
+    skips = _SKIP.search(text) is not None
+    if not blocks and not skips and not begun:
+        raise Unreadable
+    evidence = Evidence(round)
+    told = [_observation(body, given, round, mode, evidence) for kind, given, body in blocks if kind == "observation"]
+    found = [_summary(body) for kind, _, body in blocks if kind == "summary"]
+    kept = tuple(seen for seen in told if seen)[:MOST]
+    if blocks and not kept and not any(found) and not skips:
+        raise Unreadable
+    return Read(kept, next((summary for summary in reversed(found) if summary), None), skips)
+
+
+def _blocks(text: str) -> Iterable[tuple[str, Mapping[str, str], str]]:
+    """Each observation and summary: to its end, or to where the next begins."""
+    starts = list(_BLOCK.finditer(text))
+    for at, start in enumerate(starts):
+        limit = starts[at + 1].start() if at + 1 < len(starts) else len(text)
+        if start[2].rstrip().endswith("/"):
+            continue
+        kind = start[1].lower()
+        end = re.compile(rf"<\s*/\s*(?:{kind}|memory)\s*>", re.IGNORECASE).search(text, start.end(), limit)
+        yield kind, _attributes(start[2]), text[start.end() : end.start() if end else limit]
+
+
+def _attributes(text: str) -> dict[str, str]:
+    return {name.lower(): html.unescape(one or two) for name, one, two in _ATTRIBUTE.findall(text)}
+
+
+def _field(body: str, name: str) -> str:
+    """A field's text: to its closing tag, or, where that is missing, to the next field."""
+    start = re.search(rf"<\s*{name}\b[^>]*?(/?)>", body, re.IGNORECASE)
+    if start is None or start[1]:
+        return ""
+    rest = body[start.end() :]
+    end = re.search(rf"<\s*/\s*{name}\s*>", rest, re.IGNORECASE)
+    end = end or re.search(rf"<\s*/?\s*(?:{_ENDS})\b[^>]*>", rest, re.IGNORECASE)
+    return rest[: end.start()] if end else rest
+
+
+def _text(raw: str, limit: int) -> str:
+    """The words of a field: no tags of ours in it, entities resolved, one line, bounded."""
+    return cut(one_line(harmless(html.unescape(html.unescape(_TAG.sub(" ", raw))))), limit)
+
+
+def _items(body: str, name: str, limit: int) -> list[str]:
+    """A list's items; without tags of their own they are its lines."""
+    raw = _field(body, name)
+    item = _LISTS[name]
+    parts = re.split(rf"<\s*/?\s*{item}\b[^>]*>", raw, flags=re.IGNORECASE)
+    if len(parts) == 1:
+        parts = [_BULLET.sub("", line) for line in raw.splitlines()]
+    return list(dict.fromkeys(text for part in parts if (text := _text(part, limit))))
+
+
+def _observation(
+    body: str, given: Mapping[str, str], round: Round, mode: Mode, evidence: Evidence
+) -> Observation | None:
+    texts = {name: _field(body, name) or given.get(name, "") for name in _TEXTS}
+    facts = _items(body, "facts", FACT)[:FACTS]
+    subtitle, narrative = _text(texts["subtitle"], SUBTITLE), _text(texts["narrative"], NARRATIVE)
+    title = _text(texts["title"], TITLE) or cut(subtitle or next(iter(facts), "") or narrative, TITLE)
+    if not title:
+        return None
+    read_files = [evidence.named(path) for path in _items(body, "files_read", PATH)]
+    changed = [known for path in _items(body, "files_modified", PATH) if (known := evidence.changed(path))]
+    modified = tuple(dict.fromkeys(changed))[:FILES]
+    return Observation(
+        type=_type(texts["type"], mode),
+        title=title,
+        subtitle=subtitle,
+        narrative=narrative,
+        facts=tuple(facts),
+        concepts=tuple(dict.fromkeys(filter(None, map(_concept, _items(body, "concepts", 120)))))[:CONCEPTS],
+        files_read=tuple(dict.fromkeys(path for path in read_files if path not in modified))[:FILES],
+        files_modified=modified,
+        event_ids=_sources(texts["events"], round, (*modified, *read_files)),
+    )
+
+
+def _type(raw: str, mode: Mode) -> str:
+    word = re.search(r"[a-z][a-z0-9_-]*", _text(raw, 80).lower())
+    known = tuple(mode.types)
+    return word[0] if word and word[0] in known else "change" if "change" in known else known[-1]
+
+
+def _concept(text: str) -> str:
+    """One that no mode knows is kept: it is a word to search by."""
+    return re.sub(r"[^\w-]+", "-", text.partition(":")[0].strip().lower()).strip("-")[:60]
+
+
+def _sources(numbers: str, round: Round, files: Iterable[str]) -> tuple[int, ...]:
+    """The events that an observation names; else those that have to do with its files; else all."""
+    named = {int(number) for number in re.findall(r"\d{1,4}", numbers)}
+    found = [event.id for at, event in enumerate(round.events, 1) if at in named]
+    if not found:
+        names = {path.rpartition("/")[2] for path in files} - {""}
+        found = [e.id for e in round.events if any(name in str(e.payload.get("tool_input")) for name in names)]
+    return tuple(found or [event.id for event in round.events])
+
+
+def _summary(body: str) -> Summary | None:
+    told = {name: _text(_field(body, name), FIELD) for name in _PARTS}
+    return Summary(**told) if any(told.values()) else None
+
+
+class Evidence:
+    """What the events of a round show of its files."""
+
+    def __init__(self, round: Round) -> None:
+        self._cwd = round.cwd
+        acts = read_acts(round)
+        changes = {change.path for change in read_changes(acts)}
+        edited = {act.path for act in acts if act.verb in ("edit", "write") and not act.failed and act.path}
+        self._changed = changes | edited
+        self._commands = [act.command for act in acts if _may_write(act)]
+
+    def named(self, path: str) -> str:
+        """A path as paths are told here: from the project's directory."""
+        return relative(path, self._cwd, self._cwd)
+
+    def changed(self, path: str) -> str:
+        """The path of a file that an event shows to have been changed, else nothing."""
+        path = self.named(path)
+        for known in sorted(self._changed):
+            if known == path or known.endswith(f"/{path}") or path.endswith(f"/{known}"):
+                return known
+        name = path.rstrip("/").rpartition("/")[2]
+        word = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])") if name else None
+        return path if word and any(word.search(command) for command in self._commands) else ""
+
+
+def _may_write(act: Act) -> bool:
+    return act.verb == "run" and not act.failed and _WRITES.search(act.command) is not None
