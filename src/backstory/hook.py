@@ -19,6 +19,8 @@ SPOOL_LIMIT = 1 << 30
 CONTINUE = b'{"continue":true,"suppressOutput":true}'
 CONTINUES = ("UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "Stop", "SubagentStop")
 STARTS_WORKER = ("SessionStart", "UserPromptSubmit")
+# Of the session's own variables the worker needs those by which it finds the user's transcripts and login.
+LOGIN = (b"CLAUDE_CONFIG_DIR", b"CLAUDE_CODE_OAUTH_TOKEN", b"CLAUDE_CODE_USE_BEDROCK", b"CLAUDE_CODE_USE_VERTEX")
 
 
 class _Late(Exception):
@@ -161,7 +163,7 @@ def _length(head: bytes) -> int:
 def _start_worker() -> bool:
     """Start the worker on its own, with nothing of ours attached."""
     quiet = [(posix.POSIX_SPAWN_OPEN, fd, "/dev/null", posix.O_RDWR, 0) for fd in (0, 1, 2)]
-    environment = {k: v for k, v in posix.environ.items() if not k.startswith(b"CLAUDE")}
+    environment = {k: v for k, v in posix.environ.items() if not k.startswith(b"CLAUDE") or k in LOGIN}
     try:
         posix.posix_spawn(
             "bin/backstory-worker", ["bin/backstory-worker"], environment, file_actions=quiet, setsid=True

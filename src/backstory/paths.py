@@ -6,6 +6,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+#: Whatever happens in a directory of this name is the observer's own doing, be it of another data directory.
+OBSERVING = ".backstory-observer"
+
 
 @dataclass(frozen=True, slots=True)
 class Paths:
@@ -104,14 +107,24 @@ class Paths:
 
     @property
     def observer(self) -> Path:
-        """The observer's own working directory: sessions in here are never observed."""
+        """What the observer needs: sessions in here are never observed."""
         return self.data / "observer"
+
+    @property
+    def observing(self) -> Path:
+        """The directory that the observer's own sessions work in, of a name that tells them from everybody else's."""
+        return self.observer / OBSERVING
 
     def prepare(self) -> None:
         """Make the data directory, closed to others."""
         self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self.data.stat().st_mode & 0o077:
             self.data.chmod(0o700)
+
+
+def is_observers(transcript: Path) -> bool:
+    """Whether a transcript is of the observer's own session: `claude` names its folder after the working directory."""
+    return transcript.parent.name.endswith("-" + OBSERVING.replace(".", "-"))
 
 
 def write_private(path: Path, data: bytes) -> None:

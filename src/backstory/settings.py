@@ -41,7 +41,7 @@ class Settings:
     provider: str = _say(
         "offline",
         "Who turns events into memory; offline needs no network and costs nothing, the others ask a model.",
-        ("offline", "anthropic", "openai"),
+        ("offline", "claude", "anthropic", "openai"),
     )
     model: str = _say("", "Which of the provider's models; empty for a small one of its own choice.")
     base_url: str = _say(
@@ -53,6 +53,9 @@ class Settings:
     mode: str = _say("code", "What observations are made of and in which words a model is asked: modes/NAME.toml.")
     language: str = _say("", "The language that a model writes memory in; empty leaves it to the model.")
     call_seconds: float = _say(60.0, "How long a model may take for an answer before it is cut off.")
+    claude_path: str = _say(
+        "", "The `claude` that the provider claude asks; empty means the one on PATH, else the one inside the SDK."
+    )
     skip_tools: tuple[str, ...] = _say(
         (), "Tools never to remember, with commas between them, beside " + ", ".join(SKIPPED_TOOLS) + "."
     )

@@ -98,22 +98,6 @@ def test_i5_get_or_create_is_idempotent_under_concurrency(store: Store) -> None:
     assert set(numbers) == {numbers[0]}
 
 
-def test_an_empty_memory_id_is_null(store: Store) -> None:
-    """An empty string never counts as an id."""
-    session = store.write(make)
-    with pytest.raises(BROKEN_RULE):
-        store.write(lambda tx: sessions.register_memory_id(tx, session, MemoryId(""), "claude"))
-
-
-def test_a_new_memory_id_replaces_the_old_one_everywhere_at_once(store: Store) -> None:
-    """After a fresh run, the observations of the run before are under the new id, so none is orphaned."""
-    for memory_id in ("run-1", "run-2"):
-        store.write(lambda tx: events.add(tx, make(tx), tool()))
-        observe(store, memory_id=memory_id, provider="claude")
-    found = store.read(lambda tx: tx.all("observations_list", project="", type="", session_id=0, before=2**62, limit=9))
-    assert [row["memory_session_id"] for row in found] == ["run-2", "run-2"]
-
-
 def test_i6_a_late_event_belongs_to_the_prompt_it_happened_under(store: Store) -> None:
     """By the agent's own id of the prompt, and by the clock where it gives none."""
     session = store.write(make)

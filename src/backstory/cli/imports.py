@@ -20,6 +20,7 @@ from backstory.cli.worker import connect
 from backstory.client import Client
 from backstory.errors import BackstoryError, NotFound, StoreUnavailable, WorkerAway
 from backstory.model import Report
+from backstory.paths import is_observers
 
 #: A conversation that rested for so long counts as ended.
 RESTED_MS = 3_600_000
@@ -54,7 +55,8 @@ def found(path: Path) -> list[Path]:
         here = path.expanduser().resolve(strict=True)
         if not here.is_dir():
             return [here] if here.name.endswith((".jsonl", ".jsonl.gz")) else []
-        files = [file for file in chain(here.rglob("*.jsonl"), here.rglob("*.jsonl.gz")) if file.is_file()]
+        files = [file for file in chain(here.rglob("*.jsonl"), here.rglob("*.jsonl.gz"))]
+        files = [file for file in files if file.is_file() and not is_observers(file)]
     except OSError as error:
         raise BackstoryError(f"{path} could not be read: {error.strerror}.", "Look at the path.") from None
     return sorted(files, key=lambda file: (_begun(file), str(file)))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from backstory.errors import BackstoryError, BadSetting
 from backstory.model import Call, Reply, Round
 from backstory.observe import modes
+from backstory.observe.conversations import Conversations
 from backstory.observe.pauses import Pauses
 from backstory.observe.providers import Answer, Ask, Choice, Model, ProviderFailure, connect
 from backstory.settings import Settings
@@ -39,8 +40,9 @@ class State:
 class Asking:
     """The provider of the settings, as the observer calls it; it follows the settings while it runs."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, conversations: Conversations | None = None) -> None:
         self._settings = settings
+        self._conversations = conversations or Conversations()
         self._config_seen = self._config_stamp()
         self._model: Model | None = None
         self._connecting = asyncio.Lock()
@@ -62,7 +64,8 @@ class Asking:
         return State(name, self._settings.model, trouble)
 
     async def __call__(self, round: Round) -> Reply:
-        await self._follow_settings()
+        if await self._follow_settings():
+            round = replace(round, resume=None)  # what was gone on with may have been another's
         name = self._settings.provider
         if name == OFFLINE:
             return replace(await _rules(round), provider=OFFLINE)
@@ -144,7 +147,9 @@ class Asking:
             chosen.base_url,
             chosen.api_key,
             chosen.call_seconds,
-            chosen.paths.observer,
+            chosen.paths.observing,
+            chosen.claude_path,
+            self._conversations,
         )
 
     async def _stand_in(self, round: Round, calls: tuple[Call, ...] = ()) -> Reply:
@@ -170,20 +175,21 @@ class Asking:
         except OSError:
             return 0
 
-    async def _follow_settings(self) -> None:
-        """A model that is chosen, or a key that is mended, is used from the next round on."""
+    async def _follow_settings(self) -> bool:
+        """A model that is chosen, or a key that is mended, is used from the next round on. Whether there was one."""
         stamp = self._config_stamp()
         if stamp == self._config_seen:
-            return
+            return False
         self._config_seen = stamp
         try:
             self._settings = settings_now()
         except BadSetting as error:
             log.warning("config.toml was changed and can not be used: %s", error)
-            return
+            return False
         self._mode = None
         self._pauses.forget()
         await self.close()
+        return True
 
     async def close(self) -> None:
         """Let go of the model, and of whatever it runs."""

@@ -28,10 +28,11 @@ Listener = Callable[[Round, Told], None]
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How long a round may take, and how long one may go on before it is observed while it goes on."""
+    """How long a round may take, how long one may go on before it is observed while it goes on, and who is asked."""
 
     lease_s: float = 60
     long_ms: int = events.LONG_MS
+    provider: str = ""
 
 
 class Observer:
@@ -106,7 +107,7 @@ class Observer:
 
     async def _claim(self, pace: Pace) -> events.Claim | None:
         lease_ms = int(pace.lease_s * 1000)
-        return await self._write(lambda tx: events.claim(tx, lease_ms, self._worker, pace.long_ms))
+        return await self._write(lambda tx: events.claim(tx, lease_ms, self._worker, pace.long_ms, pace.provider))
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)

@@ -41,8 +41,6 @@ class Claim:
 
     round: Round
     owner: str
-    provider: str | None  #: who issued the session's memory id
-    force_init: bool
 
 
 def add(
@@ -134,9 +132,9 @@ def close_round(tx: Tx, session_id: int, hold_ms: int = 0) -> None:
     tx.run("session_settle", id=session_id, settles_at=ids.now_ms() + hold_ms if hold_ms else 0)
 
 
-def claim(tx: Tx, lease_ms: int, worker: str = "", long_ms: int = LONG_MS) -> Claim | None:
+def claim(tx: Tx, lease_ms: int, worker: str = "", long_ms: int = LONG_MS, provider: str = "") -> Claim | None:
     """Take the oldest round that is ready, in order within its session. After a failure, one event at a time.
-    `worker` begins the owner's name, so that a worker finds what it had when it comes back."""
+    `worker` begins the owner's name, so that a worker finds what it had when it comes back. `provider` is asked."""
     now = ids.now_ms()
     head = tx.one("queue_head", now=now, long_ago=ids.from_ms(now - long_ms), recent=ids.from_ms(now - RECENT_MS))
     if head is None:
@@ -161,10 +159,10 @@ def claim(tx: Tx, lease_ms: int, worker: str = "", long_ms: int = LONG_MS) -> Cl
     )
     session = tx.one("session_by_id", id=head["session_id"])
     assert session is not None  # noqa: S101 - the foreign key holds it
-    return Claim(_round(tx, session, rows), owner, session["memory_provider"], bool(session["force_init"]))
+    return Claim(_round(tx, session, rows, provider), owner)
 
 
-def _round(tx: Tx, session: Row, rows: Sequence[Row]) -> Round:
+def _round(tx: Tx, session: Row, rows: Sequence[Row], provider: str) -> Round:
     number = rows[0]["prompt_number"]
     prompt = tx.one("prompt_by_number", session_id=session["id"], number=number)
     earlier = tx.all(
@@ -181,6 +179,13 @@ def _round(tx: Tx, session: Row, rows: Sequence[Row]) -> Round:
         prompt=(prompt["prompt"] if prompt else None) or "",
         events=tuple(_event(row) for row in rows),
         earlier=tuple(_event(row) for row in reversed(earlier)),
+        resume=sessions.resume(
+            session["memory_session_id"],
+            session["prompt_counter"],
+            bool(session["force_init"]),
+            issued_by=session["memory_provider"],
+            provider=provider,
+        ),
     )
 
 

@@ -36,14 +36,25 @@ def store(tx: Tx, round: Round, stored: Stored) -> Told:
     session = tx.one("session_by_id", id=round.session_id)
     assert session is not None  # noqa: S101 - its events hang on it
     reply = stored.reply
-    memory_id = reply.memory_id or session["memory_session_id"] or synthesize(session, stored.provider)
-    sessions.register_memory_id(tx, session, MemoryId(memory_id), stored.provider)
+    memory_id = _register(tx, session, reply, stored.provider)
     made = tuple(_add(tx, session, round, o, memory_id, stored.provider) for o in reply.observations)
     summary_id = None
     if reply.summary:
         at = round.events[-1].occurred_at
         summary_id = put_summary(tx, session, round.prompt_number, reply.summary, stored.provider, memory_id, at)
     return Told(made, summary_id)
+
+
+def _register(tx: Tx, session: Row, reply: Reply, provider: str) -> MemoryId:
+    """The id to store under: the conversation's own if it has one, else the one that is known, else a made-up one."""
+    known, said = session["memory_session_id"], reply.memory_id
+    if said and said != known and tx.one("session_by_memory_id", memory_id=said):
+        said = None  # another session's: two never share one
+    memory_id: MemoryId = said or known or synthesize(session, provider)
+    sessions.register_memory_id(tx, session, memory_id, provider if said else None)
+    if reply.grown:
+        tx.run("session_force_init", id=session["id"])
+    return memory_id
 
 
 def synthesize(session: Row, provider: str) -> MemoryId:

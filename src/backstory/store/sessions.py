@@ -144,8 +144,17 @@ def prompt_for(tx: Tx, session: Row, prompt_id: str | None, at: str) -> Prompt:
     return Prompt(min(session["prompt_counter"], 1), is_private=False, is_new=False)
 
 
-def register_memory_id(tx: Tx, session: Row, memory_id: MemoryId, provider: str) -> None:
-    """Take the observer's id of a session; an id that replaces another replaces it everywhere at once."""
+def resume(
+    memory_id: MemoryId | None, last_prompt_number: int, force_init: bool, *, issued_by: str | None, provider: str
+) -> MemoryId | None:
+    """The conversation that the observer goes on with: its own, of this provider and of this worker's time, or none."""
+    real = memory_id and provider and issued_by == provider
+    return memory_id if real and last_prompt_number > 1 and not force_init else None
+
+
+def register_memory_id(tx: Tx, session: Row, memory_id: MemoryId, provider: str | None) -> None:
+    """Take the observer's id of a session; an id that replaces another replaces it everywhere at once.
+    `provider` issued it; nobody did if it was synthesized."""
     if session["memory_session_id"] == memory_id:
         return
     tx.run("session_set_memory_id", id=session["id"], memory_id=memory_id, provider=provider)

@@ -20,6 +20,7 @@ from backstory.agents import AGENTS
 from backstory.errors import BackstoryError, NotFound, StoreUnavailable
 from backstory.model import Round
 from backstory.observe.asking import Asking
+from backstory.observe.conversations import Conversations
 from backstory.observe.observer import Observer, Pace, Provider
 from backstory.settings import Settings, environment
 from backstory.store import events, observations, open_store
@@ -58,7 +59,9 @@ class App:
         self.store.write(lambda tx: events.recover(tx, worker))
         self.live = Live()
         self._telling: set[asyncio.Task[None]] = set()
-        self.asking = Asking(settings)
+        roots = {name: agent.roots(Path.home(), environment()) for name, agent in AGENTS.items()}
+        self.conversations = Conversations(roots["claude-code"], settings.paths.observing)
+        self.asking = Asking(settings, self.conversations)
         self.observer = Observer(
             self.store,
             provider or self.asking,
@@ -69,7 +72,6 @@ class App:
             retry_s=settings.retry_seconds,
             listener=self._observed,
         )
-        roots = {name: agent.roots(Path.home(), environment()) for name, agent in AGENTS.items()}
         self.intake = Intake(settings, self.store, self.live, self.observer.wake, roots)
         past = Past(settings, self.intake)
         self.reconcile = Reconcile(settings, self.store, past, roots, self.observer.wake)
@@ -80,7 +82,7 @@ class App:
         admin = Admin(settings, self.store, self.live, codes, self.token, self.observer.wake)
         self.table = [*admin.table(), *reporting.table(), *Recall(settings, self.store).table()]
         self.table += Imports(self.store, past).table()
-        self.memories = Memories(self.store, self.intake, self.spool, self.live)
+        self.memories = Memories(self.store, self.intake, self.spool, self.live, self.conversations)
         self.table += [*self.memories.table(), *Overview(settings, self.store).table()]
         self.table += Exchange(self.store, self.observer.wake).table()
         description: dict[str, Any] = {}
@@ -97,6 +99,7 @@ class App:
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        await asyncio.to_thread(self.conversations.remove)  # none of before is gone on with
         self.observer.start()
         self.spool.start()
         self.reconcile.start(self.spool.looked)
@@ -118,8 +121,8 @@ class App:
         """A model may be asked twice about a round, and takes its time."""
         chosen = self.asking.settings
         if chosen.provider == "offline":
-            return Pace(chosen.lease_seconds)
-        return Pace(max(chosen.lease_seconds, chosen.call_seconds * 2.5), PATIENCE_MS)
+            return Pace(chosen.lease_seconds, provider=chosen.provider)
+        return Pace(max(chosen.lease_seconds, chosen.call_seconds * 2.5), PATIENCE_MS, chosen.provider)
 
     def _observed(self, round: Round, told: Told) -> None:
         """A round became memory: tell those who watch."""

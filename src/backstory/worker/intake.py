@@ -17,6 +17,7 @@ from backstory import project as projects
 from backstory.agents import AGENTS
 from backstory.errors import BadSetting, NotFound
 from backstory.model import Report, Summary
+from backstory.paths import OBSERVING
 from backstory.project import Project
 from backstory.settings import Settings
 from backstory.settings import load as settings_now
@@ -119,7 +120,7 @@ class Intake:
     def unwanted(self, report: Report, where: Project) -> str | None:
         """Why nothing of this is wanted: our own session, or a project that is excluded."""
         own = str(self._settings.paths.observer)
-        if report.cwd == own or report.cwd.startswith(own + "/"):
+        if report.cwd == own or report.cwd.startswith(own + "/") or report.cwd.endswith("/" + OBSERVING):
             return "own"
         for given in self._settings.exclude_projects:
             pattern = str(Path(given).expanduser()) if given.startswith("~") else given

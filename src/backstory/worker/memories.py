@@ -15,6 +15,7 @@ from msgspec import UNSET, UnsetType
 from backstory import ids
 from backstory.errors import BadInput, NotFound, StoreUnavailable
 from backstory.model import OURSELVES, ContentId, Event, MemoryId, Observation, Reply, Report, Round
+from backstory.observe.conversations import Conversations
 from backstory.project import Project
 from backstory.store import events, forget, observations, sessions
 from backstory.store.db import Row, Store, Tx
@@ -90,8 +91,9 @@ class _OnlyLooked(Exception):
 class Memories:
     """The routes that change memory."""
 
-    def __init__(self, store: Store, intake: Intake, spool: Spool, live: Live) -> None:
+    def __init__(self, store: Store, intake: Intake, spool: Spool, live: Live, conversations: Conversations) -> None:
         self._store, self._intake, self._spool, self._live = store, intake, spool, live
+        self._conversations = conversations
         self._wiping = asyncio.Lock()
         self._unfinished: asyncio.Task[None] | None = None
 
@@ -226,11 +228,14 @@ class Memories:
 
         def whole(tx: Tx) -> None:
             work(tx, gone)
+            tx.run("sessions_force_init")
             tx.one("erasure_add", at=ids.now())
 
         await self._intake.write(whole)
         self._live.forget()
         await asyncio.to_thread(self._spool.forget, gone.names)
+        # The observer was told of it, and would be told again with each round that goes on.
+        await asyncio.to_thread(self._conversations.remove)
         if not (wiped := await self._wipe()):
             self.start()
         return _told(gone, wiped)

@@ -17,6 +17,7 @@ from backstory.agents import AGENTS
 from backstory.agents.claude_transcript import Mark
 from backstory.errors import StoreUnavailable
 from backstory.model import Report
+from backstory.paths import is_observers
 from backstory.settings import Settings
 from backstory.store import events
 from backstory.store.db import Row, Store, Tx
@@ -142,7 +143,8 @@ class Reconcile:
             inside = any(file.is_relative_to(root.resolve()) for root in self._roots.get(agent, ()))
         except (OSError, ValueError, RuntimeError):
             return None
-        return file if inside and file.suffix == ".jsonl" and file.is_file() else None
+        wanted = inside and file.suffix == ".jsonl" and not is_observers(file)
+        return file if wanted and file.is_file() else None
 
     def _since(self, agent: str) -> str:
         """Nothing from before the install is read unasked; without a record of it, from our own first day on."""

@@ -10,6 +10,7 @@ from typing import Literal
 
 from backstory.errors import BackstoryError
 from backstory.model import Call, MemoryId
+from backstory.observe.conversations import Conversations
 
 #: Why a model could not answer. transient: try again. hang: it took too long. rate_limit: try again when it says.
 #: quota, auth, setup: somebody must do something first. poison: this very question. stale: the conversation to go on
@@ -57,11 +58,14 @@ class Choice:
     api_key: str = field(default="", repr=False)
     call_s: float = 60.0  #: a call that takes longer is cut off
     home: Path = Path()  #: the observer's own directory, for one that needs a place to work in
+    program: str = ""  #: what to run, for one that runs something; empty for the one that is found
+    conversations: Conversations = field(default_factory=Conversations)  #: for one that keeps them
 
 
 #: Each provider's module; it has `connect(choice)`, which gives a Model (with `close()`, if there is something to
 #: close) or raises a ProviderFailure. It is imported when it is chosen, in a thread.
 PROVIDERS = {
+    "claude": "backstory.observe.providers.claude",
     "anthropic": "backstory.observe.providers.anthropic",
     "openai": "backstory.observe.providers.openai",
 }

@@ -64,10 +64,11 @@ def no_sense(who: str) -> ProviderFailure:
     return ProviderFailure("transient", f"{who} answered with something that is no answer of a model.")
 
 
-def not_installed(package: str) -> ProviderFailure:
+def not_installed(package: str, extra: str = "") -> ProviderFailure:
+    extra = extra or package
     return ProviderFailure(
         "setup",
-        f"The package `{package}` is not installed: `pip install 'backstory[{package}]'`, then `backstory restart`.",
+        f"The package `{package}` is not installed: `pip install 'backstory[{extra}]'`, then `backstory restart`.",
     )
 
 

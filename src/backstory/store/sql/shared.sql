@@ -83,6 +83,9 @@ UPDATE session_summaries SET memory_session_id = :memory_id WHERE session_id = :
 -- A worker that starts does not trust the conversations of the one before.
 UPDATE sdk_sessions SET force_init = 1 WHERE memory_session_id IS NOT NULL AND force_init = 0;
 
+-- name: session_force_init
+UPDATE sdk_sessions SET force_init = 1 WHERE id = :id;
+
 -- name: sessions_list
 SELECT s.*,
   (SELECT COUNT(*) FROM observations o WHERE o.session_id = s.id) AS observation_count
