@@ -139,7 +139,7 @@ def row(name: str, times: list[float], floor: float | None = None) -> list[str]:
 
 def match(query: str) -> str:
     """What the product looks for, as plain FTS5 is asked for it."""
-    return " OR ".join(f'"{term}"' for term in search.terms_for(query))
+    return " OR ".join(f'"{word}"' for word in re.findall(r"\w+", query.replace("_", " ")))
 
 
 def measure(here: Lab, store: SqliteStore, words: Words, size: int, calls: int) -> Iterator[list[str]]:

@@ -233,10 +233,10 @@ def test_one_bad_write_takes_no_other_along(store: Store) -> None:
 def test_any_text_is_a_safe_query(store: Store) -> None:
     """Operators, quotes, emoji and nonsense give results or an empty list."""
     from backstory.store import search
+    from backstory.store.hits import Item
 
-    store.write(
-        lambda tx: search.put_words(tx, "prompt", 1, "", "parseDate handles week_numbers in src/dates.py", "p", "p")
-    )
+    item = Item("prompt", 1, 1, "", "p", "p", "claude-code")
+    store.write(lambda tx: search.put_words(tx, item, "", "parseDate handles week_numbers in src/dates.py"))
     for query in (
         '"',
         "AND OR NOT",
@@ -252,4 +252,3 @@ def test_any_text_is_a_safe_query(store: Store) -> None:
         "title:x",
     ):
         assert isinstance(store.read(lambda tx, q=query: search.find(tx, q)), list)  # type: ignore[misc]
-    assert search.terms_for("date") == ["date"] and "Date" in search.terms_for("parseDate")

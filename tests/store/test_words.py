@@ -6,6 +6,7 @@ import pytest
 
 from backstory.store import search
 from backstory.store.db import Store, Tx
+from backstory.store.hits import Item
 
 TEXTS = {
     1: ("Fix the discount of `Cart.apply_discount`", "shop/cart.py: a code that was used twice was counted twice."),
@@ -46,6 +47,10 @@ ASKED = [
 ]
 
 
+def prompt(number: int) -> Item:
+    return Item("prompt", number, number, "", f"p{number % 2}", f"k/p{number % 2}", "claude-code")
+
+
 def fill(tx: Tx) -> None:
     for number, (title, body) in TEXTS.items():
         tx.script(
@@ -54,7 +59,7 @@ def fill(tx: Tx) -> None:
             f"INSERT INTO user_prompts (id, session_id, prompt_number, prompt, created_at) "
             f"VALUES ({number}, {number}, 1, 'x', '');"
         )
-        search.put_words(tx, "prompt", number, title, body, f"p{number % 2}", f"k/p{number % 2}")
+        search.put_words(tx, prompt(number), title, body)
 
 
 def found(store: Store, query: str, **more: str) -> list[int]:
@@ -90,7 +95,7 @@ def test_w2_filters_pages_and_scores(store: Store) -> None:
 def test_w3_words_that_were_taken_out_are_not_found(store: Store) -> None:
     """Indexed anew, an item is found by its new words only; removed, by none."""
     store.write(fill)
-    store.write(lambda tx: search.put_words(tx, "prompt", 1, "", "zebra", "p", "k"))
+    store.write(lambda tx: search.put_words(tx, prompt(1), "", "zebra"))
     assert found(store, "zebra") == [1] and 1 not in found(store, "discount")
     store.write(lambda tx: search.remove_words(tx, "prompt", 1))
     assert found(store, "zebra") == []
@@ -100,6 +105,6 @@ def test_w3_words_that_were_taken_out_are_not_found(store: Store) -> None:
 def test_w4_any_text_can_be_kept_and_looked_for(store: Store, text: str) -> None:
     """However long its words are."""
     store.write(fill)
-    store.write(lambda tx: search.put_words(tx, "prompt", 2, text, text + " zebra", "p", "k"))
+    store.write(lambda tx: search.put_words(tx, prompt(2), text, text + " zebra"))
     assert isinstance(found(store, text), list)
     assert found(store, "discount")

@@ -1,32 +1,38 @@
-"""I17: a database from before the words' rows were known keeps all it had, and its words can be taken out."""
+"""I17: a database whose words were cut up in another way keeps all it had; its words are made anew from the rows."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from backstory import ids
-from backstory.store import queries, search
+from backstory.store import queries, reindex, search
 from backstory.store.backups import copies
 from backstory.store.db import Tx
 from backstory.store.migrate import migrate
 from backstory.store.sqlite import SqliteStore
 
 _OLD = """
+INSERT INTO sdk_sessions (id, content_session_id, project, project_key, created_at, last_event_at)
+VALUES (1, 's', 'p', 'k', '', '');
+INSERT INTO session_summaries (id, session_id, prompt_number, project, project_key, request, provider, created_at)
+VALUES (1, 1, 1, 'p', 'k', 'second lion', 'offline', '2026-01-01'),
+  (2, 1, 2, 'p', 'k', 'other tiger', 'offline', '2026-01-02');
+INSERT INTO user_prompts (id, session_id, prompt_number, prompt, created_at)
+VALUES (1, 1, 1, 'panther', ''), (2, 1, 2, NULL, '');
+INSERT INTO observations (id, session_id, prompt_number, memory_session_id, project, project_key, type, title,
+  compressed_observation, provider, created_at)
+VALUES (7, 1, 1, 'm', 'p', 'k', 'bugfix', 'leopard', '{}', 'offline', '2026-01-03');
 INSERT INTO words (title, body, kind, item_id, project_key, project) VALUES ('first', 'zebra', 'summary', 1, 'k', 'p');
-INSERT INTO words (title, body, kind, item_id, project_key, project) VALUES ('second', 'lion', 'summary', 1, 'k', 'p');
-INSERT INTO words (title, body, kind, item_id, project_key, project) VALUES ('other', 'tiger', 'summary', 2, 'k', 'p');
-INSERT INTO word_rows (kind, item_id, words_rowid) VALUES ('summary', 1, -1), ('summary', 2, -1);
+INSERT INTO word_rows (kind, item_id, words_rowid) VALUES ('summary', 1, 1);
 """
 
 
-def found(store: SqliteStore, word: str) -> list[int]:
-    terms = f'["{word}"]'
-    hits = store.read(lambda tx: tx.all("words_find", terms=terms, every=0, project="p", kind="", limit=9, skip=0))
-    return [hit["item_id"] for hit in hits]
+def found(store: SqliteStore, word: str) -> list[tuple[str, int]]:
+    return [(hit.kind, hit.item_id) for hit in store.read(lambda tx: search.by_words(tx, word))]
 
 
-def test_i17_words_indexed_twice_are_once_there_and_can_be_removed(tmp_path: Path) -> None:
-    """The last of an item's words stays, the one it replaced goes, and a backup was taken before."""
+def test_i17_an_older_index_is_made_anew_from_the_rows(tmp_path: Path) -> None:
+    """A backup is taken before; words that no row has are gone, every row is found, and can be taken out again."""
     store = SqliteStore(tmp_path / "backstory.db")
     version, name, first = queries.migrations("sqlite")[0]
 
@@ -39,8 +45,16 @@ def test_i17_words_indexed_twice_are_once_there_and_can_be_removed(tmp_path: Pat
     assert migrate(store)
     assert migrate(store) == []
     assert copies(store.path)
-    assert [found(store, word) for word in ("zebra", "lion", "tiger")] == [[], [1], [2]]
+    assert store.read(reindex.progress)
+    while store.write(reindex.go_on):
+        pass
+    assert store.read(reindex.progress) == []
+    looked = [found(store, word) for word in ("zebra", "lion", "tiger", "panther", "leopard")]
+    assert looked == [[], [("summary", 1)], [("summary", 2)], [("prompt", 1)], [("observation", 7)]]
     store.write(lambda tx: search.remove_words(tx, "summary", 2))
-    store.write(lambda tx: search.put_words(tx, "summary", 1, "third", "panther", "p", "k"))
-    assert [found(store, word) for word in ("lion", "tiger", "panther")] == [[], [], [1]]
+    assert found(store, "tiger") == []
+    store.write(reindex.begin)
+    while store.write(reindex.go_on):
+        pass
+    assert found(store, "tiger") == [("summary", 2)]
     store.close()

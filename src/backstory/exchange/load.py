@@ -61,8 +61,7 @@ class Load:
         self._keep(tx, table, old_id, row.get("id"))
         if kind := _INDEXED.get(table.name):
             session = tx.one("session_by_id", id=row["session_id"]) or {}
-            where = {name: row.get(name, session.get(name)) for name in ("project", "project_key")}
-            observations.index_row(tx, kind, row | where)
+            observations.index_row(tx, kind, row, session)
         return 1
 
     def _follow(self, tx: Tx, table: Table, row: Row, old_id: Any) -> bool:

@@ -13,6 +13,8 @@ Row = dict[str, Any]
 class Tx(Protocol):
     """A transaction: three verbs, each on a named query."""
 
+    engine: str  #: whose, where the same thing is said in two ways
+
     def run(self, name: str, /, **values: Any) -> int:
         """Change rows; how many."""
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from backstory import ids
 from backstory.errors import NotFound
 from backstory.model import OURSELVES
-from backstory.store import observations, search
+from backstory.store import observations, search, tokens
 from backstory.store.db import Row, Tx
 from backstory.store.tables import NATURAL
 
@@ -115,7 +115,7 @@ def project(tx: Tx, name: str, gone: Forgotten) -> None:
 def find(tx: Tx, words: str, project_name: str = "") -> Found:
     """Everything that has all of these words: what search finds, and payloads that it does not look into."""
     items = search.find(tx, words, project_name, limit=PAGE, every=True)
-    likes = [f"%{_literal(word)}%" for word in search.words_of(words)]
+    likes = [f"%{_literal(word)}%" for word in tokens.words_of(words)]
     events: list[Row] = []
     if likes:
         longest = max(likes, key=len)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 #: What can be found: an item is known by its kind and its id.
 KINDS = ("observation", "summary", "prompt", "turn", "chunk")
@@ -22,6 +24,9 @@ class Where:
     until: str = ""
 
 
+ANYWHERE = Where()
+
+
 @dataclass(frozen=True, slots=True)
 class Hit:
     """An item that was found."""
@@ -31,3 +36,24 @@ class Hit:
     session_id: int
     score: float  #: more is better
     at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """Something that is indexed, and what it can be asked for by."""
+
+    kind: str
+    id: int
+    session_id: int
+    at: str
+    project: str
+    project_key: str
+    agent: str
+    type: str = ""
+    concepts: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+
+def item_of(kind: str, number: int, session: Mapping[str, Any], at: str) -> Item:
+    """An item of a session, given by its row."""
+    return Item(kind, number, session["id"], at, session["project"], session["project_key"], session["agent"])

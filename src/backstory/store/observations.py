@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from backstory import ids
@@ -12,7 +12,11 @@ from backstory.errors import BadInput, NotFound
 from backstory.model import Event, MemoryId, Observation, Reply, Round, Summary
 from backstory.store import sessions
 from backstory.store.db import Row, Tx
+from backstory.store.hits import Item, item_of
 from backstory.store.search import put_words, remove_words
+
+#: What is done with an item's title and text.
+Put = Callable[[Tx, Item, str, str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,7 @@ def _add(tx: Tx, session: Row, round: Round, seen: Observation, memory_id: str, 
     assert row is not None  # noqa: S101 - an insert answers with its id
     for event in sources:
         tx.run("observation_from_event", observation_id=row["id"], event_id=event.id)
-    _index(tx, row["id"], seen, session["project"], session["project_key"])
+    _index(tx, item_of("observation", row["id"], session, sources[-1].occurred_at), seen)
     return int(row["id"])
 
 
@@ -101,7 +105,7 @@ def edit(tx: Tx, number: int, changes: Mapping[str, Any]) -> Row | None:
     row |= changed | {"compressed_observation": _json(told)}
     kept = ("id", "type", "title", "subtitle", "narrative", "facts", "concepts", "compressed_observation")
     tx.run("observation_edit", **{name: row[name] for name in kept})
-    index_row(tx, "observation", row)
+    index_row(tx, "observation", row, tx.one("session_by_id", id=row["session_id"]) or {})
     return row
 
 
@@ -145,30 +149,30 @@ def remove(tx: Tx, number: int) -> None:
     tx.run("observation_remove", id=number)
 
 
-def _index(tx: Tx, number: int, seen: Observation, project: str, project_key: str) -> None:
-    body = "\n".join(
-        (seen.subtitle, seen.narrative, *seen.facts, *seen.files_read, *seen.files_modified, " ".join(seen.concepts))
-    )
-    put_words(tx, "observation", number, seen.title, body, project, project_key)
+def _index(tx: Tx, item: Item, seen: Observation, put: Put = put_words) -> None:
+    files = (*seen.files_read, *seen.files_modified)
+    body = "\n".join((seen.subtitle, seen.narrative, *seen.facts, *files, " ".join(seen.concepts)))
+    put(tx, replace(item, type=seen.type, concepts=seen.concepts, files=files), seen.title, body)
 
 
-def index_row(tx: Tx, kind: str, row: Row) -> None:
-    """Index a stored row anew: an observation, a summary, or a prompt with its session's project."""
-    where = (row["project"], row["project_key"])
+def index_row(tx: Tx, kind: str, row: Row, session: Row, put: Put = put_words) -> None:
+    """Index a stored row: an observation, a summary, or a prompt, of a session that is given by its row."""
+    own = {name: row[name] for name in ("project", "project_key") if name in row}
+    item = replace(item_of(kind, row["id"], session, row["created_at"]), **own)
     if kind == "observation":
         told: dict[str, Any] = {name: row[name] for name in ("type", "title", "subtitle", "narrative")}
         for name in ("facts", "concepts", "files_read", "files_modified"):
             told[name] = tuple(json.loads(row[name]))
-        _index(tx, row["id"], Observation(**told), *where)
+        _index(tx, item, Observation(**told), put)
     elif kind == "summary":
-        _index_summary(tx, row["id"], {field.name: row[field.name] for field in fields(Summary)}, *where)
+        _index_summary(tx, item, {field.name: row[field.name] for field in fields(Summary)}, put)
     elif row["prompt"]:
-        put_words(tx, "prompt", row["id"], "", row["prompt"], *where)
+        put(tx, item, "", row["prompt"])
 
 
-def _index_summary(tx: Tx, number: int, told: Mapping[str, str], project: str, project_key: str) -> None:
+def _index_summary(tx: Tx, item: Item, told: Mapping[str, str], put: Put = put_words) -> None:
     body = "\n".join(text for name, text in told.items() if name != "request" and text)
-    put_words(tx, "summary", number, told["request"], body, project, project_key)
+    put(tx, item, told["request"], body)
 
 
 def _source(sources: list[Event]) -> Mapping[str, Any]:
@@ -209,7 +213,7 @@ def put_summary(
         **told,
     )
     assert row is not None  # noqa: S101 - an upsert always answers
-    _index_summary(tx, row["id"], told, session["project"], session["project_key"])
+    _index_summary(tx, item_of("summary", row["id"], session, at), told)
     return int(row["id"])
 
 

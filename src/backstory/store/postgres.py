@@ -72,6 +72,8 @@ def _queries() -> dict[str, str]:
 class Transaction:
     """A transaction on one connection."""
 
+    engine = "postgres"
+
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._queries = _queries()

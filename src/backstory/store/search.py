@@ -1,111 +1,199 @@
-"""Words in, words out: the text index of observations, summaries and prompts."""
+"""Words in, words out: the text index of all that is remembered.
+
+The engine finds candidates in bounded time, by the rarest words; the best of them are weighed by `bm25`, so that both
+engines give the same answers in the same order.
+"""
 
 from __future__ import annotations
 
 import json
-import re
-import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
+from backstory.store import bm25, match, tokens
 from backstory.store.db import Row, Tx
+from backstory.store.hits import ANYWHERE, KINDS, Hit, Item, Where
+from backstory.store.match import Match
+from backstory.store.tokens import Term
 
-#: Longer texts are indexed by their beginning; the whole stays in its own table.
-INDEXED_CHARS = 20_000
-_WORD = re.compile(r"\w+", re.UNICODE)
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+|[a-z]+(?:[A-Z][a-z0-9]*)+|(?:[A-Z][a-z0-9]+){2,}")
-_ACCENT = re.compile("[\u0300-\u036f]")
-_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-#: Words that say nothing about what is looked for.
-_COMMON = frozenset(
-    "a an and are as at be but by did do does for from had has have how i if in into is it its me my of on or our "  # noqa: SIM905 - a list of words reads as one
-    "so that the their them then there these they this to was we were what when where which who why will with you "
-    "your".split()
-)
+#: So many of the best candidates are weighed, and so many words of theirs.
+WEIGHED, WEIGHED_TOKENS = 200, 60_000
+#: So many matches an engine is let look at; of fewer than these it is asked for more by the commoner words.
+BUDGET, ENOUGH = {"sqlite": 20_000, "postgres": 4_000}, 1_000
+#: Words that nobody wrote are looked for with one letter changed, from this length on.
+NEAR_LENGTH, NEAR_WEIGHT, NEAR_TERMS = 4, 0.5, 3
 
 
-def _plain(text: str) -> str:
-    """Without accents: `café` is found by `cafe`, on an engine that does not know that too."""
-    if text.isascii():
-        return text
-    return unicodedata.normalize("NFC", _ACCENT.sub("", unicodedata.normalize("NFD", text)))
+def put_words(tx: Tx, item: Item, title: str, body: str) -> None:
+    """An item says this from now on, and is found by it."""
+    index(tx, item, title, body)
 
 
-def with_parts(text: str) -> str:
-    """A text with the parts of its identifiers behind it: `parseDate` is found by `date` too."""
-    text = _plain(text[:INDEXED_CHARS])
-    parts: dict[str, None] = {}
-    for word in _NAME.findall(text):
-        # Nobody names a thing with more letters; a blob of them would take the pattern below minutes.
-        if len(word) <= 100 and ("_" in word or not word.islower()):
-            for name in _IDENTIFIER.findall(word):
-                parts.update(dict.fromkeys(_PART.findall(name)))
-    return f"{text}\n{' '.join(parts)}" if parts else text
-
-
-def put_words(tx: Tx, kind: str, item_id: int, title: str, body: str, project: str, project_key: str) -> None:
-    """Index an item; one that is indexed already is indexed anew."""
-    remove_words(tx, kind, item_id)
-    tx.run(
-        "words_add",
-        title=with_parts(title),
-        body=with_parts(body),
-        kind=kind,
-        item_id=item_id,
-        project=project,
-        project_key=project_key,
+def index(tx: Tx, item: Item, title: str, body: str) -> None:
+    """Index an item's words; one that is indexed already is indexed anew."""
+    title, body = tokens.of_text(title), tokens.of_text(body)
+    row = tx.one(
+        "word_row_put",
+        kind=item.kind,
+        item_id=item.id,
+        session_id=item.session_id,
+        at=item.at,
+        project=item.project,
+        project_key=item.project_key,
     )
-    row = tx.one("words_added")
-    assert row is not None  # noqa: S101 - it was just inserted
-    where = {"project": project, "project_key": project_key}
-    tx.run("word_row_add", kind=kind, item_id=item_id, words_rowid=row["rowid"], **where)
+    assert row is not None  # noqa: S101 - an upsert always answers
+    number, marks = row["words_rowid"], match.marks_of(item)
+    told = match.tsvector(title, body, marks, number) if tx.engine == "postgres" else ""
+    tx.run("words_put", number=number, title=title, body=body, marks=" ".join(marks), tokens=told)
 
 
 def remove_words(tx: Tx, kind: str, item_id: int) -> None:
     if row := tx.one("word_row", kind=kind, item_id=item_id):
-        tx.run("words_remove", words_rowid=row["words_rowid"])
+        tx.run("words_remove", number=row["words_rowid"])
         tx.run("word_row_remove", kind=kind, item_id=item_id)
 
 
-def terms_for(query: str) -> list[str]:
-    """Any text as what is looked for: its words, letters and digits only; quoted phrases stay phrases."""
-    query = _plain(query)
-    phrases = re.findall(r'"([^"]+)"', query)
-    rest = re.sub(r'"[^"]*"', " ", query)
-    terms: dict[str, None] = {}
-    for phrase in phrases:
-        if words := _WORD.findall(phrase):
-            terms[" ".join(words)] = None
-    for text in with_parts(rest[:2000]).split():
-        terms.update(dict.fromkeys(word.replace("_", " ") for word in _WORD.findall(text)))
-    wanted = [term for term in terms if term.lower() not in _COMMON and term.strip()] or [t for t in terms if t.strip()]
-    return wanted[:40]
+@dataclass(frozen=True, slots=True)
+class _Index:
+    """The index as one search sees it."""
+
+    tx: Tx
+    last: int  #: the newest row
+    where: Where
+    marks: tuple[tuple[str, ...], ...]
+
+    def told(self, asked: Match) -> str:
+        return match.fts5(asked) if self.tx.engine == "sqlite" else match.tsquery(asked, self.last)
+
+    def counts(self, matches: Sequence[Match]) -> list[int]:
+        """How many rows match; beyond the budget, how many it must be if the rest is like the beginning."""
+        budget = BUDGET[self.tx.engine]
+        asked = json.dumps([self.told(each) for each in matches], ensure_ascii=False)
+        found = [json.loads(row["found"]) for row in self.tx.all("words_counts", matches=asked, budget=budget)]
+        return [count if count < budget else budget * self.last // max(1, at) for count, at in found]
+
+    def find(self, asked: Match, weights: dict[Term, float], limit: int) -> dict[int, float]:
+        """Rows and their rough scores."""
+        asked = replace(asked, marks=self.marks)
+        terms = [(self.told(Match((term,))), weights[term]) for term in asked.terms]
+        rows = self.tx.all(
+            "words_find",
+            asked=self.told(asked),
+            terms=json.dumps(terms, ensure_ascii=False),
+            after=asked.after,
+            since=self.where.since,
+            until=self.where.until,
+            limit=limit,
+        )
+        return {row["number"]: -row["score"] for row in rows}
 
 
-def words_of(query: str) -> list[str]:
-    """The words and quoted phrases of a query, as they stand."""
-    query = _plain(query)
-    phrases = [" ".join(phrase.split()) for phrase in re.findall(r'"([^"]+)"', query)]
-    return [term for term in (*phrases, *re.sub(r'"[^"]*"?', " ", query).split()) if _WORD.search(term)]
+def by_words(
+    tx: Tx, query: str, kinds: Sequence[str] = KINDS, where: Where = ANYWHERE, limit: int = 20, every: bool = False
+) -> list[Hit]:
+    """Items with these words, best first. No match is an empty list, whatever is asked."""
+    terms = tokens.of_every_word(query) if every else tokens.of_query(query)
+    newest = tx.one("words_last")
+    if not terms or newest is None or newest["last"] is None:
+        return []
+    index = _Index(tx, newest["last"], where, match.marks_for(kinds, where))
+    counts = dict(zip(terms, index.counts([Match((term,)) for term in terms]), strict=True))
+    if every:
+        if not all(counts.values()):
+            return []
+        weights = {term: bm25.weight(index.last, count) for term, count in counts.items()}
+        found = index.find(Match(tuple(terms), is_every=True), weights, max(limit, WEIGHED))
+    else:
+        near = _near(index, [term for term, count in counts.items() if not count])
+        counts = {term: count for term, count in (counts | near).items() if count}
+        weights = {t: bm25.weight(index.last, n) * (NEAR_WEIGHT if t in near else 1) for t, n in counts.items()}
+        found = _candidates(index, counts, weights, max(limit, WEIGHED))
+    return _weighed(tx, found, weights)[:limit]
+
+
+def _candidates(index: _Index, counts: dict[Term, int], weights: dict[Term, float], limit: int) -> dict[int, float]:
+    """The rarest words first, for as long as the budget lasts. Words that are everywhere do not choose by themselves:
+    where there are no others, titles that have them, items that have them all, and the newest are looked at."""
+    budget = BUDGET[index.tx.engine]
+    room = min(index.counts([Match((), index.marks)])) if index.marks else budget * 10
+    rare: list[Term] = []
+    cost = 0
+    for term in sorted(counts, key=lambda term: counts[term]):
+        cost += min(counts[term], room)
+        if cost > budget:
+            break
+        rare.append(term)
+    common = tuple(term for term in counts if term not in rare)
+    found = index.find(Match(tuple(rare)), weights, limit) if rare else {}
+    if not common or (rare and sum(counts[term] for term in rare) >= ENOUGH):
+        return found
+    wide = [Match(common, in_title=True), Match(common, is_every=True)]
+    if index.where.since or index.where.until:
+        wide.append(Match(common))
+    else:
+        share = budget / max(1, sum(counts[term] for term in common))
+        wide.append(Match(common, after=max(0, int(index.last * (1 - share)))))
+    for each in wide:
+        found = index.find(each, weights, limit) | found
+    return found
+
+
+def _near(index: _Index, unknown: Sequence[Term]) -> dict[Term, int]:
+    """Words that differ by a letter from words that nobody wrote."""
+    found: dict[Term, int] = {}
+    for term in unknown[:NEAR_TERMS]:
+        word = term.tokens[0]
+        if len(term.tokens) == 1 and NEAR_LENGTH <= len(word) <= 24 and word.isascii() and word.isalpha():
+            others = [Match((Term((other,)),)) for other in tokens.neighbours(word)]
+            for other, count in zip(others, index.counts(others), strict=True):
+                if count:
+                    found[other.terms[0]] = count
+    return found
+
+
+def _weighed(tx: Tx, found: dict[int, float], weights: dict[Term, float]) -> list[Hit]:
+    """The best candidates by their whole text, the others behind them in the order that they came in."""
+    order = sorted(found, key=lambda number: (-found[number], -number))
+    rows = {row["number"]: row for row in tx.all("words_found", numbers=json.dumps(order))}
+    texts = {row["number"]: row for row in tx.all("words_texts", numbers=json.dumps(order[:WEIGHED]))}
+    best: dict[int, float] = {}
+    left = WEIGHED_TOKENS
+    for number in order[:WEIGHED]:
+        if number in texts and left > 0:
+            title, body = texts[number]["title"], texts[number]["body"]
+            left -= (len(title) + len(body)) // 6
+            best[number] = bm25.score(title, body, weights)
+    least = min(best.values(), default=0.0)
+    scores = {number: best.get(number, min(found[number], least)) for number in order if number in rows}
+    hits = [
+        Hit(row["kind"], row["item_id"], row["session_id"], round(scores[number], 6), row["at"])
+        for number in sorted(scores, key=lambda number: (-scores[number], number not in best, -number))
+        if (row := rows[number])
+    ]
+    return hits
 
 
 def find(
     tx: Tx, query: str, project: str = "", kind: str = "", limit: int = 20, skip: int = 0, every: bool = False
 ) -> list[Row]:
-    """Observations, summaries and prompts with these words, best first. No match is an empty list."""
-    terms = words_of(query)[:40] if every else terms_for(query)
-    if not terms:
-        return []
-    told = json.dumps(terms, ensure_ascii=False)
-    hits = tx.all("words_find", terms=told, every=int(every), project=project, kind=kind, limit=limit, skip=skip)
+    """Rows with these words, best first."""
+    kinds = (kind,) if kind else tuple(SHOWN)
+    return rows_of(tx, by_words(tx, query, kinds, Where(project=project), limit + skip, every)[skip:])
+
+
+#: What is shown of each kind, and the query that has it.
+SHOWN = {"observation": "found_observations", "summary": "found_summaries", "prompt": "found_prompts"}
+
+
+def rows_of(tx: Tx, hits: Sequence[Hit]) -> list[Row]:
+    """What was found, as it is shown."""
     found: dict[tuple[str, int], Row] = {}
-    for name in ("observation", "summary", "prompt"):
-        wanted = [hit["item_id"] for hit in hits if hit["kind"] == name]
-        if wanted:
-            table = {"observation": "observations", "summary": "summaries", "prompt": "prompts"}[name]
-            for row in tx.all(f"found_{table}", ids=json.dumps(wanted)):
-                found[name, row["id"]] = row
+    for kind, query in SHOWN.items():
+        if wanted := [hit.item_id for hit in hits if hit.kind == kind]:
+            for row in tx.all(query, ids=json.dumps(wanted)):
+                found[kind, row["id"]] = row
     return [
-        {"kind": hit["kind"], "score": round(-hit["score"], 6)} | found[hit["kind"], hit["item_id"]]
+        {"kind": hit.kind, "score": hit.score} | found[hit.kind, hit.item_id]
         for hit in hits
-        if (hit["kind"], hit["item_id"]) in found
+        if (hit.kind, hit.item_id) in found
     ]

@@ -8,6 +8,7 @@ from backstory import ids, states
 from backstory.model import ContentId, MemoryId, Report
 from backstory.project import Project
 from backstory.store.db import Row, Tx
+from backstory.store.hits import item_of
 from backstory.store.search import put_words
 
 #: A `/clear` and the session that follows it are this close.
@@ -125,7 +126,7 @@ def add_prompt(
     # A new prompt ends the round before it: whatever of that still waits may be observed now.
     tx.run("session_settle", id=session["id"], settles_at=0)
     if kept and row:
-        put_words(tx, "prompt", row["id"], "", kept, session["project"], session["project_key"])
+        put_words(tx, item_of("prompt", row["id"], session, at), "", kept)
     return Prompt(number, private)
 
 

@@ -23,6 +23,8 @@ SHARED = 256
 class Transaction:
     """A transaction on one connection."""
 
+    engine = "sqlite"
+
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._queries = queries.load("sqlite")

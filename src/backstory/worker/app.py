@@ -39,6 +39,7 @@ from backstory.worker.overview import Overview
 from backstory.worker.past import Past
 from backstory.worker.recall import Recall
 from backstory.worker.reconcile import Reconcile
+from backstory.worker.reindex import Reindex
 from backstory.worker.spool import Spool
 
 #: A round that a model is asked about is waited for this long, so that it is one question.
@@ -85,6 +86,8 @@ class App:
         self.memories = Memories(self.store, self.intake, self.spool, self.live, self.conversations)
         self.table += [*self.memories.table(), *Overview(settings, self.store).table()]
         self.table += Exchange(self.store, self.observer.wake).table()
+        self.reindex = Reindex(self.store)
+        self.table += self.reindex.table()
         description: dict[str, Any] = {}
         self.table.append(document(description))
         description.update(web.openapi(self.table, __version__))
@@ -105,9 +108,11 @@ class App:
         self.reconcile.start(self.spool.looked)
         self.care.start()
         self.memories.start()
+        self.reindex.start()
         try:
             yield
         finally:
+            await self.reindex.stop()
             await self.memories.stop()
             await self.care.stop()
             await self.reconcile.stop()

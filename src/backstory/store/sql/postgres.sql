@@ -47,47 +47,36 @@ ORDER BY id LIMIT :limit FOR UPDATE;
 UPDATE events SET status = 'queued', lease_until = NULL, lease_owner = NULL
 WHERE status = 'leased' AND (lease_until <= :now OR starts_with(lease_owner, :worker));
 
--- name: words_add
-INSERT INTO words (title, body, kind, item_id, project_key, project)
-VALUES (:title, :body, :kind, :item_id, :project_key, :project);
+-- name: words_put
+INSERT INTO words (rowid, title, body, tokens) VALUES (:number, :title, :body, CAST(:tokens AS tsvector))
+ON CONFLICT (rowid) DO UPDATE SET title = excluded.title, body = excluded.body, tokens = excluded.tokens;
 
--- name: words_added
--- As in the other engine.
-SELECT lastval() AS rowid;
-
--- name: words_remove
-DELETE FROM words WHERE rowid = :words_rowid;
+-- name: words_counts
+-- How many rows match each, up to a limit, and how far down the last of them stands.
+SELECT (SELECT CAST(json_build_array(COUNT(*), MAX(number)) AS text) FROM (
+    SELECT w.rowid AS number FROM words w WHERE w.tokens @@ CAST(asked.value AS tsquery) LIMIT :budget) counted) AS found
+FROM jsonb_array_elements_text(CAST(:matches AS jsonb)) WITH ORDINALITY AS asked (value, number) ORDER BY asked.number;
 
 -- name: words_find
--- Best first; a title counts more than a body, a rare word more than a common one. Of a word that is everywhere only the
--- newest thousand are weighed, and those that have every word.
+-- Roughly the best: each term by how rare it is, a title before a body, a long text held back.
 WITH terms AS MATERIALIZED (
-  SELECT number, phraseto_tsquery('english', term) || phraseto_tsquery('simple', term) AS query
-  FROM jsonb_array_elements_text(CAST(:terms AS jsonb)) WITH ORDINALITY AS given (term, number)
-), every AS (
-  SELECT 0 AS number, CAST(string_agg('(' || query::text || ')', ' & ') AS tsquery) AS query FROM terms
-  WHERE numnode(query) > 0 HAVING count(*) > 1
-), hits AS MATERIALIZED (
-  SELECT t.number, h.rowid FROM (SELECT * FROM terms WHERE numnode(query) > 0 UNION ALL SELECT * FROM every) t
-  CROSS JOIN LATERAL (
-    SELECT w.rowid FROM words w
-    WHERE w.tokens @@ t.query
-      AND (:project = '' OR w.project = :project OR w.project_key = :project)
-      AND (:kind = '' OR w.kind = :kind)
-    ORDER BY w.rowid + 0 DESC LIMIT 1000
-  ) h
-), rarity AS (
-  SELECT number, ln(1 + (SELECT count(*) FROM (SELECT 1 FROM words LIMIT 1000) known) / count(*)::float8) AS weight
-  FROM hits GROUP BY number
+  SELECT CAST(t ->> 0 AS tsquery) AS query, CAST(t ->> 1 AS float8) AS weight FROM jsonb_array_elements(CAST(:terms AS jsonb)) t
 )
-SELECT w.kind, w.item_id,
-  -sum(r.weight * ts_rank('{0.1, 0.2, 0.6, 1}', w.tokens, t.query, 1)) AS score
-FROM (SELECT DISTINCT rowid FROM hits) h
-CROSS JOIN LATERAL (SELECT * FROM words WHERE rowid = h.rowid OFFSET 0) w -- one by one: never the whole table
-JOIN terms t ON w.tokens @@ t.query JOIN rarity r ON r.number = t.number
-GROUP BY w.rowid, w.kind, w.item_id
-HAVING :every = 0 OR count(DISTINCT t.number) = (SELECT count(*) FROM terms WHERE numnode(query) > 0)
-ORDER BY score, w.rowid DESC LIMIT :limit OFFSET :skip;
+SELECT w.rowid AS number,
+  -(SELECT COALESCE(SUM(t.weight * ts_rank('{0.1, 0.1, 0.33, 1}', w.tokens, t.query, 1)), 0) FROM terms t) AS score
+FROM words w
+WHERE w.tokens @@ CAST(:asked AS tsquery) AND w.rowid > :after
+  AND ((:since = '' AND :until = '') OR EXISTS (
+    SELECT 1 FROM word_rows r WHERE r.words_rowid = w.rowid AND r.at >= :since AND (:until = '' OR r.at <= :until || '~')))
+ORDER BY score, w.rowid DESC LIMIT :limit;
+
+-- name: words_found
+SELECT words_rowid AS number, kind, item_id, session_id, at FROM word_rows
+WHERE words_rowid IN (SELECT value::bigint FROM jsonb_array_elements_text(CAST(:numbers AS jsonb)));
+
+-- name: words_texts
+SELECT rowid AS number, title, body FROM words
+WHERE rowid IN (SELECT value::bigint FROM jsonb_array_elements_text(CAST(:numbers AS jsonb)));
 
 -- name: found_observations
 SELECT o.id, o.session_id, o.prompt_number, o.type, o.title, o.subtitle, o.project, o.created_at, o.pinned_at, o.superseded_by,

@@ -382,9 +382,19 @@ WHERE agent = :agent AND transcript_path IS NOT NULL AND status IN ('created', '
 -- name: word_row
 SELECT words_rowid FROM word_rows WHERE kind = :kind AND item_id = :item_id;
 
--- name: word_row_add
-INSERT INTO word_rows (kind, item_id, words_rowid, project, project_key)
-VALUES (:kind, :item_id, :words_rowid, :project, :project_key);
+-- name: word_row_put
+-- An item that is indexed anew keeps its place.
+INSERT INTO word_rows (kind, item_id, session_id, at, project, project_key)
+VALUES (:kind, :item_id, :session_id, :at, :project, :project_key)
+ON CONFLICT (kind, item_id) DO UPDATE SET
+  session_id = excluded.session_id, at = excluded.at, project = excluded.project, project_key = excluded.project_key
+RETURNING words_rowid;
+
+-- name: words_remove
+DELETE FROM words WHERE rowid = :number;
+
+-- name: words_last
+SELECT MAX(words_rowid) AS last FROM word_rows;
 
 -- name: word_row_remove
 DELETE FROM word_rows WHERE kind = :kind AND item_id = :item_id;
@@ -581,3 +591,33 @@ WITH RECURSIVE line (id) AS (
 
 -- name: observations_superseded_by
 SELECT id FROM observations WHERE superseded_by = :id;
+
+-- name: rebuild_add
+INSERT INTO rebuilds (step, before_id) VALUES (:step, :before)
+ON CONFLICT (step) DO UPDATE SET before_id = excluded.before_id, done = 0, total = 0;
+
+-- name: rebuilds_open
+SELECT step, before_id, done, total FROM rebuilds;
+
+-- name: rebuild_move
+UPDATE rebuilds SET before_id = :before, done = :done, total = :total WHERE step = :step;
+
+-- name: rebuild_remove
+DELETE FROM rebuilds WHERE step = :step;
+
+-- name: count_observations
+SELECT COUNT(*) AS count FROM observations;
+
+-- name: count_summaries
+SELECT COUNT(*) AS count FROM session_summaries;
+
+-- name: count_prompts
+SELECT COUNT(*) AS count FROM user_prompts;
+
+-- name: words_orphans
+-- Words of rows that are not there.
+SELECT r.kind, r.item_id FROM word_rows r
+WHERE (r.kind = 'observation' AND NOT EXISTS (SELECT 1 FROM observations o WHERE o.id = r.item_id))
+  OR (r.kind = 'summary' AND NOT EXISTS (SELECT 1 FROM session_summaries m WHERE m.id = r.item_id))
+  OR (r.kind = 'prompt' AND NOT EXISTS (SELECT 1 FROM user_prompts p WHERE p.id = r.item_id AND p.prompt IS NOT NULL))
+LIMIT :limit;

@@ -11,26 +11,29 @@ SELECT * FROM sdk_sessions WHERE id = :id;
 -- name: schema_versions_exist
 CREATE TABLE IF NOT EXISTS schema_versions (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at TEXT NOT NULL);
 
--- name: words_add
-INSERT INTO words (title, body, kind, item_id, project_key, project)
-VALUES (:title, :body, :kind, :item_id, :project_key, :project);
+-- name: words_put
+INSERT OR REPLACE INTO words (rowid, title, body, marks) VALUES (:number, :title, :body, :marks);
 
--- name: words_added
--- Asked for by itself: RETURNING does not know the row of a virtual table.
-SELECT last_insert_rowid() AS rowid;
-
--- name: words_remove
-DELETE FROM words WHERE rowid = :words_rowid;
+-- name: words_counts
+-- How many rows match each, up to a limit, and how far down the last of them stands.
+SELECT (SELECT json_array(COUNT(*), MAX(number)) FROM (
+    SELECT words.rowid AS number FROM words WHERE words MATCH asked.value LIMIT :budget)) AS found
+FROM json_each(:matches) asked ORDER BY asked.key;
 
 -- name: words_find
--- Best first; a title counts three times. What a row belongs to is asked of word_rows: the words' own row holds the whole
--- text, and would be read for every match.
-SELECT r.kind, r.item_id, bm25(words, 3.0, 1.0) AS score FROM words CROSS JOIN word_rows r ON r.words_rowid = words.rowid
-WHERE words MATCH (
-    SELECT group_concat('"' || value || '"', CASE WHEN :every = 1 THEN ' AND ' ELSE ' OR ' END) FROM json_each(:terms))
-  AND (:project = '' OR r.project = :project OR r.project_key = :project)
-  AND (:kind = '' OR r.kind = :kind)
-ORDER BY score, r.words_rowid DESC LIMIT :limit OFFSET :skip;
+-- Roughly the best: what they belong to and how old they are is asked only where it matters.
+SELECT words.rowid AS number, bm25(words, 3.0, 1.0, 0.0) AS score FROM words
+WHERE words MATCH :asked AND words.rowid > :after
+  AND ((:since = '' AND :until = '') OR EXISTS (
+    SELECT 1 FROM word_rows r WHERE r.words_rowid = words.rowid AND r.at >= :since AND (:until = '' OR r.at <= :until || '~')))
+ORDER BY score, words.rowid DESC LIMIT :limit;
+
+-- name: words_found
+SELECT r.words_rowid AS number, r.kind, r.item_id, r.session_id, r.at FROM json_each(:numbers) n
+CROSS JOIN word_rows r ON r.words_rowid = n.value;
+
+-- name: words_texts
+SELECT w.rowid AS number, w.title, w.body FROM json_each(:numbers) n CROSS JOIN words w ON w.rowid = n.value;
 
 -- name: found_observations
 SELECT o.id, o.session_id, o.prompt_number, o.type, o.title, o.subtitle, o.project, o.created_at, o.pinned_at, o.superseded_by,

@@ -1,0 +1,87 @@
+"""Porter's stemmer: `discounts`, `discounted` and `discounting` are one word. As FTS5 has it, to the letter."""
+
+from __future__ import annotations
+
+#: An ending and what it becomes, if enough of a stem is left before it; the same for those that only go.
+_SECOND = (
+    ("ational", "ate"), ("tional", "tion"), ("enci", "ence"), ("anci", "ance"), ("izer", "ize"), ("logi", "log"),
+    ("bli", "ble"), ("alli", "al"), ("entli", "ent"), ("eli", "e"), ("ousli", "ous"), ("ization", "ize"),
+    ("ation", "ate"), ("ator", "ate"), ("alism", "al"), ("iveness", "ive"), ("fulness", "ful"), ("ousness", "ous"),
+    ("aliti", "al"), ("iviti", "ive"), ("biliti", "ble"),
+)  # fmt: skip
+_THIRD = (
+    ("icate", "ic"), ("ative", ""), ("alize", "al"), ("iciti", "ic"), ("ical", "ic"), ("ful", ""), ("ness", ""),
+)  # fmt: skip
+_FOURTH = (
+    "al", "ance", "ence", "er", "ic", "able", "ible", "ant", "ement", "ment", "ent", "ion", "ou", "ism", "ate", "iti",
+    "ous", "ive", "ize",
+)  # fmt: skip
+
+
+def stem(word: str) -> str:
+    """What a word of small Latin letters is known by. Others, and the shortest and longest, are left as they are."""
+    if not (3 <= len(word) <= 64 and word.isascii() and word.isalpha()):
+        return word
+    word = _plural_and_past(word)
+    if word.endswith("y") and "v" in _shape(word[:-1]):
+        word = word[:-1] + "i"
+    word = _shorter(_shorter(word, _SECOND), _THIRD)
+    word = _bare(word)
+    if word.endswith("e"):
+        rest = word[:-1]
+        if (measure := _measure(rest)) > 1 or (measure == 1 and not _is_short(rest)):
+            word = rest
+    return word[:-1] if word.endswith("ll") and _measure(word[:-1]) > 1 else word
+
+
+def _shape(text: str) -> str:
+    """Its vowels and consonants; a y is what the letter before it is not."""
+    shape = ""
+    for letter in text:
+        vowel = letter in "aeiou" or (letter == "y" and shape.endswith("c"))
+        shape += "v" if vowel else "c"
+    return shape
+
+
+def _measure(text: str) -> int:
+    """How often a consonant follows a vowel."""
+    return _shape(text).count("vc")
+
+
+def _is_short(text: str) -> bool:
+    return _shape(text).endswith("cvc") and text[-1] not in "wxy"
+
+
+def _plural_and_past(word: str) -> str:
+    if word.endswith(("sses", "ies")):
+        word = word[:-2]
+    elif word.endswith("s") and not word.endswith("ss"):
+        word = word[:-1]
+    if word.endswith("eed"):
+        return word[:-1] if _measure(word[:-3]) > 0 else word
+    cut = word[:-2] if word.endswith("ed") else word[:-3] if word.endswith("ing") else ""
+    if "v" not in _shape(cut):
+        return word
+    if cut.endswith(("at", "bl", "iz")):
+        return cut + "e"
+    if cut[-1:] == cut[-2:-1] and _shape(cut).endswith("c") and cut[-1] not in "lsz":
+        return cut[:-1]
+    return cut + "e" if _measure(cut) == 1 and _is_short(cut) else cut
+
+
+def _shorter(word: str, endings: tuple[tuple[str, str], ...]) -> str:
+    for ending, becomes in endings:
+        if word.endswith(ending):
+            rest = word[: -len(ending)]
+            return rest + becomes if _measure(rest) > 0 else word
+    return word
+
+
+def _bare(word: str) -> str:
+    for ending in _FOURTH:
+        if word.endswith(ending):
+            rest = word[: -len(ending)]
+            if _measure(rest) > 1 and (ending != "ion" or rest.endswith(("s", "t"))):
+                return rest
+            return word
+    return word

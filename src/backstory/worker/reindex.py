@@ -1,0 +1,71 @@
+"""Makes the index anew in the background, while it is searched."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import msgspec
+
+from backstory.errors import StoreUnavailable
+from backstory.store import reindex
+from backstory.store.db import Store
+from backstory.worker.web import Call, Endpoint
+
+log = logging.getLogger(__name__)
+#: A database that is away is asked again after so long.
+PAUSE_S = 5.0
+
+
+class Progress(msgspec.Struct):
+    """What is left to do, in order, and how far each is; nothing when all is done."""
+
+    left: list[dict[str, Any]]
+
+
+class Reindex:
+    """A task that works for as long as something is left, and waits to be told of more."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._more = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def table(self) -> list[Endpoint]:
+        return [
+            Endpoint("POST", "/api/reindex", self.begin, "The index is made anew from the rows.", Progress),
+            Endpoint("GET", "/api/reindex", self.progress, "How far that is.", Progress),
+        ]
+
+    async def begin(self, call: Call) -> Progress:
+        await asyncio.to_thread(self._store.write, reindex.begin)
+        self._more.set()
+        return await self.progress(call)
+
+    async def progress(self, call: Call) -> Progress:
+        return Progress(await asyncio.to_thread(self._store.read, reindex.progress))
+
+    def start(self) -> None:
+        # What a worker before this one left, and what a new version of the index asks for.
+        self._more.set()
+        self._task = asyncio.create_task(self._work(), name="reindex")
+
+    async def stop(self) -> None:
+        if self._task:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _work(self) -> None:
+        while True:
+            await self._more.wait()
+            self._more.clear()
+            try:
+                while await asyncio.wrap_future(self._store.submit(reindex.go_on)):
+                    pass
+            except StoreUnavailable:
+                self._more.set()
+                await asyncio.sleep(PAUSE_S)
+            except Exception as error:
+                # The kind of error and no more: its text may quote what was to be indexed.
+                log.error("the index could not be made anew: %s", type(error).__name__)
