@@ -32,13 +32,14 @@ ROOMS = {"store", "agents", "observe", "recall", "exchange", "worker", "cli"}
 MAY_IMPORT = {
     "hook": {"glance", "privacy"},
     "client": {"errors"},
+    "mcp_bridge": set(),
     "store": GROUND,
     "agents": GROUND,
     "observe": GROUND | {"store"},
     "recall": GROUND | {"store"},
     "exchange": GROUND | {"store"},
     "worker": GROUND | ROOMS - {"cli"},
-    "cli": GROUND | ROOMS | {"client", "hook"},
+    "cli": GROUND | ROOMS | {"client", "hook", "mcp_bridge"},
     "__main__": {"cli"},
 }
 FILES = sorted(SOURCE.rglob("*.py"))
@@ -70,7 +71,7 @@ def test_a_room_imports_only_what_it_may(file: Path) -> None:
         if top == "backstory":
             other = rest.partition(".")[0] or "__init__"
             assert other in {room, "__version__"} | allowed, f"{room} imports {name}"
-        elif room in GROUND | {"hook", "client"}:
+        elif room in GROUND | {"hook", "client", "mcp_bridge"}:
             assert top in sys.stdlib_module_names or top in {"glance", "privacy", "secret_kinds"}, (
                 f"{room} imports {name}"
             )
@@ -78,6 +79,23 @@ def test_a_room_imports_only_what_it_may(file: Path) -> None:
             assert room == "worker", f"{room} imports {name}"
         elif top == "psycopg":
             assert file.name == "postgres.py", f"{room} imports {name}"
+
+
+@pytest.mark.parametrize("name", ["hook", "mcp_bridge"])
+def test_what_every_session_pays_for_imports_c_modules_only(name: str) -> None:
+    """At its top a near-side program names nothing that is written in Python; `import json` alone would double it."""
+    tree = ast.parse((SOURCE / f"{name}.py").read_text())
+    tops = {alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names}
+    assert not [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    assert tops <= {*sys.builtin_module_names, "_socket"}, tops
+
+
+def test_heavy_libraries_are_imported_by_those_who_need_them() -> None:
+    """Nothing of the worker's start, or of a command's, loads the MCP SDK."""
+    for file in FILES:
+        for node in ast.parse(file.read_text()).body:
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                assert not {name.partition(".")[0] for name in imports_of(node)} & {"mcp", "mcp_types", "pydantic"}
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative_to(SOURCE)))

@@ -64,6 +64,11 @@ class Paths:
         return self.bin / "backstory-hook"
 
     @property
+    def mcp(self) -> Path:
+        """The bridge between an agent and the worker's tools."""
+        return self.bin / "backstory-mcp"
+
+    @property
     def start_worker(self) -> Path:
         return self.bin / "backstory-worker"
 

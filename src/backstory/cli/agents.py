@@ -70,6 +70,7 @@ def uninstall(options: argparse.Namespace) -> int:
         hook = chosen.paths.hook
         if hook.exists():
             hook.write_text(_GONE)
+        chosen.paths.mcp.unlink(missing_ok=True)
         chosen.paths.start_worker.unlink(missing_ok=True)
         chosen.paths.command.unlink(missing_ok=True)
         if chosen.data_dir.exists():
@@ -119,6 +120,7 @@ def write_shims(chosen: Settings) -> None:
                 f"The path {str(path)!r} has a line break in it.", "Use BACKSTORY_DATA_DIR, or install somewhere else."
             )
     program = f"import sys\nsys.path.append({str(package)!r})\ntry:\n import hook\nexcept BaseException:\n pass"
+    bridge = f"import sys\nsys.path.append({str(package)!r})\nimport mcp_bridge"
     data = _quote(str(chosen.data_dir))
     here = f"[ -x {_quote(plain)} ] && [ -f {_quote(str(package / 'hook.py'))} ]"
     shims = {
@@ -126,6 +128,7 @@ def write_shims(chosen: Settings) -> None:
         chosen.paths.hook: (
             f'#!/bin/sh\n{here} && exec {_quote(plain)} -I -S -c {_quote(program)} {data} "$@"\nexit 0\n'
         ),
+        chosen.paths.mcp: f"#!/bin/sh\nexec {_quote(plain)} -I -S -c {_quote(bridge)} {data}\n",
         # For agents, whose PATH may not have it.
         chosen.paths.command: (
             f'#!/bin/sh\nexport BACKSTORY_DATA_DIR={data}\nexec {_quote(sys.executable)} -P -m backstory "$@"\n'

@@ -15,6 +15,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["hook"]:
         _hook(words[1:])  # before anything is imported: it is paid for with every event
+    if words == ["mcp"]:
+        _mcp()
     if words[:1] == ["version"]:
         words[:1] = ["--version"]
     if not words:
@@ -52,6 +54,13 @@ def _hook(words: list[str]) -> None:
     os._exit(0)
 
 
+def _mcp() -> None:
+    """An agent's MCP messages on standard input, until they end."""
+    from backstory import mcp_bridge, settings
+
+    mcp_bridge.main([str(settings.data_dir(settings.environment()))])
+
+
 def parser() -> argparse.ArgumentParser:
     """Every command, from the files of the nouns."""
     from backstory.cli import (
@@ -79,5 +88,7 @@ def parser() -> argparse.ArgumentParser:
     hook = commands.add_parser("hook", help="take an agent's event from standard input (agents call this)")
     hook.add_argument("agent", metavar="AGENT")
     hook.add_argument("event", metavar="EVENT")
+    text = "Serve the memory as MCP tools on standard input and output (agents call this)."
+    commands.add_parser("mcp", help="serve the memory as MCP tools (agents call this)", description=text)
     commands.add_parser("version", help="show the version")
     return top

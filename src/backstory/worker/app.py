@@ -34,6 +34,7 @@ from backstory.worker.hooks import Reporting
 from backstory.worker.imports import Imports
 from backstory.worker.intake import Intake
 from backstory.worker.live import Live
+from backstory.worker.mcp import Mcp
 from backstory.worker.memories import Memories
 from backstory.worker.overview import Overview
 from backstory.worker.past import Past
@@ -88,6 +89,8 @@ class App:
         self.table += Exchange(self.store, self.observer.wake).table()
         self.reindex = Reindex(self.store)
         self.table += self.reindex.table()
+        self.mcp = Mcp(self.table)
+        self.table += self.mcp.table()
         description: dict[str, Any] = {}
         self.table.append(document(description))
         description.update(web.openapi(self.table, __version__))
@@ -113,6 +116,7 @@ class App:
             yield
         finally:
             await self.reindex.stop()
+            await self.mcp.stop()
             await self.memories.stop()
             await self.care.stop()
             await self.reconcile.stop()

@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from starlette.responses import PlainTextResponse
 
+from backstory import project
 from backstory.errors import BadInput, NotFound
 from backstory.recall import context
 from backstory.settings import Settings
@@ -118,10 +119,12 @@ class Recall:
     async def context(self, call: Call) -> PlainTextResponse:
         asked: ContextOf = call.query
 
+        wanted = asked.project or (asked.cwd and (await asyncio.to_thread(project.find, asked.cwd)).key)
+
         def work(tx: Tx) -> str:
-            known = tx.one("project_key_of", project=asked.project)
-            key = known["project_key"] if known else asked.project
-            name = known["project"] if known else asked.project.rstrip("/").rpartition("/")[2]
+            known = tx.one("project_key_of", project=wanted)
+            key = known["project_key"] if known else wanted
+            name = known["project"] if known else wanted.rstrip("/").rpartition("/")[2]
             return context.for_start(tx, name, key, self._settings.context_tokens, self._settings.paths.called)
 
         return PlainTextResponse(await self.read(work), media_type="text/markdown")
@@ -176,8 +179,8 @@ class Recall:
     def _session(self, tx: Tx, name: str) -> Row:
         row = tx.one("session_by_id", id=int(name)) if name.isascii() and name.isdigit() and len(name) < 18 else None
         if row is None:
-            prefix = name.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
-            found = tx.all("sessions_like", id=name, prefix=prefix if len(name) >= 4 else name)
+            literal = name.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+            found = tx.all("sessions_like", id=name, prefix=literal + "%" if len(name) >= 4 else literal)
             exact = [r for r in found if r["content_session_id"] == name]
             row = exact[0] if exact else found[0] if len(found) == 1 else None
         if row is None:
