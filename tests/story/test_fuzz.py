@@ -49,6 +49,9 @@ ODD: list[Any] = [
 LEFT_OUT = re.compile(r"stream|/export|/forget|/drop")
 
 
+ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+
+
 class Fuzz:
     """Requests thrown from one document by one die."""
 
@@ -61,6 +64,8 @@ class Fuzz:
             for method, operation in methods.items()
             if not LEFT_OUT.search(path) and method != "delete"
         ]
+        listed = box.http("POST", "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, ACCEPT)
+        self.tools = [tool for tool in listed.json["result"]["tools"] if not LEFT_OUT.search(f"/{tool['name']}")]
 
     def value(self, schema: dict[str, Any], depth: int = 0) -> Any:  # noqa: PLR0911 - a row for each kind of schema
         """Something that may fit the schema, or may not."""
@@ -114,6 +119,10 @@ class Fuzz:
                 if schema
                 else {"session_id": "s1", "cwd": "/x", "prompt": self.value({}), "tool_name": "Read"}
             )
+            if path == "/mcp":
+                tool = self.dice.choice(self.tools)
+                params = {"name": tool["name"], "arguments": self.value(tool["inputSchema"])}
+                given = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
             body = json.dumps(given).encode()
             if self.dice.random() < 0.05:
                 body = body[: self.dice.randrange(len(body) + 1)] + bytes([self.dice.randrange(256)])
@@ -124,7 +133,7 @@ def throw(box: Box, count: int, seed: int) -> None:
     fuzz = Fuzz(box, seed)
     accepted: list[str] = []
     seen: Counter[str] = Counter()
-    headers = {"Authorization": f"Bearer {box.token}", "Content-Type": "application/json"}
+    headers = {"Authorization": f"Bearer {box.token}", **ACCEPT}
     connection = http.client.HTTPConnection("127.0.0.1", box.port, timeout=30)
     for _ in range(count):
         method, target, body, path = fuzz.request()
@@ -134,7 +143,11 @@ def throw(box: Box, count: int, seed: int) -> None:
         seen[f"{method} {path}"] += 1
         assert answer.status < 500, (method, target, body, raw[:300])
         if answer.status >= 400:
-            assert set(json.loads(raw)) == {"error", "hint"}, (method, target, raw[:300])
+            # The Model Context Protocol has errors of its own.
+            wanted = {"jsonrpc", "id", "error"} if path == "/mcp" else {"error", "hint"}
+            assert set(json.loads(raw)) == wanted, (method, target, raw[:300])
+        if path == "/mcp":
+            assert b"made a mistake" not in raw, body
         if answer.status == 202 and b'"queued"' in raw:
             accepted.append(json.loads(raw)["event_id"])
     connection.close()
