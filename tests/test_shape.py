@@ -21,6 +21,7 @@ GROUND = {
     "ids",
     "privacy",
     "glance",
+    "marks",
     "secret_kinds",
     "project",
     "states",

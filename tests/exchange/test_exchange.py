@@ -30,10 +30,11 @@ def other(tmp_path: Path) -> Iterator[Box]:
     machine.clean_up()
 
 
-def work(box: Box, session: str = "", words: str = "") -> None:
-    """The recorded session through the hook; under another id and with words of its own, if given."""
+def work(box: Box, session: str = "", words: str = "", here: bool = False) -> None:
+    """The recorded session through the hook; under another id and with words of its own, if given, or on files that
+    are there."""
     for line in DEMO.read_text().splitlines():
-        call = json.loads(line)
+        call = json.loads(line.replace("/home/dev/shop", str(box.project)) if here else line)
         payload = call["payload"] | {"cwd": str(box.project)} | ({"session_id": session} if session else {})
         if words and "prompt" in payload:
             payload["prompt"] += f" {words}"
@@ -42,8 +43,11 @@ def work(box: Box, session: str = "", words: str = "") -> None:
 
 
 def fill(box: Box) -> None:
-    """Something in every table: sessions, a parent, forgotten rows, a memory, groups, a dead event."""
+    """Something in every table: sessions, a parent, forgotten rows, a memory, groups, a dead event, a file's mark."""
     work(box)
+    (box.project / "shop").mkdir()
+    (box.project / "shop" / "cart.py").write_text("total = 0\n")
+    work(box, "marked", here=True)
     work(box, "second", "umlaut ü, 日本, \u2028 and \U0001f600")
     box.cli("remember", "Prices are kept in cents", "--title", "Cents")
     box.cli("forget", "2")

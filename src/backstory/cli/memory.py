@@ -84,6 +84,8 @@ def _print(row: dict[str, Any]) -> None:
         show.paragraph(f"History: replaced by #{row['superseded_by']} on {when}.")
     elif row["pinned_at"]:
         show.paragraph("Pinned: every session of its project is told.")
+    if row["changed"]:
+        show.paragraph(f"Changed since: {', '.join(row['changed'])}.")
     if row["subtitle"]:
         show.paragraph(row["subtitle"])
     show.block("What", row["narrative"])
@@ -93,8 +95,9 @@ def _print(row: dict[str, Any]) -> None:
 
 
 def context(options: argparse.Namespace) -> int:
-    name = options.project or project.find(str(Path.cwd())).key
-    text = connect().get("/api/context/inject", project=name)
+    here = "" if options.project else str(Path.cwd())
+    name = options.project or project.find(here).key
+    text = connect().get("/api/context/inject", project=name, cwd=here)
     if options.json:
         show.as_json({"project": name, "context": text})
     else:

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from backstory import ids
 from backstory.errors import LeaseLost, StoreUnavailable
+from backstory.marks import marks
 from backstory.model import Reply, Round
 from backstory.observe.asking import Later
 from backstory.store import events
@@ -124,7 +125,9 @@ class Observer:
         try:
             async with asyncio.timeout(lease_s * 0.9):
                 reply = await self._provider(claim.round)
-            told = await self._write(lambda tx: events.finish(tx, claim, Stored(reply, reply.provider or self._name)))
+            held = await asyncio.to_thread(_marks, claim.round, reply)
+            stored = Stored(reply, reply.provider or self._name, held)
+            told = await self._write(lambda tx: events.finish(tx, claim, stored))
         except Later as later:
             await self._postpone(claim, later)
         except LeaseLost:
@@ -152,3 +155,11 @@ class Observer:
 
     async def _write(self, work: Callable[[Tx], T]) -> T:
         return await asyncio.wrap_future(self._store.submit(work))
+
+
+def _marks(round: Round, reply: Reply) -> dict[str, str]:
+    """What the files of a round hold; of one that is long past, nobody knows what they held then."""
+    if ids.now_ms() - ids.at_ms(round.events[-1].occurred_at) > events.RECENT_MS:
+        return {}
+    told = (path for seen in reply.observations for path in (*seen.files_modified, *seen.files_read))
+    return marks(round.cwd, told)

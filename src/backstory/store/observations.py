@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from backstory import ids
 from backstory.errors import BadInput, NotFound
 from backstory.model import Event, MemoryId, Observation, Reply, Round, Summary
-from backstory.store import sessions
+from backstory.store import sessions, statements
 from backstory.store.db import Row, Tx
 from backstory.store.hits import Item, item_of
 from backstory.store.search import put_words, remove_words
@@ -25,6 +25,7 @@ class Stored:
 
     reply: Reply
     provider: str
+    marks: Mapping[str, str] = field(default_factory=dict)  #: what the files it is about hold now, by their paths
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ def store(tx: Tx, round: Round, stored: Stored) -> Told:
     assert session is not None  # noqa: S101 - its events hang on it
     reply = stored.reply
     memory_id = _register(tx, session, reply, stored.provider)
-    made = tuple(_add(tx, session, round, o, memory_id, stored.provider) for o in reply.observations)
+    made = tuple(_add(tx, session, round, o, memory_id, stored) for o in reply.observations)
     summary_id = None
     if reply.summary:
         at = round.events[-1].occurred_at
@@ -66,7 +67,7 @@ def synthesize(session: Row, provider: str) -> MemoryId:
     return MemoryId(f"{provider}-{session['id']}-{ids.new_event_id()}")
 
 
-def _add(tx: Tx, session: Row, round: Round, seen: Observation, memory_id: str, provider: str) -> int:
+def _add(tx: Tx, session: Row, round: Round, seen: Observation, memory_id: str, stored: Stored) -> int:
     sources = [event for event in round.events if event.id in seen.event_ids] or list(round.events)
     row = tx.one(
         "observation_add",
@@ -84,15 +85,30 @@ def _add(tx: Tx, session: Row, round: Round, seen: Observation, memory_id: str, 
         files_read=_json(seen.files_read),
         files_modified=_json(seen.files_modified),
         compressed=_json({k: v for k, v in asdict(seen).items() if k != "event_ids"}),
-        provider=provider,
+        provider=stored.provider,
         at=sources[-1].occurred_at,
         **_source(sources),
     )
     assert row is not None  # noqa: S101 - an insert answers with its id
     for event in sources:
         tx.run("observation_from_event", observation_id=row["id"], event_id=event.id)
+    for path in {*seen.files_modified, *seen.files_read} & stored.marks.keys():
+        tx.run("observation_file_add", observation_id=row["id"], path=path, mark=stored.marks[path])
     _index(tx, item_of("observation", row["id"], session, sources[-1].occurred_at), seen)
+    state(tx, row["id"], seen.type, seen.title, seen.facts, session["project_key"], sources[-1].occurred_at)
     return int(row["id"])
+
+
+def state(
+    tx: Tx, number: int, type_: str, title: str, facts: Sequence[str], project_key: str, at: str | None = None
+) -> None:
+    """Keep what an observation states; with a time, what was stated otherwise before it is history from now on."""
+    tx.run("statements_remove", observation_id=number)
+    for subject, value in statements.of(type_, title, facts):
+        about = {"observation_id": number, "subject": subject, "value": value, "project_key": project_key}
+        tx.run("statement_add", **about)
+        for old in tx.all("statements_replaced", at=at, **about) if at else ():
+            supersede(tx, old, number)
 
 
 def edit(tx: Tx, number: int, changes: Mapping[str, Any]) -> Row | None:
@@ -164,6 +180,7 @@ def index_row(tx: Tx, kind: str, row: Row, session: Row, put: Put = put_words) -
         for name in ("facts", "concepts", "files_read", "files_modified"):
             told[name] = tuple(json.loads(row[name]))
         _index(tx, item, Observation(**told), put)
+        state(tx, row["id"], row["type"], row["title"], told["facts"], row["project_key"])
     elif kind == "summary":
         _index_summary(tx, item, {field.name: row[field.name] for field in fields(Summary)}, put)
     elif row["prompt"]:

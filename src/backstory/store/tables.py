@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 #: Made from the others, or only of use to the worker that runs: not exported, and rebuilt where they are needed.
-DERIVED = frozenset({"words", "word_rows", "rebuilds", "schema_versions", "erasures", "import_keys", "transcripts"})
+DERIVED = frozenset(
+    {"words", "word_rows", "rebuilds", "statements", "schema_versions", "erasures", "import_keys", "transcripts"}
+)
 #: By which columns a row is known again in another store, where its own id says nothing.
 NATURAL = {
     "sdk_sessions": ("agent", "content_session_id"),
@@ -17,6 +19,7 @@ NATURAL = {
     "events": ("session_id", "event_id"),
     "observations": ("session_id", "prompt_number", "created_at", "type", "title", "compressed_observation"),
     "observation_events": ("observation_id", "event_id"),
+    "observation_files": ("observation_id", "path"),
     "session_summaries": ("session_id", "prompt_number", "source"),
     "sessions": ("group_folder",),
     "session_history": ("group_folder", "session_id", "archived_at"),

@@ -15,9 +15,11 @@ from backstory.agents import AGENTS
 from backstory.errors import BadInput, NotFound, StoreUnavailable
 from backstory.model import ContentId, Kind, Report
 from backstory.recall import context
+from backstory.recall.choose import Scene
 from backstory.settings import Settings
 from backstory.store import sessions
 from backstory.store.db import Store, Tx
+from backstory.worker import worktree
 from backstory.worker.intake import Intake, Taken
 from backstory.worker.live import Live
 from backstory.worker.web import Call, Endpoint, read_body
@@ -193,13 +195,14 @@ class Reporting:
         """What this start of a session is told: one that goes on has most of it already."""
         where, session = await self._intake.project(report.cwd), taken.session
         budget, command = self._settings.context_tokens, self._settings.paths.called
+        scene = Scene(where.branch, await worktree.changed(report.cwd))
 
         def render(tx: Tx) -> str:
             shorter = {"compact": context.for_compact, "resume": context.for_resume, "fork": context.for_resume}
             source = report.payload.get("source")
             if session and isinstance(source, str) and source in shorter:
                 return shorter[source](tx, session, budget, command)
-            return context.for_start(tx, where.name, where.key, budget, command)
+            return context.for_start(tx, where.name, where.key, budget, command, scene)
 
         try:
             return await self._read(render)

@@ -11,10 +11,12 @@ from starlette.responses import PlainTextResponse
 
 from backstory import project
 from backstory.errors import BadInput, NotFound
-from backstory.recall import context
+from backstory.recall import context, fresh
+from backstory.recall.choose import Scene
 from backstory.settings import Settings
 from backstory.store import observations, search, sessions
 from backstory.store.db import Row, Store, Tx
+from backstory.worker import worktree
 from backstory.worker.web import Call, Endpoint
 
 T = TypeVar("T")
@@ -118,14 +120,16 @@ class Recall:
 
     async def context(self, call: Call) -> PlainTextResponse:
         asked: ContextOf = call.query
-
-        wanted = asked.project or (asked.cwd and (await asyncio.to_thread(project.find, asked.cwd)).key)
+        here = await asyncio.to_thread(project.find, asked.cwd) if asked.cwd else None
+        scene = Scene(here.branch, await worktree.changed(asked.cwd)) if here else Scene()
+        wanted = asked.project or (here.key if here else "")
 
         def work(tx: Tx) -> str:
             known = tx.one("project_key_of", project=wanted)
             key = known["project_key"] if known else wanted
             name = known["project"] if known else wanted.rstrip("/").rpartition("/")[2]
-            return context.for_start(tx, name, key, self._settings.context_tokens, self._settings.paths.called)
+            budget, command = self._settings.context_tokens, self._settings.paths.called
+            return context.for_start(tx, name, key, budget, command, scene)
 
         return PlainTextResponse(await self.read(work), media_type="text/markdown")
 
@@ -152,7 +156,8 @@ class Recall:
         if row is None:
             raise NotFound(f"There is no observation {number}.", "Search gives the ids that there are.")
         events = [found["event_id"] for found in tx.all("observation_event_ids", id=number)]
-        return observations.decode(row) | {"event_ids": events}
+        changed = fresh.changed(tx, [number]).get(number, ())
+        return observations.decode(row) | {"event_ids": events, "changed": list(changed)}
 
     async def batch(self, call: Call) -> Page:
         def work(tx: Tx) -> list[Row]:

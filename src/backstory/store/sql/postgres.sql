@@ -121,3 +121,9 @@ ORDER BY e.id LIMIT :limit;
 -- Bytes on disk by table, its indexes with it.
 SELECT relname AS name, pg_total_relation_size(relid) AS bytes FROM pg_stat_user_tables
 WHERE schemaname = current_schema() ORDER BY bytes DESC;
+
+-- name: observation_marks
+-- What the files of some observations held, and where they are.
+SELECT f.observation_id, f.path, f.mark, s.cwd
+FROM observation_files f JOIN observations o ON o.id = f.observation_id JOIN sdk_sessions s ON s.id = o.session_id
+WHERE f.observation_id IN (SELECT value::bigint FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));

@@ -321,9 +321,10 @@ ORDER BY o.id DESC LIMIT :limit;
 
 -- name: observations_recent
 -- The newest of a project, for its next session.
-SELECT id, session_id, prompt_number, type, title, subtitle, facts, files_modified, created_at
-FROM observations WHERE project_key = :project_key AND superseded_by IS NULL
-ORDER BY created_at DESC, id DESC LIMIT :limit;
+SELECT o.id, o.session_id, o.prompt_number, o.type, o.title, o.subtitle, o.facts, o.files_read, o.files_modified, o.created_at,
+  s.git_branch
+FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
+WHERE o.project_key = :project_key AND o.superseded_by IS NULL ORDER BY o.created_at DESC, o.id DESC LIMIT :limit;
 
 -- name: observations_pinned
 -- What always stands in a project's context, the latest pin first.
@@ -621,3 +622,19 @@ WHERE (r.kind = 'observation' AND NOT EXISTS (SELECT 1 FROM observations o WHERE
   OR (r.kind = 'summary' AND NOT EXISTS (SELECT 1 FROM session_summaries m WHERE m.id = r.item_id))
   OR (r.kind = 'prompt' AND NOT EXISTS (SELECT 1 FROM user_prompts p WHERE p.id = r.item_id AND p.prompt IS NOT NULL))
 LIMIT :limit;
+
+-- name: observation_file_add
+INSERT INTO observation_files (observation_id, path, mark) VALUES (:observation_id, :path, :mark) ON CONFLICT DO NOTHING;
+
+-- name: statement_add
+INSERT INTO statements (observation_id, subject, value, project_key) VALUES (:observation_id, :subject, :value, :project_key);
+
+-- name: statements_remove
+DELETE FROM statements WHERE observation_id = :observation_id;
+
+-- name: statements_replaced
+-- Who stated something else of a subject before.
+SELECT o.* FROM statements t JOIN observations o ON o.id = t.observation_id
+WHERE t.project_key = :project_key AND t.subject = :subject AND t.value <> :value AND o.id <> :observation_id
+  AND o.superseded_by IS NULL AND o.created_at < :at
+ORDER BY o.id;

@@ -68,3 +68,9 @@ ORDER BY e.id LIMIT :limit;
 -- Bytes on disk by table, its indexes with it.
 SELECT m.tbl_name AS name, SUM(d.pgsize) AS bytes FROM dbstat d JOIN sqlite_schema m ON m.name = d.name
 WHERE d.aggregate = TRUE GROUP BY m.tbl_name ORDER BY bytes DESC;
+
+-- name: observation_marks
+-- What the files of some observations held, and where they are.
+SELECT f.observation_id, f.path, f.mark, s.cwd
+FROM observation_files f JOIN observations o ON o.id = f.observation_id JOIN sdk_sessions s ON s.id = o.session_id
+WHERE f.observation_id IN (SELECT value FROM json_each(:ids));
