@@ -56,6 +56,17 @@ class Settings:
     claude_path: str = _say(
         "", "The `claude` that the provider claude asks; empty means the one on PATH, else the one inside the SDK."
     )
+    embedder: str = _say(
+        "static",
+        "What search by meaning goes by: static needs nothing, openai asks an endpoint, fastembed downloads a model.",
+        ("static", "openai", "fastembed", "off"),
+    )
+    embed_model: str = _say("", "The model of the embedder openai or fastembed; empty means a small one.")
+    embed_url: str = _say(
+        "",
+        "The address of the embedder openai, as http://127.0.0.1:11434/v1; empty means OpenAI's. "
+        "OPENAI_API_KEY is its key.",
+    )
     skip_tools: tuple[str, ...] = _say(
         (), "Tools never to remember, with commas between them, beside " + ", ".join(SKIPPED_TOOLS) + "."
     )
@@ -100,7 +111,7 @@ def shown(name: str, value: Any) -> Any:
     """A setting's value as it may be shown: a key is not, nor a password in an address."""
     if name == "api_key":
         return "***" if value else ""
-    return without_password(str(value)) if name in ("database_url", "base_url") else value
+    return without_password(str(value)) if name in ("database_url", "base_url", "embed_url") else value
 
 
 def without_password(address: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from backstory import __version__, settings
 from backstory.cli import show
 from backstory.client import Client
-from backstory.errors import BadSetting, WorkerAway
+from backstory.errors import BackstoryError, BadSetting, WorkerAway
 from backstory.settings import Settings
 
 START_S = 15.0
@@ -132,7 +132,8 @@ def status(options: argparse.Namespace) -> int:
     except BadSetting as error:
         chosen, trouble = settings.bare(), str(error)
     trouble = trouble or ", ".join(f"`{name}` is no setting" for name in settings.unknown(chosen.paths.config))
-    health = _health(Client(chosen.paths.socket, timeout=3))
+    client = Client(chosen.paths.socket, timeout=3)
+    health = _health(client)
     pid = process.holder(chosen.paths)
     waiting, rejected = spool.size(chosen.paths)
     found = {
@@ -141,6 +142,7 @@ def status(options: argparse.Namespace) -> int:
         "address": address(chosen) if health else None,
         "version": __version__,
         "health": health,
+        "vectors": _vectors(client) if health else None,
         "spool": {"waiting": waiting, "rejected": rejected},
         "data_dir": str(chosen.data_dir),
         "database": settings.shown("database_url", chosen.database_url) or str(chosen.paths.database),
@@ -154,6 +156,24 @@ def status(options: argparse.Namespace) -> int:
     else:
         _print_status(found)
     return 0 if health else 1
+
+
+def _vectors(client: Client) -> dict[str, Any] | None:
+    try:
+        told: dict[str, Any] = client.get("/api/vectors")
+    except BackstoryError:
+        return None
+    return told
+
+
+def _meaning(told: dict[str, Any] | None) -> str:
+    """How far search by meaning is."""
+    if told is None:
+        return "not known"
+    made = f"{told['vectors']:,} vectors by {told['embedder']}" if told["embedder"] else "none, search goes by words"
+    due = f", {told['due']:,} to be made" if told["due"] else ""
+    by = f" by {told['next']}" if told["next"] and due else ""
+    return f"{made}{due}{by}" + (f"; {told['problem']}" if told["problem"] else "")
 
 
 def _print_status(found: dict[str, Any]) -> None:
@@ -171,6 +191,7 @@ def _print_status(found: dict[str, Any]) -> None:
         queue = health["queue"]
         show.line(f"queue     {queue['queued']} waiting, {queue['leased']} at work, {queue['dead']} set aside")
         show.line(f"provider  {health['provider']}")
+        show.line(f"meaning   {_meaning(found['vectors'])}")
     elif found["pid"]:
         show.line(f"worker    pid {found['pid']} does not answer; `backstory restart` starts it anew")
     else:

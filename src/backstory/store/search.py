@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from backstory.store import bm25, match, tokens
+from backstory.store import bm25, match, tokens, vectors
 from backstory.store.db import Row, Tx
 from backstory.store.hits import ANYWHERE, KINDS, Hit, Item, Where
 from backstory.store.match import Match
@@ -27,6 +27,7 @@ NEAR_LENGTH, NEAR_WEIGHT, NEAR_TERMS = 4, 0.5, 3
 def put_words(tx: Tx, item: Item, title: str, body: str) -> None:
     """An item says this from now on, and is found by it."""
     index(tx, item, title, body)
+    vectors.mark(tx, item.kind, item.id)
 
 
 def index(tx: Tx, item: Item, title: str, body: str) -> None:
@@ -51,6 +52,7 @@ def remove_words(tx: Tx, kind: str, item_id: int) -> None:
     if row := tx.one("word_row", kind=kind, item_id=item_id):
         tx.run("words_remove", number=row["words_rowid"])
         tx.run("word_row_remove", kind=kind, item_id=item_id)
+    vectors.remove(tx, kind, item_id)
 
 
 @dataclass(frozen=True, slots=True)

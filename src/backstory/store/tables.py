@@ -10,7 +10,7 @@ from typing import Any
 #: Made from the others, or only of use to the worker that runs: not exported, and rebuilt where they are needed.
 DERIVED = frozenset(
     {"words", "word_rows", "rebuilds", "statements", "schema_versions", "erasures", "import_keys", "transcripts"}
-)
+) | {"embedders", "vectors", "vectors_due", "vectors_gone"}
 #: By which columns a row is known again in another store, where its own id says nothing.
 NATURAL = {
     "sdk_sessions": ("agent", "content_session_id"),

@@ -22,6 +22,8 @@ from backstory.model import Round
 from backstory.observe.asking import Asking
 from backstory.observe.conversations import Conversations
 from backstory.observe.observer import Observer, Pace, Provider
+from backstory.recall import embed
+from backstory.recall.vectors import Vectors
 from backstory.settings import Settings, environment
 from backstory.store import events, observations, open_store
 from backstory.store.db import Tx
@@ -35,6 +37,7 @@ from backstory.worker.imports import Imports
 from backstory.worker.intake import Intake
 from backstory.worker.live import Live
 from backstory.worker.mcp import Mcp
+from backstory.worker.meaning import Meaning
 from backstory.worker.memories import Memories
 from backstory.worker.overview import Overview
 from backstory.worker.past import Past
@@ -60,6 +63,9 @@ class App:
         worker = hashlib.sha256(self.token.encode()).hexdigest()[:16] + "."
         self.store.write(lambda tx: events.recover(tx, worker))
         self.live = Live()
+        chosen = (settings.embedder, settings.embed_model, settings.embed_url)
+        self.vectors = Vectors(self.store, embed.name_of(*chosen))
+        self.meaning = Meaning(self.store, self.vectors)
         self._telling: set[asyncio.Task[None]] = set()
         roots = {name: agent.roots(Path.home(), environment()) for name, agent in AGENTS.items()}
         self.conversations = Conversations(roots["claude-code"], settings.paths.observing)
@@ -74,19 +80,20 @@ class App:
             retry_s=settings.retry_seconds,
             listener=self._observed,
         )
-        self.intake = Intake(settings, self.store, self.live, self.observer.wake, roots)
+        self.intake = Intake(settings, self.store, self.live, self.wake, roots)
         past = Past(settings, self.intake)
-        self.reconcile = Reconcile(settings, self.store, past, roots, self.observer.wake)
+        self.reconcile = Reconcile(settings, self.store, past, roots, self.wake)
         reporting = Reporting(settings, self.store, self.intake, self.live, self.reconcile.soon)
         self.spool = Spool(settings.paths, reporting.deliver)
         self.care = Care(settings)
         codes = guard.Codes()
-        admin = Admin(settings, self.store, self.live, codes, self.token, self.observer.wake)
+        admin = Admin(settings, self.store, self.live, codes, self.token, self.wake)
         self.table = [*admin.table(), *reporting.table(), *Recall(settings, self.store).table()]
         self.table += Imports(self.store, past).table()
-        self.memories = Memories(self.store, self.intake, self.spool, self.live, self.conversations)
+        self.table += self.meaning.table()
+        self.memories = Memories(self.store, self.intake, self.spool, self.live, self.meaning, self.conversations)
         self.table += [*self.memories.table(), *Overview(settings, self.store).table()]
-        self.table += Exchange(self.store, self.observer.wake).table()
+        self.table += Exchange(self.store, self.wake).table()
         self.reindex = Reindex(self.store)
         self.table += self.reindex.table()
         self.mcp = Mcp(self.table)
@@ -112,9 +119,11 @@ class App:
         self.care.start()
         self.memories.start()
         self.reindex.start()
+        self.meaning.start()
         try:
             yield
         finally:
+            await self.meaning.stop()
             await self.reindex.stop()
             await self.mcp.stop()
             await self.memories.stop()
@@ -133,8 +142,14 @@ class App:
             return Pace(chosen.lease_seconds, provider=chosen.provider)
         return Pace(max(chosen.lease_seconds, chosen.call_seconds * 2.5), PATIENCE_MS, chosen.provider)
 
+    def wake(self, due_ms: int = 0) -> None:
+        """Something was stored: to be observed then, and to be found by its meaning soon."""
+        self.observer.wake(due_ms)
+        self.meaning.wake()
+
     def _observed(self, round: Round, told: Told) -> None:
         """A round became memory: tell those who watch."""
+        self.meaning.wake()
 
         def rows(tx: Tx) -> list[tuple[str, dict[str, Any]]]:
             found = [

@@ -23,6 +23,7 @@ from backstory.store.forget import Forgotten
 from backstory.text import cut, one_line
 from backstory.worker.intake import Intake
 from backstory.worker.live import Live
+from backstory.worker.meaning import Meaning
 from backstory.worker.spool import Spool
 from backstory.worker.web import Call, Endpoint
 
@@ -91,9 +92,17 @@ class _OnlyLooked(Exception):
 class Memories:
     """The routes that change memory."""
 
-    def __init__(self, store: Store, intake: Intake, spool: Spool, live: Live, conversations: Conversations) -> None:
+    def __init__(
+        self,
+        store: Store,
+        intake: Intake,
+        spool: Spool,
+        live: Live,
+        meaning: Meaning,
+        conversations: Conversations,
+    ) -> None:
         self._store, self._intake, self._spool, self._live = store, intake, spool, live
-        self._conversations = conversations
+        self._meaning, self._conversations = meaning, conversations
         self._wiping = asyncio.Lock()
         self._unfinished: asyncio.Task[None] | None = None
 
@@ -140,7 +149,9 @@ class Memories:
                 observations.pin(tx, tx.one("observation_by_id", id=number) or before, pinned)
             return _whole(tx, number)
 
-        return await self._intake.write(work)
+        row = await self._intake.write(work)
+        self._meaning.wake()
+        return row
 
     def start(self) -> None:
         """Go on with what could not be finished: by a worker before this one, or because somebody was reading."""
@@ -175,6 +186,7 @@ class Memories:
             raise BadInput("This project is excluded.", "See the setting `exclude_projects`.")
         row = await self._intake.write(lambda tx: _remember(tx, report, where))
         self._live.tell("new_observation", row)
+        self._meaning.wake()
         return row
 
     async def _where(self, asked: Memory) -> Project:
@@ -233,6 +245,7 @@ class Memories:
 
         await self._intake.write(whole)
         self._live.forget()
+        await self._meaning.forget()
         await asyncio.to_thread(self._spool.forget, gone.names)
         # The observer was told of it, and would be told again with each round that goes on.
         await asyncio.to_thread(self._conversations.remove)

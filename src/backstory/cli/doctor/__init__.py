@@ -41,6 +41,7 @@ def checks() -> list[Check]:
         worker.port,
         files.rejected,
         worker.set_aside,
+        worker.embedder,
         files.restored,
         hooks.path,
         hooks.transcripts,

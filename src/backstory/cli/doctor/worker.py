@@ -99,6 +99,22 @@ def port(scene: Scene) -> Iterator[Finding]:
     )
 
 
+def embedder(scene: Scene) -> Iterator[Finding]:
+    """Search goes by words then; nothing else is in want of it."""
+    if scene.health is None:
+        return
+    try:
+        told = scene.client.get("/api/vectors")
+    except BackstoryError:
+        return
+    if told["problem"]:
+        yield Finding(
+            "embedder-away",
+            f"{told['due']} things can not be found by their meaning yet: {told['problem']}",
+            "Words find them. Mend what it says, or `backstory config set embedder static` and `backstory restart`.",
+        )
+
+
 def set_aside(scene: Scene) -> Iterator[Finding]:
     count = (scene.health or {}).get("queue", {}).get("dead", 0)
     if not count:

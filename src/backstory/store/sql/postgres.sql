@@ -78,6 +78,34 @@ WHERE words_rowid IN (SELECT value::bigint FROM jsonb_array_elements_text(CAST(:
 SELECT rowid AS number, title, body FROM words
 WHERE rowid IN (SELECT value::bigint FROM jsonb_array_elements_text(CAST(:numbers AS jsonb)));
 
+-- name: vector_put
+INSERT INTO vectors (embedder_id, kind, item_id, session_id, at, vector)
+VALUES (:embedder_id, :kind, :item_id, :session_id, :at, :vector);
+
+-- name: vectors_near
+SELECT * FROM vectors_nearest(
+  :embedder_id, :query, :kinds, :project, :agent, :session_id, :type, :concept, :file, :since, :until, :limit);
+
+-- name: vectors_tune
+-- A filter is looked behind until enough is found. (A pgvector before 0.8 has no such setting.)
+SELECT set_config(s.name, given.value, true) AS value
+FROM (VALUES ('hnsw.ef_search', '100'), ('hnsw.iterative_scan', 'relaxed_order'), ('hnsw.max_scan_tuples', '200000')) given (name, value)
+JOIN pg_settings s ON s.name = given.name;
+
+-- name: vectors_can
+-- Whether the server has pgvector.
+SELECT format_type(atttypid, NULL) = 'halfvec' AS can FROM pg_attribute
+WHERE attrelid = 'vectors'::regclass AND attname = 'vector';
+
+-- name: vectors_make_index
+SELECT vectors_make_index(:id, :dims) AS done;
+
+-- name: vectors_drop_index
+SELECT vectors_drop_index(:id) AS done;
+
+-- name: vectors_dims
+SELECT vector_dims(vector) AS dims FROM vectors WHERE embedder_id = :embedder_id LIMIT 1;
+
 -- name: found_observations
 SELECT o.id, o.session_id, o.prompt_number, o.type, o.title, o.subtitle, o.project, o.created_at, o.pinned_at, o.superseded_by,
   s.agent, s.content_session_id

@@ -400,6 +400,101 @@ SELECT MAX(words_rowid) AS last FROM word_rows;
 -- name: word_row_remove
 DELETE FROM word_rows WHERE kind = :kind AND item_id = :item_id;
 
+-- name: vector_due
+INSERT INTO vectors_due (kind, item_id, stamp) VALUES (:kind, :item_id, :stamp)
+ON CONFLICT (kind, item_id) DO UPDATE SET stamp = excluded.stamp;
+
+-- name: vector_not_due
+DELETE FROM vectors_due WHERE kind = :kind AND item_id = :item_id;
+
+-- name: vector_done
+DELETE FROM vectors_due WHERE kind = :kind AND item_id = :item_id AND stamp = :stamp;
+
+-- name: vectors_due_of
+SELECT 1 AS yes FROM vectors_due WHERE kind = :kind LIMIT 1;
+
+-- name: vectors_due_count
+SELECT COUNT(*) AS count FROM vectors_due;
+
+-- name: vectors_all_due
+INSERT INTO vectors_due (kind, item_id, stamp)
+SELECT kind, item_id, :stamp FROM (
+  SELECT 'observation' AS kind, id AS item_id FROM observations
+  UNION ALL SELECT 'summary', id FROM session_summaries
+  UNION ALL SELECT 'prompt', id FROM user_prompts WHERE prompt IS NOT NULL
+) AS every WHERE TRUE
+ON CONFLICT (kind, item_id) DO UPDATE SET stamp = excluded.stamp;
+
+-- name: due_observations
+-- What is to be embedded of an item; no more than its ids if it is not there any more.
+SELECT d.item_id, d.stamp, o.session_id, o.created_at AS at, o.title, o.subtitle, o.narrative, o.facts
+FROM (SELECT item_id, stamp FROM vectors_due WHERE kind = 'observation' ORDER BY item_id DESC LIMIT :limit) d
+LEFT JOIN observations o ON o.id = d.item_id;
+
+-- name: due_summaries
+SELECT d.item_id, d.stamp, m.session_id, m.created_at AS at, m.request, m.completed, m.learned, m.investigated, m.next_steps, m.notes
+FROM (SELECT item_id, stamp FROM vectors_due WHERE kind = 'summary' ORDER BY item_id DESC LIMIT :limit) d
+LEFT JOIN session_summaries m ON m.id = d.item_id;
+
+-- name: due_prompts
+SELECT d.item_id, d.stamp, p.session_id, p.created_at AS at, p.prompt
+FROM (SELECT item_id, stamp FROM vectors_due WHERE kind = 'prompt' ORDER BY item_id DESC LIMIT :limit) d
+LEFT JOIN user_prompts p ON p.id = d.item_id;
+
+-- name: vector_remove
+DELETE FROM vectors WHERE kind = :kind AND item_id = :item_id RETURNING id;
+
+-- name: vector_replace
+DELETE FROM vectors WHERE kind = :kind AND item_id = :item_id AND embedder_id = :embedder_id RETURNING id;
+
+-- name: vector_gone
+INSERT INTO vectors_gone (vector_id) VALUES (:vector_id);
+
+-- name: vectors_gone_since
+SELECT id, vector_id FROM vectors_gone WHERE id > :after ORDER BY id;
+
+-- name: vectors_gone_last
+SELECT COALESCE(MAX(id), 0) AS id FROM vectors_gone;
+
+-- name: vectors_gone_clear
+-- Nobody holds any in memory yet.
+DELETE FROM vectors_gone;
+
+-- name: vectors_count
+SELECT COUNT(*) AS count FROM vectors WHERE embedder_id = :embedder_id;
+
+-- name: embedder_by_name
+SELECT * FROM embedders WHERE name = :name;
+
+-- name: embedder_serving
+SELECT * FROM embedders WHERE state = 'serving';
+
+-- name: embedder_add
+INSERT INTO embedders (name, state, created_at)
+VALUES (:name, CASE WHEN EXISTS (SELECT 1 FROM embedders WHERE state = 'serving') THEN 'making' ELSE 'serving' END, :at)
+ON CONFLICT (name) DO UPDATE SET state = 'making';
+
+-- name: embedders_leave
+-- What was being made for another is not needed any more.
+UPDATE embedders SET state = 'past' WHERE state = 'making' AND name <> :name;
+
+-- name: embedders_serve
+UPDATE embedders SET state = CASE WHEN id = :id THEN 'serving' ELSE 'past' END;
+
+-- name: embedders_past
+SELECT id FROM embedders WHERE state = 'past';
+
+-- name: embedder_remove
+DELETE FROM embedders WHERE id = :id;
+
+-- name: vectors_sweep
+DELETE FROM vectors WHERE id IN (SELECT id FROM vectors WHERE embedder_id = :id LIMIT :limit);
+
+-- name: sessions_where
+SELECT id FROM sdk_sessions
+WHERE (:project = '' OR project = :project OR project_key = :project) AND (:agent = '' OR agent = :agent)
+  AND (:session_id = 0 OR id = :session_id);
+
 -- name: migrations_done
 SELECT version, applied_at FROM schema_versions ORDER BY version;
 

@@ -35,6 +35,40 @@ CROSS JOIN word_rows r ON r.words_rowid = n.value;
 -- name: words_texts
 SELECT w.rowid AS number, w.title, w.body FROM json_each(:numbers) n CROSS JOIN words w ON w.rowid = n.value;
 
+-- name: vector_put
+INSERT INTO vectors (embedder_id, kind, item_id, session_id, at, vector, scale)
+VALUES (:embedder_id, :kind, :item_id, :session_id, :at, :vector, :scale);
+
+-- name: vectors_page
+-- To be held in memory, in the order of their ids.
+SELECT id, kind, session_id, at, vector, scale FROM vectors WHERE embedder_id = :embedder_id AND id > :after ORDER BY id LIMIT :limit;
+
+-- name: vectors_some
+SELECT v.id, v.kind, v.item_id, v.session_id, v.at, v.vector, v.scale
+FROM vectors v LEFT JOIN observations o ON v.kind = 'observation' AND o.id = v.item_id
+WHERE v.id IN (SELECT value FROM json_each(:ids))
+  AND (:type = '' OR o.type = :type) AND (:concept = '' OR instr(o.concepts, :concept) > 0)
+  AND (:file = '' OR instr(lower(o.files_read || o.files_modified), '"' || :file || '"') > 0
+    OR instr(lower(o.files_read || o.files_modified), '/' || :file || '"') > 0)
+  AND v.at >= :since AND (:until = '' OR v.at <= :until || '~');
+
+-- name: vectors_can
+-- Whether the engine keeps vectors.
+SELECT TRUE AS can;
+
+-- name: vectors_dims
+SELECT LENGTH(vector) AS dims FROM vectors WHERE embedder_id = :embedder_id LIMIT 1;
+
+-- name: vectors_tune
+SELECT '' AS value;
+
+-- name: vectors_make_index
+-- Theirs is in memory.
+SELECT :id AS id, :dims AS dims;
+
+-- name: vectors_drop_index
+SELECT :id AS id;
+
 -- name: found_observations
 SELECT o.id, o.session_id, o.prompt_number, o.type, o.title, o.subtitle, o.project, o.created_at, o.pinned_at, o.superseded_by,
   s.agent, s.content_session_id

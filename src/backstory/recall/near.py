@@ -1,0 +1,208 @@
+"""Vectors in memory, and which of them are near: exact while they are few, by their signs first when they are many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from backstory.store.hits import KINDS
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Bytes = NDArray[np.int8]
+    Floats = NDArray[np.float32]
+    Numbers = NDArray[np.int64]
+    Mask = NDArray[np.bool_]
+    Words = NDArray[np.uint64]
+
+#: Up to so many, the vectors themselves are held and compared. Beyond, only the sign of each of their numbers is.
+EXACT = 50_000
+#: Vectors are held in blocks of so many. A block is never changed, only replaced: who searches goes on with the old.
+BLOCK = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which of them may be found; what is None asks for nothing."""
+
+    kinds: tuple[str, ...]
+    sessions: tuple[int, ...] | None = None
+    since: int | None = None  #: seconds since 1970
+    until: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some vectors, in the order of their ids."""
+
+    ids: Numbers
+    kinds: NDArray[np.uint8]
+    sessions: Numbers
+    seconds: Numbers  #: when, since 1970
+    signs: Words  #: a row for each 64 numbers, a column for each vector
+    vectors: Bytes | None
+    scales: Floats | None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def take(self, which: Mask | slice) -> Block:
+        few, scales = self.vectors, self.scales
+        return Block(
+            self.ids[which].copy(),
+            self.kinds[which].copy(),
+            self.sessions[which].copy(),
+            self.seconds[which].copy(),
+            self.signs[:, which].copy(),
+            None if few is None else few[which].copy(),
+            None if scales is None else scales[which].copy(),
+        )
+
+    def join(self, other: Block) -> Block:
+        import numpy as np
+
+        both = self.vectors is not None and other.vectors is not None
+        return Block(
+            np.concatenate((self.ids, other.ids)),
+            np.concatenate((self.kinds, other.kinds)),
+            np.concatenate((self.sessions, other.sessions)),
+            np.concatenate((self.seconds, other.seconds)),
+            np.concatenate((self.signs, other.signs), axis=1),
+            np.concatenate((self.vectors, other.vectors)) if both else None,  # type: ignore[arg-type]
+            np.concatenate((self.scales, other.scales)) if both else None,  # type: ignore[arg-type]
+        )
+
+    def allowed(self, wanted: Wanted) -> Mask:
+        """Which of them may be found."""
+        import numpy as np
+
+        mask = np.isin(self.kinds, [KINDS.index(kind) for kind in wanted.kinds])
+        if wanted.sessions is not None:
+            mask &= np.isin(self.sessions, np.array(wanted.sessions, dtype=np.int64))
+        if wanted.since is not None:
+            mask &= self.seconds >= wanted.since
+        if wanted.until is not None:
+            mask &= self.seconds <= wanted.until
+        return mask
+
+    def closeness(self, query: Floats, query_signs: Words) -> NDArray[Any]:
+        """How near each is to a query; more is nearer."""
+        import numpy as np
+
+        if self.vectors is not None and self.scales is not None:
+            near = np.empty(len(self), dtype=np.float32)
+            for first in range(0, len(self), 2048):  # a part at a time: as numbers they are four times as large
+                part = slice(first, first + 2048)
+                near[part] = self.vectors[part].astype(np.float32) @ query
+            return near * self.scales
+        apart = np.zeros(len(self), dtype=np.int16)
+        for row, word in zip(self.signs, query_signs, strict=True):
+            apart += np.bitwise_count(row ^ word)
+        return -apart
+
+
+def block_of(
+    ids: Sequence[int],
+    kinds: Iterable[str],
+    sessions: Sequence[int],
+    seconds: Sequence[int],
+    vectors: Bytes,
+    scales: Sequence[float],
+) -> Block:
+    """Vectors as they were read."""
+    import numpy as np
+
+    return Block(
+        np.array(ids, dtype=np.int64),
+        np.array([KINDS.index(kind) for kind in kinds], dtype=np.uint8),
+        np.array(sessions, dtype=np.int64),
+        np.array(seconds, dtype=np.int64),
+        signs(vectors),
+        vectors,
+        np.array(scales, dtype=np.float32),
+    )
+
+
+def signs(vectors: Bytes | Floats) -> Words:
+    """The sign of each number as a bit."""
+    import numpy as np
+
+    packed = np.packbits(vectors > 0, axis=1)
+    wide = np.zeros((len(packed), -(-packed.shape[1] // 8) * 8), dtype=np.uint8)
+    wide[:, : packed.shape[1]] = packed
+    return np.ascontiguousarray(wide.view(np.uint64).T)
+
+
+class Near:
+    """All vectors of an embedder. One at a time may change it; any number may search meanwhile."""
+
+    def __init__(self, exact: int = EXACT) -> None:
+        self._exact = exact
+        self._blocks: tuple[Block, ...] = ()
+
+    def __len__(self) -> int:
+        return sum(len(block) for block in self._blocks)
+
+    @property
+    def last(self) -> int:
+        """The newest id."""
+        return int(self._blocks[-1].ids[-1]) if self._blocks else 0
+
+    @property
+    def is_exact(self) -> bool:
+        return all(block.vectors is not None for block in self._blocks)
+
+    def add(self, more: Block) -> None:
+        """More of them, with greater ids than any before."""
+        blocks = [*self._blocks, more]
+        if len(self) + len(more) > self._exact:
+            blocks = [block if block.vectors is None else replace(block, vectors=None, scales=None) for block in blocks]
+        if len(blocks) > 1 and len(blocks[-2]) + len(more) <= BLOCK:
+            blocks[-2:] = [blocks[-2].join(blocks[-1])]
+        self._blocks = tuple(blocks)
+
+    def remove(self, ids: Sequence[int]) -> None:
+        """Take vectors out; nothing of them stays."""
+        import numpy as np
+
+        blocks = []
+        for block in self._blocks:
+            going = np.isin(block.ids, ids)
+            blocks.append(block.take(~going) if going.any() else block)
+        self._blocks = tuple(block for block in blocks if len(block))
+
+    def nearest(self, query: Floats, wanted: Wanted, number: int) -> tuple[list[int], bool]:
+        """The ids of about so many that are nearest, and whether there are more to be had."""
+        import numpy as np
+
+        blocks, query_signs = self._blocks, signs(query[None, :])[:, 0]
+        ids, close = [], []
+        for block in blocks:
+            mask = block.allowed(wanted)
+            if mask.all():
+                ids.append(block.ids)
+                close.append(block.closeness(query, query_signs))
+            elif mask.any():
+                few = block.take(mask)
+                ids.append(few.ids)
+                close.append(few.closeness(query, query_signs))
+        if not ids:
+            return [], False
+        found, near = np.concatenate(ids), np.concatenate(close)
+        if len(found) <= number:
+            return found.tolist(), False
+        return found[_top(near, number)].tolist(), True
+
+
+def _top(near: NDArray[Any], number: int) -> Numbers:
+    """Where the greatest of many are; of whole numbers, which are often the same, some more."""
+    import numpy as np
+
+    if near.dtype.kind == "f":
+        return np.argpartition(near, len(near) - number)[-number:]
+    least = int(near.min())
+    counts = np.bincount(near - least)[::-1].cumsum()
+    return np.flatnonzero(near - least >= len(counts) - 1 - int(np.searchsorted(counts, number)))

@@ -1,0 +1,284 @@
+"""Search by meaning: the vectors that the store has, made by an embedder, compared in memory or by the database."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from backstory.recall import embed
+from backstory.recall.near import Block, Near, Wanted, block_of
+from backstory.store import vectors
+from backstory.store.db import Row, Store, Tx
+from backstory.store.hits import Hit, Where
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+log = logging.getLogger(__name__)
+#: How many are compared number by number, where their signs were compared first.
+RESCORED = 1000
+#: How many are read, embedded and stored in one go: others wait no longer for the database than this takes.
+BATCH = 64
+PAGE = 4096
+#: From here on the database is worth an index of its own; made so early, it is made in a moment.
+INDEXED = 5000
+#: The most dimensions that such an index takes.
+INDEXED_DIMS = 4000
+#: An embedder that failed is left alone for so long by those who search.
+PAUSE_S = 30.0
+
+
+class Vectors:
+    """Makes vectors of what has none, and finds what is near to a query. Safe to use from several threads."""
+
+    def __init__(self, store: Store, name: str) -> None:
+        self._store, self._name = store, name
+        self._embedders: dict[str, embed.Embedder] = {}
+        self._sync = threading.Lock()
+        self._near: tuple[int, Near] | None = None  #: whose they are, and they
+        self._number = 0  #: of the embedder that makes
+        self._is_able = False
+        self._gone = 0  #: up to where removals are followed
+        self._paused_until = 0.0
+        self.problem = ""  #: why there are no vectors, if there are none
+
+    # Making them
+
+    def begin(self) -> int:
+        """Once, before anything is made: whose vectors are made from now on; how much is due."""
+
+        def work(tx: Tx) -> int:
+            if self._store.engine == "sqlite":
+                tx.run("vectors_gone_clear")
+            if self._name:
+                self._number = int(vectors.embedder(tx, self._name)["id"])
+            return int((tx.one("vectors_due_count") or {"count": 0})["count"])
+
+        return self._store.write(work)
+
+    def make_some(self) -> int:
+        """Embed some of what is due and keep it; how many were done with. Raises `embed.Away`."""
+        if not self._name or not self._can():
+            return 0
+        due = self._store.read(lambda tx: vectors.due(tx, BATCH))
+        full = [item for item in due if item.text]
+        made = self._embed(full) if full else []
+        if due:
+            done = {one.of for one in made}
+            rest = [item for item in due if item not in done]
+            self._store.write(lambda tx: self._keep(tx, made, rest))
+        self.problem = ""
+        return len(due)
+
+    def _embed(self, items: list[vectors.Due]) -> list[vectors.Made]:
+        """Their vectors, in the form that the engine keeps; without those that the embedder refuses, but not all."""
+        ours = self._embedder(self._name)
+        try:
+            found = ours.embed([item.text for item in items])
+        except embed.Refused:
+            made = []
+            for item in items if len(items) > 1 else ():
+                with contextlib.suppress(embed.Refused):
+                    made += [vectors.Made(item, *form) for form in self._forms(ours.embed([item.text]))]
+            if not made:
+                raise
+            return made
+        return [vectors.Made(item, *form) for item, form in zip(items, self._forms(found), strict=True)]
+
+    def _keep(self, tx: Tx, made: list[vectors.Made], rest: list[vectors.Due]) -> None:
+        self._state(tx)
+        vectors.put(tx, self._number, made, rest)
+
+    def _state(self, tx: Tx) -> str:
+        """How far we are with our embedder's vectors."""
+        row = tx.one("embedder_by_name", name=self._name)
+        if row is None or row["id"] != self._number or row["state"] == "past":
+            raise embed.Away(
+                "Another worker of this database has another embedder.", "Give all of them the same setting `embedder`."
+            )
+        return str(row["state"])
+
+    def settle(self) -> bool:
+        """After everything has its vector: let a new embedder serve, and remove some of an older one's vectors.
+        True while there is more of that."""
+        if not self._name or not self._can():
+            return False
+
+        def work(tx: Tx) -> bool:
+            if self._state(tx) == "making":
+                return vectors.finish(tx, self._number)
+            return vectors.sweep(tx, PAGE)
+
+        more = self._store.write(work)
+        if not more and self._store.engine == "postgres":
+            self._index()
+        return more
+
+    def _index(self) -> None:
+        """An index in the database, once there is enough to be worth it."""
+
+        def work(tx: Tx) -> None:
+            count = tx.one("vectors_count", embedder_id=self._number)
+            dims = tx.one("vectors_dims", embedder_id=self._number)
+            if count and dims and count["count"] >= INDEXED and dims["dims"] <= INDEXED_DIMS:
+                tx.one("vectors_make_index", id=self._number, dims=dims["dims"])
+
+        self._store.write(work)
+
+    def _forms(self, found: NDArray[np.float32]) -> list[tuple[Any, float]]:
+        """Vectors in the form that the engine keeps."""
+        import numpy as np
+
+        if self._store.engine == "postgres":
+            return [(_literal(row), 1.0) for row in found]
+        scales = np.abs(found).max(axis=1) / 127
+        numbers = np.rint(found / np.where(scales > 0, scales, 1)[:, None]).astype(np.int8)
+        return [(row.tobytes(), float(scale)) for row, scale in zip(numbers, scales, strict=True)]
+
+    def _embedder(self, name: str) -> embed.Embedder:
+        if name not in self._embedders:
+            self._embedders[name] = embed.named(name)
+        return self._embedders[name]
+
+    def _can(self) -> bool:
+        """Whether the database can keep vectors at all."""
+        if not self._is_able:
+            row = self._store.read(lambda tx: tx.one("vectors_can"))
+            self._is_able = bool(row and row["can"])
+            self.problem = "" if self._is_able else "the database has no pgvector (0.7 or later)"
+        return self._is_able
+
+    # Finding
+
+    def find(self, query: str, kinds: Sequence[str], where: Where, limit: int) -> list[Hit]:
+        """What is nearest in meaning, best first, the cosine as score. Nothing, if there are no vectors to ask.
+        Reads by itself: not to be called within a transaction."""
+        if not query.strip() or not kinds or time.monotonic() < self._paused_until or not self._can():
+            return []
+        serving = self._store.read(lambda tx: tx.one("embedder_serving"))
+        if serving is None:
+            return []
+        try:
+            asked = self._embedder(serving["name"]).embed([query])[0]
+        except embed.Away as error:
+            self._paused_until, self.problem = time.monotonic() + PAUSE_S, str(error)
+            log.warning("no search by meaning for a while: %s", error)
+            return []
+        if not asked.any():
+            return []
+        if self._store.engine == "postgres":
+            rows = self._store.read(lambda tx: self._ask(tx, serving["id"], _literal(asked), kinds, where, limit))
+            # An index behind a filter may give them a little out of their order.
+            return sorted((_hit(row, row["score"]) for row in rows), key=lambda hit: -hit.score)
+        return self._look(serving["id"], asked, kinds, where, limit)
+
+    def _ask(self, tx: Tx, embedder_id: int, query: str, kinds: Sequence[str], where: Where, limit: int) -> list[Row]:
+        tx.all("vectors_tune")
+        return vectors.near(tx, embedder_id, query, kinds, where, limit)
+
+    def _look(
+        self, embedder_id: int, asked: NDArray[np.float32], kinds: Sequence[str], where: Where, limit: int
+    ) -> list[Hit]:
+        near = self._current(embedder_id)
+        found = self._store.read(lambda tx: vectors.sessions_of(tx, where))
+        sessions = None if found is None else tuple(found)
+        wanted = Wanted(tuple(kinds), sessions, _second(where.since), _second(where.until, last=True))
+        number = max(limit, RESCORED) if not near.is_exact else limit
+        while True:
+            ids, more = near.nearest(asked, wanted, number)
+            hits = self._scored(ids, asked, where)
+            # What a filter took, or was removed since, is made up for by looking farther.
+            if len(hits) >= limit or not more:
+                return hits[:limit]
+            number *= 8
+
+    def _scored(self, ids: list[int], asked: NDArray[np.float32], where: Where) -> list[Hit]:
+        """The vectors that are still there and wanted, compared number by number, best first."""
+        import numpy as np
+
+        rows = self._store.read(lambda tx: vectors.some(tx, ids, where)) if ids else []
+        if not rows:
+            return []
+        numbers = np.frombuffer(b"".join(row["vector"] for row in rows), dtype=np.int8).reshape(len(rows), -1)
+        scales = np.array([row["scale"] for row in rows], dtype=np.float32)
+        scores = (numbers.astype(np.float32) @ asked) * scales
+        order = sorted(range(len(rows)), key=lambda i: (-float(scores[i]), -rows[i]["id"]))
+        return [_hit(rows[i], float(scores[i])) for i in order]
+
+    def _current(self, embedder_id: int) -> Near:
+        """What is in memory, brought up to what the store has."""
+        with self._sync:
+            if self._near is None or self._near[0] != embedder_id:
+                gone = self._store.read(lambda tx: tx.one("vectors_gone_last"))
+                self._gone, self._near = gone["id"] if gone else 0, (embedder_id, Near())
+            near = self._near[1]
+            self._follow(near)
+            while rows := self._store.read(
+                lambda tx: tx.all("vectors_page", embedder_id=embedder_id, after=near.last, limit=PAGE)
+            ):
+                near.add(_block(rows))
+            return near
+
+    def _follow(self, near: Near) -> None:
+        if rows := self._store.read(lambda tx: tx.all("vectors_gone_since", after=self._gone)):
+            near.remove([row["vector_id"] for row in rows])
+            self._gone = rows[-1]["id"]
+
+    def forget(self) -> None:
+        """What was removed from the store goes from memory, now."""
+        with self._sync:
+            if self._near:
+                self._follow(self._near[1])
+
+    # About them
+
+    def status(self, tx: Tx) -> dict[str, Any]:
+        """Whose vectors are asked, how many there are, how many are due, and what is in the way."""
+        serving = tx.one("embedder_serving")
+        count = tx.one("vectors_count", embedder_id=serving["id"]) if serving else None
+        due = tx.one("vectors_due_count")
+        return {
+            "embedder": serving["name"] if serving else "",
+            "next": self._name if serving and self._name and serving["name"] != self._name else "",
+            "vectors": count["count"] if count else 0,
+            "due": due["count"] if due and self._name else 0,
+            "problem": self.problem,
+        }
+
+
+def _block(rows: list[Row]) -> Block:
+    import numpy as np
+
+    return block_of(
+        [row["id"] for row in rows],
+        [row["kind"] for row in rows],
+        [row["session_id"] for row in rows],
+        [_second(row["at"]) or 0 for row in rows],
+        np.frombuffer(b"".join(row["vector"] for row in rows), dtype=np.int8).reshape(len(rows), -1),
+        [row["scale"] for row in rows],
+    )
+
+
+def _second(text: str, last: bool = False) -> int | None:
+    """A time, or the beginning of one, in seconds; of a beginning the first or the last second. None if it is none."""
+    full = "9999-12-31T23:59:59+00:00" if last else "0001-01-01T00:00:00+00:00"
+    given = text[:19]
+    try:
+        return int(datetime.fromisoformat(given + full[len(given) :]).timestamp()) if text else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _hit(row: Row, score: float) -> Hit:
+    return Hit(row["kind"], row["item_id"], row["session_id"], score, row["at"])
+
+
+def _literal(vector: NDArray[np.float32]) -> str:
+    """As pgvector reads it."""
+    return "[" + ",".join(f"{number:.6g}" for number in vector.tolist()) + "]"
