@@ -143,7 +143,8 @@ def test_every_query_is_used_and_every_name_known() -> None:
     """A query that nobody calls is deleted; a call of one that is not there is found here, not in production."""
     code = "\n".join(f.read_text() for f in FILES)
     known = queries.written("sqlite") | queries.written("postgres")
-    used = set(re.findall(r'"(\w+)"', code)) | {f"found_{name}" for name in ("observations", "summaries", "prompts")}
+    found = {f"found_{name}" for name in ("observations", "summaries", "prompts", "turns")}
+    used = set(re.findall(r'"(\w+)"', code)) | found
     assert set(known) <= used, set(known) - used
     called = set(re.findall(r'\b(?:tx|self)\.(?:run|one|all)\(\s*"(\w+)"', code))
     assert called <= set(known), called - set(known)

@@ -21,6 +21,7 @@ Kind = Literal[
     "post_compact",
     "session_end",
     "memory",
+    "reply",  # what the assistant said, from a transcript: a turn of the conversation, and no event
 ]
 #: The agent of the sessions `manual:{project}`, which hold what people add without a conversation.
 OURSELVES = "backstory"

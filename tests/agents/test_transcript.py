@@ -26,7 +26,7 @@ def read(path: Path, whole: bool = True) -> list[Report]:
 
 def told(reports: list[Report]) -> list[tuple[str, str]]:
     """Kind and the words that matter."""
-    keys = ("prompt", "last_assistant_message", "compact_summary")
+    keys = ("prompt", "last_assistant_message", "compact_summary", "text")
     return [(r.kind, r.tool_use_id or next((str(r.payload[k]) for k in keys if k in r.payload), "")) for r in reports]
 
 
@@ -46,12 +46,14 @@ def test_a_conversation_in_order(tmp_path: Path) -> None:
     reports = read(script.write(tmp_path), whole=False)
     assert told(reports) == [
         ("prompt", "Fix it."),
+        ("reply", "I'll look."),
         ("tool", "t1"),
         ("tool_failure", "t2"),
+        ("reply", "Fixed: \nit was x."),
         ("stop", "Fixed: \nit was x."),
         ("prompt", "Thanks."),
     ]
-    tool, failure = reports[1], reports[2]
+    tool, failure = reports[2], reports[3]
     assert tool.payload["tool_response"] == {"type": "text", "file": {"content": "x = 1"}}
     assert (tool.tool_name, tool.cwd, tool.git_branch, tool.prompt_id) == ("Read", "/nowhere/shop", "main", "p0")
     assert failure.payload["error"] == "Exit code 1\nno"
@@ -118,7 +120,7 @@ def test_a_rejected_tool_did_not_happen(tmp_path: Path) -> None:
     script.uses("Bash", {"command": "rm -rf /"}, "t1")
     script.answers("t1", "The user doesn't want to proceed with this tool use.", "User rejected tool use", failed=True)
     script.says("Then not.")
-    assert told(read(script.write(tmp_path))) == [("prompt", "Go."), ("stop", "Then not.")]
+    assert told(read(script.write(tmp_path))) == [("prompt", "Go."), ("reply", "Then not."), ("stop", "Then not.")]
 
 
 def test_compaction_and_rewind_lose_nothing(tmp_path: Path) -> None:
@@ -136,12 +138,14 @@ def test_compaction_and_rewind_lose_nothing(tmp_path: Path) -> None:
     reports = read(script.write(tmp_path))
     assert told(reports) == [
         ("prompt", "First."),
+        ("reply", "One."),
         ("post_compact", "It was about one."),
         ("stop", "One."),
         ("prompt", "Second."),
         ("tool", "t1"),
         ("stop", ""),
         ("prompt", "Second, differently."),
+        ("reply", "Two."),
         ("stop", "Two."),
     ]
     assert next(r for r in reports if r.kind == "post_compact").payload["trigger"] == "auto"
@@ -175,7 +179,11 @@ def test_a_forks_copies_are_not_told_again(tmp_path: Path) -> None:
     script.now = script.now.replace(minute=1)
     script.prompt("New.")
     script.says("New answer.")
-    assert told(read(script.write(tmp_path))) == [("prompt", "New."), ("stop", "New answer.")]
+    assert told(read(script.write(tmp_path))) == [
+        ("prompt", "New."),
+        ("reply", "New answer."),
+        ("stop", "New answer."),
+    ]
 
 
 def test_reading_on_from_a_mark_is_the_same_as_reading_it_all(tmp_path: Path) -> None:
@@ -210,9 +218,9 @@ def test_a_round_under_way_has_not_ended(tmp_path: Path) -> None:
     script.uses("Bash", {"command": "sleep 9"}, "t1")
     path = script.write(tmp_path)
     reading = Transcript(path)
-    assert told(list(reading)) == [("prompt", "Go.")]
+    assert told(list(reading)) == [("prompt", "Go."), ("reply", "Let me see.")]
     assert not reading.ended
-    assert told(read(path)) == [("prompt", "Go."), ("stop", "Let me see.")]
+    assert told(read(path)) == [("prompt", "Go."), ("reply", "Let me see."), ("stop", "Let me see.")]
 
 
 def test_gzip_and_a_cut_one(tmp_path: Path) -> None:

@@ -181,7 +181,7 @@ def test_the_route_bounds_what_it_takes(running: Box) -> None:
     seen = {"event_id": "f", "prompt_id": "2", "payload": {"prompt": "Seen."}}
     open_tag = [report | payload | {"prompt_id": "1"}, report | seen]
     answer = running.http("POST", "/api/import/reports", {"reports": open_tag})
-    assert answer.json == {"added": 2, "known": 0, "skipped": 0}
+    assert answer.json == {"added": 2, "known": 0, "skipped": 0, "turns": 0}
     assert [row["prompt"] for row in running.rows("SELECT prompt FROM user_prompts ORDER BY id")] == [None, "Seen."]
 
 

@@ -48,6 +48,15 @@ class _Round:
 
 
 @dataclass(slots=True)
+class _Said:
+    """A message of the assistant's that may go on: one line a block, under one id."""
+
+    message: str
+    entry: Mapping[str, Any]
+    texts: list[str]
+
+
+@dataclass(slots=True)
 class _Use:
     """A tool use that waits for its answer."""
 
@@ -72,6 +81,7 @@ class Transcript:
         self._at = ids.from_ms(0)
         self._born = ""  #: when the file was begun, where it says so before its first message
         self._boundary: Mapping[str, Any] = {}
+        self._said: _Said | None = None
         self._offset = self.mark.offset
 
     def __iter__(self) -> Iterator[Report]:
@@ -82,6 +92,7 @@ class Transcript:
             elif self._is_ours(entry):
                 self._offset = offset
                 yield from self._read(entry)
+        yield from self._reply()
         if self._whole or self._round.ended:
             yield from self._end()
         self.mark = self._marks[0]
@@ -105,6 +116,8 @@ class Transcript:
 
     def _read(self, entry: Mapping[str, Any]) -> Iterator[Report]:
         kind, aside = entry.get("type"), bool(entry.get("isSidechain"))
+        if not aside and (self._said is None or _message(entry) != self._said.message):
+            yield from self._reply()
         if kind == "assistant":
             self._hear(entry, aside)
         elif kind == "system":
@@ -134,11 +147,20 @@ class Transcript:
             return
         # One line a block: the texts of a message come one after the other under its id.
         if texts:
-            said_by = str(message.get("id"))
+            said_by = _message(entry)
+            if self._said is None:
+                self._said = _Said(said_by, entry, [])
+            self._said.texts = [*self._said.texts, *texts][:100]
             self._round.said = [*(self._round.said if self._round.said_by == said_by else []), *texts][-100:]
             self._round.said_by = said_by
         self._round.ended = message.get("stop_reason") in ("end_turn", "stop_sequence", "max_tokens", "refusal")
         self._round.last = entry
+
+    def _reply(self) -> Iterator[Report]:
+        """What the assistant said, once all of it is read."""
+        said, self._said = self._said, None
+        if said and (text := without_reminders("\n".join(said.texts)).strip()):
+            yield self._report(said.entry, "reply", said.entry["uuid"], {"text": text})
 
     def _results(self, entry: Mapping[str, Any], aside: bool) -> Iterator[Report]:
         found = [b for b in lines.blocks(entry["message"]) if b.get("type") == "tool_result"]
@@ -211,6 +233,11 @@ class Transcript:
             prompt_id=given[:512] if isinstance(given, str) and given and kind != "stop" else self._round.prompt_id,
             payload={key: value for key, value in payload.items() if value is not None},
         )
+
+
+def _message(entry: Mapping[str, Any]) -> str:
+    message = entry.get("message")
+    return str(message.get("id")) if isinstance(message, dict) and entry.get("type") == "assistant" else ""
 
 
 def opened(path: Path) -> IO[bytes]:

@@ -134,7 +134,7 @@ def _print(gone: dict[str, Any], only_look: bool) -> None:
         show.line(f"{mark:>6} {show.when(item['created_at'])} {item['project']} {what}: {item['title']}")
     counts = ", ".join(
         f"{number} {name if number != 1 else name.removesuffix('ies') + 'y' if name.endswith('ies') else name[:-1]}"
-        for name in ("sessions", "prompts", "observations", "summaries", "events")
+        for name in ("sessions", "prompts", "observations", "summaries", "turns", "events")
         if (number := len(gone[name]) if name == "observations" else gone[name])
     )
     if only_look:

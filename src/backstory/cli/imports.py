@@ -15,7 +15,7 @@ from typing import Any
 from backstory import ids
 from backstory.agents import AGENTS, Agent
 from backstory.agents.claude_transcript import Mark, Transcript
-from backstory.cli import exchange, show
+from backstory.cli import conversations, exchange, show
 from backstory.cli.worker import connect
 from backstory.client import Client
 from backstory.errors import BackstoryError, NotFound, StoreUnavailable, WorkerAway
@@ -39,6 +39,7 @@ def add(commands: Any) -> None:
     source.add_argument("--project", default="", metavar="NAME", help="file all of it under this project")
     source.add_argument("--json", action="store_true", help="print JSON")
     source.set_defaults(run=claude_code)
+    conversations.add_source(sources)
     exchange.add_source(sources)
 
 

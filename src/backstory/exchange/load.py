@@ -8,7 +8,7 @@ from typing import Any
 
 from backstory import glance, ids, privacy
 from backstory.errors import BadInput
-from backstory.store import forget, observations, queries
+from backstory.store import chunks, forget, observations, queries, turns
 from backstory.store.db import Row, Tx
 from backstory.store.tables import Table
 
@@ -24,12 +24,18 @@ class Load:
 
     def rows(self, tx: Tx, given: Sequence[tuple[str, dict[str, Any]]]) -> int:
         """Take rows in, parents before children; how many were new."""
-        added = 0
+        added, talks = 0, set()
         for name, values in given:
             table = self._tables.get(name)
             if table is None or not values.keys() <= table.columns.keys():
                 raise BadInput("The file has what this backstory does not know.", "Update backstory, then import it.")
-            added += self._row(tx, table, strip(_typed(table, values)))
+            row = strip(_typed(table, values))
+            if self._row(tx, table, row):
+                added += 1
+                if name == "turns":
+                    talks.add(row["session_id"])
+        for number in talks:
+            chunks.extend(tx, tx.one("session_by_id", id=number) or {})
         tx.all("keys_follow")
         return added
 
@@ -62,6 +68,8 @@ class Load:
         if kind := _INDEXED.get(table.name):
             session = tx.one("session_by_id", id=row["session_id"]) or {}
             observations.index_row(tx, kind, row, session)
+        if table.name == "turns":
+            turns.index(tx, tx.one("session_by_id", id=row["session_id"]) or {}, row)
         return 1
 
     def _follow(self, tx: Tx, table: Table, row: Row, old_id: Any) -> bool:
@@ -79,6 +87,8 @@ class Load:
         return True
 
     def _same(self, tx: Tx, table: Table, row: Row) -> Row | None:
+        if table.name == "turns":
+            return turns.same(tx, row)
         found = tx.one(f"same_{table.name}", **{name: row[name] for name in table.natural})
         if found is None and table.name == "events" and row["tool_use_id"]:
             found = tx.one("event_by_tool_use", session_id=row["session_id"], tool_use_id=row["tool_use_id"])
@@ -108,6 +118,8 @@ class Load:
             return not gone and not forget.is_forgotten(tx, row["session_id"], "summary", mark)
         if gone and table.name == "user_prompts":
             row["prompt"] = None
+        if table.name == "turns":
+            turns.fit_in(tx, session or {}, row)
         if gone and table.name == "events":
             row.update(status="tombstone", payload=None, reason="forgotten")
         return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,9 +9,10 @@ import msgspec
 
 from backstory import ids
 from backstory.errors import LeaseLost
-from backstory.model import OBSERVED, ContentId, Event, MemoryId, Report, Round
-from backstory.store import observations, sessions
+from backstory.model import OBSERVED, ContentId, MemoryId, Report, Round
+from backstory.store import chunks, observations, sessions, turns
 from backstory.store.db import Row, Tx
+from backstory.store.payloads import decode
 
 #: A poison event is set aside after so many tries.
 TRIES = 5
@@ -103,11 +103,15 @@ def follow_prompt(tx: Tx, session_id: int, prompt: sessions.Prompt, at: str) -> 
     """A prompt was told after what was done for it: that belongs to it, or is not kept."""
     query = "events_of_private_prompt" if prompt.is_private else "events_follow_prompt"
     tx.run(query, session_id=session_id, number=prompt.number, at=at)
+    tx.run("turns_follow_prompt", session_id=session_id, number=prompt.number, at=at)
     if not prompt.is_private:
         tx.run("observations_follow_prompt", session_id=session_id, number=prompt.number)
     else:
         for row in tx.all("observations_of_tombstones", session_id=session_id, prompt_number=prompt.number):
             observations.remove(tx, row["id"])
+        for row in tx.all("turns_of_round", session_id=session_id, prompt_number=prompt.number, role="assistant"):
+            turns.blank(tx, row)
+        chunks.rebuild(tx, session_id)
 
 
 def _twin(tx: Tx, session: Row, report: Report, number: int) -> Row | None:
@@ -177,8 +181,8 @@ def _round(tx: Tx, session: Row, rows: Sequence[Row], provider: str) -> Round:
         cwd=session["cwd"],
         prompt_number=number,
         prompt=(prompt["prompt"] if prompt else None) or "",
-        events=tuple(_event(row) for row in rows),
-        earlier=tuple(_event(row) for row in reversed(earlier)),
+        events=tuple(decode(row) for row in rows),
+        earlier=tuple(decode(row) for row in reversed(earlier)),
         resume=sessions.resume(
             session["memory_session_id"],
             session["prompt_counter"],
@@ -186,20 +190,6 @@ def _round(tx: Tx, session: Row, rows: Sequence[Row], provider: str) -> Round:
             issued_by=session["memory_provider"],
             provider=provider,
         ),
-    )
-
-
-def _event(row: Row) -> Event:
-    return Event(
-        id=row["id"],
-        session_id=row["session_id"],
-        prompt_number=row["prompt_number"],
-        kind=row["kind"],
-        occurred_at=row["occurred_at"],
-        tool_name=row["tool_name"],
-        tool_use_id=row["tool_use_id"],
-        payload=json.loads(row["payload"]) if row["payload"] else {},
-        attempts=row["attempts"],
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from backstory import ids
 from backstory.errors import NotFound
 from backstory.model import OURSELVES
-from backstory.store import observations, search, tokens
+from backstory.store import chunks, observations, search, tokens, turns
 from backstory.store.db import Row, Tx
 from backstory.store.tables import NATURAL
 
@@ -26,8 +26,10 @@ class Forgotten:
     summaries: int = 0
     prompts: int = 0
     events: int = 0
+    turns: int = 0
     sessions: int = 0
     beside: set[int] = field(default_factory=set)  #: observations that stay, though they came from the same events
+    talks: set[int] = field(default_factory=set)  #: sessions whose chunks are to be made anew
     names: set[str] = field(default_factory=set)  #: ids by which copies outside of the database are known
 
 
@@ -81,8 +83,21 @@ def prompt(tx: Tx, number: int, gone: Forgotten) -> None:
     _prompt(tx, row, gone)
     found = tx.all("events_of_prompt", session_id=row["session_id"], prompt_number=row["prompt_number"])
     _events(tx, found, gone)
+    _turns(tx, row["session_id"], row["prompt_number"], "user", gone)
     tx.run("session_forget_first_prompt", id=row["session_id"])
     _story(tx, row["session_id"], row["prompt_number"], gone)
+
+
+def turn(tx: Tx, number: int, gone: Forgotten) -> None:
+    """What was said: a prompt, or the replies of a round and what tells of it."""
+    row = tx.one("turn_by_id", id=number)
+    if row is None:
+        return
+    asked = tx.one("prompt_by_number", session_id=row["session_id"], number=row["prompt_number"])
+    if row["role"] == "user" and asked:
+        prompt(tx, asked["id"], gone)
+    else:
+        _story(tx, row["session_id"], row["prompt_number"], gone)
 
 
 def session(tx: Tx, number: int, gone: Forgotten) -> None:
@@ -97,6 +112,9 @@ def session(tx: Tx, number: int, gone: Forgotten) -> None:
     for asked in tx.all("prompts_list", project="", session_id=number, before=2**62, limit=2**31):
         _prompt(tx, asked, gone)
     _events(tx, tx.all("events_of_whole_session", session_id=number), gone)
+    for said in tx.all("turns_of_session", session_id=number, after=-1, limit=2**31):
+        gone.turns += turns.blank(tx, said)
+    gone.talks.add(number)
     # What people add by hand is no conversation: more of it may come.
     tx.run("session_forget", id=number, at=None if row["agent"] == OURSELVES else ids.now())
     gone.names.add(row["content_session_id"])
@@ -115,6 +133,7 @@ def project(tx: Tx, name: str, gone: Forgotten) -> None:
 def find(tx: Tx, words: str, project_name: str = "") -> Found:
     """Everything that has all of these words: what search finds, and payloads that it does not look into."""
     items = search.find(tx, words, project_name, limit=PAGE, every=True)
+    items += search.find(tx, words, project_name, "turn", limit=PAGE, every=True)
     likes = [f"%{_literal(word)}%" for word in tokens.words_of(words)]
     events: list[Row] = []
     if likes:
@@ -130,7 +149,7 @@ def find(tx: Tx, words: str, project_name: str = "") -> Found:
 
 def matching(tx: Tx, words: str, project_name: str, gone: Forgotten) -> None:
     """All that has these words, until nothing has."""
-    by_kind = {"observation": observation, "summary": summary, "prompt": prompt}
+    by_kind = {"observation": observation, "summary": summary, "prompt": prompt, "turn": turn}
     for _ in range(1000):
         found = find(tx, words, project_name)
         before = _size(gone)
@@ -146,7 +165,7 @@ def matching(tx: Tx, words: str, project_name: str, gone: Forgotten) -> None:
 
 
 def _size(gone: Forgotten) -> int:
-    return len(gone.observations) + gone.summaries + gone.prompts + gone.events
+    return len(gone.observations) + gone.summaries + gone.prompts + gone.events + gone.turns
 
 
 def _literal(word: str) -> str:
@@ -154,10 +173,18 @@ def _literal(word: str) -> str:
 
 
 def _story(tx: Tx, session_id: int, number: int, gone: Forgotten) -> None:
-    """What tells of a round: its summary, what the agent kept when it compacted, and the events those are made of."""
+    """What tells of a round: its summary, the replies, what the agent kept when it compacted, and their events."""
     for row in tx.all("summaries_of_round", session_id=session_id, prompt_number=number):
         _summary(tx, row, gone)
     _events(tx, tx.all("events_telling_of_round", session_id=session_id, prompt_number=number), gone)
+    _turns(tx, session_id, number, "assistant", gone)
+
+
+def finish(tx: Tx, gone: Forgotten) -> None:
+    """Conversations from which something went, cut in pieces anew."""
+    for number in gone.talks:
+        chunks.rebuild(tx, number)
+    gone.talks.clear()
 
 
 def _observation(tx: Tx, row: Row, gone: Forgotten) -> None:
@@ -181,6 +208,12 @@ def _events(tx: Tx, rows: Iterable[Row], gone: Forgotten) -> None:
     for row in rows:
         gone.events += tx.run("event_forget", id=row["id"])
         gone.names |= {name for name in (row["event_id"], row["tool_use_id"]) if name}
+
+
+def _turns(tx: Tx, session_id: int, number: int, role: str, gone: Forgotten) -> None:
+    for row in tx.all("turns_of_round", session_id=session_id, prompt_number=number, role=role):
+        gone.turns += turns.blank(tx, row)
+    gone.talks.add(session_id)
 
 
 def _mark(tx: Tx, session_id: int, kind: str, mark: str) -> None:

@@ -179,12 +179,17 @@ def find(
     tx: Tx, query: str, project: str = "", kind: str = "", limit: int = 20, skip: int = 0, every: bool = False
 ) -> list[Row]:
     """Rows with these words, best first."""
-    kinds = (kind,) if kind else tuple(SHOWN)
+    kinds = (kind,) if kind else ("observation", "summary", "prompt")
     return rows_of(tx, by_words(tx, query, kinds, Where(project=project), limit + skip, every)[skip:])
 
 
 #: What is shown of each kind, and the query that has it.
-SHOWN = {"observation": "found_observations", "summary": "found_summaries", "prompt": "found_prompts"}
+SHOWN = {
+    "observation": "found_observations",
+    "summary": "found_summaries",
+    "prompt": "found_prompts",
+    "turn": "found_turns",
+}
 
 
 def rows_of(tx: Tx, hits: Sequence[Hit]) -> list[Row]:

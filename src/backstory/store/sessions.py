@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from backstory import ids, states
 from backstory.model import ContentId, MemoryId, Report
 from backstory.project import Project
+from backstory.store import turns
 from backstory.store.db import Row, Tx
 from backstory.store.hits import item_of
 from backstory.store.search import put_words
@@ -102,9 +103,15 @@ def move(tx: Tx, session: Row, cause: str, reason: str | None = None, at: str | 
 
 
 def add_prompt(
-    tx: Tx, session: Row, text: str, at: str, number: int | None = None, prompt_id: str | None = None
+    tx: Tx,
+    session: Row,
+    text: str,
+    at: str,
+    number: int | None = None,
+    prompt_id: str | None = None,
+    turn: turns.Given = turns.NOTHING,
 ) -> Prompt:
-    """Number a prompt and keep it. A fully private one keeps its number and no text."""
+    """Number a prompt and keep it, and with it the user's turn. A fully private one keeps its number and no text."""
     if number is not None and (known := tx.one("prompt_by_number", session_id=session["id"], number=number)):
         return Prompt(number, bool(known["is_private"]), is_new=False)
     known = tx.one("prompt_by_agents_id", session_id=session["id"], prompt_id=prompt_id) if prompt_id else None
@@ -127,6 +134,8 @@ def add_prompt(
     tx.run("session_settle", id=session["id"], settles_at=0)
     if kept and row:
         put_words(tx, item_of("prompt", row["id"], session, at), "", kept)
+    if row:
+        turns.ask(tx, session, number, kept, at, turn)
     return Prompt(number, private)
 
 

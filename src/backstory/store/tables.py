@@ -10,7 +10,7 @@ from typing import Any
 #: Made from the others, or only of use to the worker that runs: not exported, and rebuilt where they are needed.
 DERIVED = frozenset(
     {"words", "word_rows", "rebuilds", "statements", "schema_versions", "erasures", "import_keys", "transcripts"}
-) | {"embedders", "vectors", "vectors_due", "vectors_gone"}
+) | {"chunks", "embedders", "vectors", "vectors_due", "vectors_gone"}
 #: By which columns a row is known again in another store, where its own id says nothing.
 NATURAL = {
     "sdk_sessions": ("agent", "content_session_id"),
@@ -24,6 +24,7 @@ NATURAL = {
     "sessions": ("group_folder",),
     "session_history": ("group_folder", "session_id", "archived_at"),
     "forgotten": ("session_id", "kind", "mark"),
+    "turns": ("session_id", "number"),
 }
 _CREATE = re.compile(r"CREATE TABLE (?:IF NOT EXISTS )?(\w+) \((.*?)\n\)", re.DOTALL)
 _ADD = re.compile(r"ALTER TABLE (\w+) ADD COLUMN ([^;]+);")

@@ -56,11 +56,12 @@ class Batch(msgspec.Struct):
 
 
 class Imported(msgspec.Struct):
-    """How many were new, were known already, and are not wanted or private."""
+    """How many were new, were known already, and are not wanted or private; and how many replies were new."""
 
     added: int = 0
     known: int = 0
     skipped: int = 0
+    turns: int = 0
 
 
 class OfFile(msgspec.Struct):
@@ -96,7 +97,7 @@ class Imports:
                 lambda tx: tx.run("transcript_put", mark_offset=mark.offset, mark_prompt=mark.prompt, **row)
             )
             await asyncio.wrap_future(work)
-        return Imported(counts["added"], counts["known"], counts["skipped"])
+        return Imported(counts["added"], counts["known"], counts["skipped"], counts["turns"])
 
     async def known(self, call: Call) -> Known:
         key = {"reader": READER, "path": call.query.path}

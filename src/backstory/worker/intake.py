@@ -21,7 +21,7 @@ from backstory.paths import OBSERVING
 from backstory.project import Project
 from backstory.settings import Settings
 from backstory.settings import load as settings_now
-from backstory.store import events, observations, sessions
+from backstory.store import chunks, events, observations, sessions, turns
 from backstory.store.db import Row, Store, Tx
 from backstory.worker.live import Live
 from backstory.worker.size import shorten
@@ -112,7 +112,14 @@ class Intake:
         self, reports: Sequence[tuple[Report, Project]], take: Callable[[Tx, Report, Project], str]
     ) -> Counter[str]:
         """Store a session's late reports in one transaction."""
-        counts = await self.write(lambda tx: Counter(take(tx, report, where) for report, where in reports))
+
+        def work(tx: Tx) -> Counter[str]:
+            counts = Counter(take(tx, report, where) for report, where in reports)
+            if (counts["added"] or counts["turns"]) and (session := _session(tx, reports[0][0])):
+                chunks.extend(tx, session)
+            return counts
+
+        counts = await self.write(work)
         if counts["added"]:
             self._wake(0)
         return counts
@@ -166,6 +173,10 @@ class Intake:
             self._live.tell("session_completed", about | {"reason": report.payload.get("reason")})
 
 
+def _session(tx: Tx, report: Report) -> Row | None:
+    return sessions.by_content_id(tx, report.agent, report.content_id)
+
+
 def take_event(tx: Tx, settings: Settings, report: Report, where: Project, number: int | None) -> Taken:
     session = sessions.get_or_create(tx, report, where)
     skipped = "tool" if report.tool_name in settings.skipped_tools else None
@@ -174,6 +185,10 @@ def take_event(tx: Tx, settings: Settings, report: Report, where: Project, numbe
         sessions.move(tx, session, "work", at=report.occurred_at)
     if added.skipped is None and report.kind == "pre_compact":
         events.close_round(tx, session["id"], _hold_ms(report))
+    if added.skipped is None and report.kind == "stop" and not report.transcript_path:
+        # Else the transcript is looked at next, which tells all that was said, in its order.
+        turns.ended(tx, session)
+        chunks.extend(tx, session)
     return Taken(added.event_id, session, added.prompt_number, skipped=added.skipped)
 
 
@@ -193,7 +208,7 @@ def _take_prompt(tx: Tx, settings: Settings, report: Report, where: Project, num
     if report.prompt_id and (known := sessions.known_prompt(tx, session, report.prompt_id, text)):
         # The transcript told it before the spool did.
         return Taken(report.event_id, session, known["prompt_number"], bool(known["is_private"]), "duplicate")
-    prompt = sessions.add_prompt(tx, session, text, report.occurred_at, number, report.prompt_id)
+    prompt = sessions.add_prompt(tx, session, text, report.occurred_at, number, report.prompt_id, _line_of(report))
     if prompt.is_new:
         sessions.move(tx, session, "prompt", at=report.occurred_at)
         events.add(tx, session, replace(report, payload={}) if prompt.is_private else report)
@@ -227,8 +242,28 @@ def _take_compacted(tx: Tx, settings: Settings, report: Report, where: Project, 
     return Taken(added.event_id, session, added.prompt_number, skipped=added.skipped)
 
 
+def _take_reply(tx: Tx, settings: Settings, report: Report, where: Project, number: int | None) -> Taken:
+    """What the assistant said is no event: a turn, and no more."""
+    session = sessions.get_or_create(tx, report, where)
+    prompt = sessions.prompt_for(tx, session, report.prompt_id, report.occurred_at)
+    text = report.payload.get("text")
+    is_new = (
+        isinstance(text, str)
+        and bool(text.strip())
+        and turns.reply(tx, session, prompt.number, text, report.occurred_at, _line_of(report))
+    )
+    return Taken(report.event_id, session, prompt.number, skipped=None if is_new else "duplicate")
+
+
+def _line_of(report: Report) -> turns.Given:
+    """The agent's own id of a message: that of its line in the transcript."""
+    line = report.event_id.removeprefix("transcript-")
+    return turns.Given(mark=line) if line != report.event_id else turns.NOTHING
+
+
 WORK: dict[str, Callable[[Tx, Settings, Report, Project, int | None], Taken]] = {
     "prompt": _take_prompt,
     "session_end": _take_end,
     "post_compact": _take_compacted,
+    "reply": _take_reply,
 }

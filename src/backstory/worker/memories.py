@@ -79,6 +79,7 @@ class Gone(msgspec.Struct):
     summaries: int
     prompts: int
     events: int
+    turns: int
     sessions: int
     beside: list[int]
     wiped: bool  #: no file of ours holds it any more
@@ -240,6 +241,7 @@ class Memories:
 
         def whole(tx: Tx) -> None:
             work(tx, gone)
+            forget.finish(tx, gone)
             tx.run("sessions_force_init")
             tx.one("erasure_add", at=ids.now())
 
@@ -274,6 +276,7 @@ def _told(gone: Forgotten, wiped: bool, items: list[Row] | None = None) -> Gone:
         summaries=gone.summaries,
         prompts=gone.prompts,
         events=gone.events,
+        turns=gone.turns,
         sessions=gone.sessions,
         beside=sorted(gone.beside),
         wiped=wiped,

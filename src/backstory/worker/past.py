@@ -67,14 +67,15 @@ class Past:
         self._settings, self._intake = settings, intake
 
     async def take(self, reports: Sequence[Report], project: str = "") -> Counter[str]:
-        """Store what is new, each session's in one transaction; how many were added, known and skipped."""
+        """Store what is new, each session's in one transaction; how many were added, known and skipped, and how many
+        turns of the assistant's were new."""
         counts: Counter[str] = Counter()
         for _, group in groupby(reports, lambda report: (report.agent, report.content_id)):
             wanted = []
             for report in group:
                 where = await self._where(report, project)
                 if self._intake.unwanted(report, where):
-                    counts["skipped"] += 1
+                    counts["skipped"] += report.kind != "reply"
                 else:
                     wanted.append((replace(report, occurred_at=min(report.occurred_at, ids.now())), where))
             counts += await self._intake.store_past(wanted, self._take)
@@ -87,6 +88,9 @@ class Past:
 
     def _take(self, tx: Tx, report: Report, where: Project) -> str:
         session = sessions.by_content_id(tx, report.agent, report.content_id)
+        if report.kind == "reply":
+            taken = None if _is_copy(tx, session, report) else WORK["reply"](tx, self._settings, report, where, None)
+            return "turns" if taken and taken.skipped is None else ""
         if _is_copy(tx, session, report) or (session and _is_known(tx, session, report)):
             return "known"
         try:
@@ -100,12 +104,14 @@ def _is_copy(tx: Tx, session: Row | None, report: Report) -> bool:
     """A fork's transcript begins with the conversation that it came from, told as its own."""
     if session and session["start_source"] == "fork" and report.occurred_at < session["created_at"]:
         return True
+    named = {"agent": report.agent, "content_id": report.content_id}
+    if report.kind == "reply":
+        return tx.one("turn_elsewhere", mark=report.event_id.removeprefix("transcript-"), **named) is not None
     found = tx.one(
         "event_elsewhere",
         event_id=report.event_id,
         tool_use_id=report.tool_use_id,
-        agent=report.agent,
-        content_id=report.content_id,
+        **named,
     )
     return found is not None
 

@@ -19,7 +19,7 @@ from backstory.errors import StoreUnavailable
 from backstory.model import Report
 from backstory.paths import is_observers
 from backstory.settings import Settings
-from backstory.store import events
+from backstory.store import chunks, events, turns
 from backstory.store.db import Row, Store, Tx
 from backstory.worker.intake import Roots
 from backstory.worker.past import Past, batches
@@ -100,7 +100,7 @@ class Reconcile:
             if wish.session_id is not None:
                 number = wish.session_id
                 with contextlib.suppress(StoreUnavailable):
-                    await self._write(lambda tx: events.close_round(tx, number))
+                    await self._write(lambda tx: _close(tx, number))
                 self._wake()
 
     async def _read(self, wish: _Wish) -> int:
@@ -174,6 +174,14 @@ class Reconcile:
                 with contextlib.suppress(OSError):
                     stats.append((path.stat().st_mtime_ns, path))
         yield from (path for changed, path in sorted(stats, reverse=True) if changed >= installed)
+
+
+def _close(tx: Tx, number: int) -> None:
+    """A round was looked at: it may be observed, and its last words are kept even where the transcript lacks them."""
+    events.close_round(tx, number)
+    if session := tx.one("session_by_id", id=number):
+        turns.ended(tx, session)
+        chunks.extend(tx, session)
 
 
 def installed_ns(settings: Settings, agent: str) -> int | None:

@@ -124,6 +124,12 @@ SELECT p.id, p.session_id, p.prompt_number, p.prompt AS title, '' AS subtitle, s
 FROM user_prompts p JOIN sdk_sessions s ON s.id = p.session_id
 WHERE p.id IN (SELECT value::bigint FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
 
+-- name: found_turns
+SELECT t.id, t.session_id, t.prompt_number, t.number AS turn, t.role, t.text AS title, '' AS subtitle, s.project,
+  t.at AS created_at, s.agent, s.content_session_id
+FROM turns t JOIN sdk_sessions s ON s.id = t.session_id
+WHERE t.id IN (SELECT value::bigint FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
+
 -- name: words_optimize
 -- The index forgets with its rows.
 SELECT 1 AS done;
@@ -137,6 +143,7 @@ SELECT
   setval(pg_get_serial_sequence('events', 'id'), (SELECT COALESCE(MAX(id), 0) + 1 FROM events), false),
   setval(pg_get_serial_sequence('observations', 'id'), (SELECT COALESCE(MAX(id), 0) + 1 FROM observations), false),
   setval(pg_get_serial_sequence('session_summaries', 'id'), (SELECT COALESCE(MAX(id), 0) + 1 FROM session_summaries), false),
+  setval(pg_get_serial_sequence('turns', 'id'), (SELECT COALESCE(MAX(id), 0) + 1 FROM turns), false),
   setval(pg_get_serial_sequence('session_history', 'id'), (SELECT COALESCE(MAX(id), 0) + 1 FROM session_history), false);
 
 -- name: events_holding

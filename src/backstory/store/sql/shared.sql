@@ -139,6 +139,74 @@ WHERE (:project = '' OR s.project = :project OR s.project_key = :project)
   AND (:session_id = 0 OR p.session_id = :session_id) AND p.id < :before
 ORDER BY p.id DESC LIMIT :limit;
 
+-- name: turn_next
+-- The number of the next turn.
+SELECT COALESCE(MAX(number), -1) + 1 AS number FROM turns WHERE session_id = :session_id;
+
+-- name: turn_add
+INSERT INTO turns (session_id, number, prompt_number, role, speaker, text, at, mark)
+VALUES (:session_id, :number, :prompt_number, :role, :speaker, :text, :at, :mark) RETURNING id;
+
+-- name: turn_by_id
+SELECT * FROM turns WHERE id = :id;
+
+-- name: turn_by_number
+SELECT * FROM turns WHERE session_id = :session_id AND number = :number;
+
+-- name: turn_by_mark
+SELECT * FROM turns WHERE mark = :mark AND session_id = :session_id;
+
+-- name: turn_before
+SELECT prompt_number FROM turns WHERE session_id = :session_id AND number < :number ORDER BY number DESC LIMIT 1;
+
+-- name: turn_elsewhere
+-- The same message under another session of the agent: a fork repeats what it came from.
+SELECT t.id FROM turns t JOIN sdk_sessions s ON s.id = t.session_id
+WHERE t.mark = :mark AND s.agent = :agent AND s.content_session_id <> :content_id LIMIT 1;
+
+-- name: turn_put_text
+UPDATE turns SET text = :text WHERE id = :id;
+
+-- name: turn_put_mark
+UPDATE turns SET mark = :mark, at = :at WHERE id = :id;
+
+-- name: turns_of_round
+SELECT * FROM turns WHERE session_id = :session_id AND prompt_number = :prompt_number AND role = :role ORDER BY number;
+
+-- name: turns_follow_prompt
+-- A prompt that is told late: what was said under it belongs to it.
+UPDATE turns SET prompt_number = :number
+WHERE session_id = :session_id AND role = 'assistant' AND at >= :at AND at <
+  COALESCE((SELECT MIN(p.created_at) FROM user_prompts p WHERE p.session_id = :session_id AND p.created_at > :at), '~');
+
+-- name: turns_of_session
+SELECT * FROM turns WHERE session_id = :session_id AND number > :after ORDER BY number LIMIT :limit;
+
+-- name: stop_of_session
+-- How its last round ended, as it was told.
+SELECT * FROM events WHERE session_id = :session_id AND kind = 'stop' ORDER BY id DESC LIMIT 1;
+
+-- name: chunks_redo_from
+-- The first turn of the chunk that is still open; a long turn is in several.
+SELECT MIN(first_turn) AS number FROM chunks WHERE session_id = :session_id AND last_turn >=
+  (SELECT first_turn FROM chunks WHERE session_id = :session_id ORDER BY first_turn DESC LIMIT 1);
+
+-- name: chunks_from
+SELECT * FROM chunks WHERE session_id = :session_id AND first_turn >= :number ORDER BY id;
+
+-- name: chunk_remove
+DELETE FROM chunks WHERE id = :id;
+
+-- name: chunk_add
+INSERT INTO chunks (session_id, first_turn, last_turn, text, at)
+VALUES (:session_id, :first_turn, :last_turn, :text, :at) RETURNING id;
+
+-- name: tools_since
+-- What tools did from a moment on, oldest first.
+SELECT * FROM events
+WHERE session_id = :session_id AND kind IN ('tool', 'tool_failure') AND payload IS NOT NULL AND (occurred_at, id) > (:at, :after)
+ORDER BY occurred_at, id LIMIT :limit;
+
 -- name: event_add
 INSERT INTO events
   (event_id, session_id, prompt_number, kind, tool_name, tool_use_id, payload, occurred_at, created_at, status, reason)

@@ -84,6 +84,11 @@ SELECT p.id, p.session_id, p.prompt_number, p.prompt AS title, '' AS subtitle, s
   s.agent, s.content_session_id
 FROM user_prompts p JOIN sdk_sessions s ON s.id = p.session_id WHERE p.id IN (SELECT value FROM json_each(:ids));
 
+-- name: found_turns
+SELECT t.id, t.session_id, t.prompt_number, t.number AS turn, t.role, t.text AS title, '' AS subtitle, s.project,
+  t.at AS created_at, s.agent, s.content_session_id
+FROM turns t JOIN sdk_sessions s ON s.id = t.session_id WHERE t.id IN (SELECT value FROM json_each(:ids));
+
 -- name: words_optimize
 -- One segment: words of rows that are gone are in none.
 INSERT INTO words (words) VALUES ('optimize');

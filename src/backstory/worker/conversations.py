@@ -1,0 +1,96 @@
+"""Where conversations of other programs come in: turns as they are, many at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Annotated, Literal
+
+import msgspec
+
+from backstory import glance, ids, privacy
+from backstory.errors import BadInput
+from backstory.exchange import conversations
+from backstory.exchange.conversations import Said
+from backstory.model import ContentId, Report
+from backstory.project import Project
+from backstory.store.db import Tx
+from backstory.worker.hooks import Id, Name
+from backstory.worker.hooks import Path as PathText
+from backstory.worker.intake import Intake
+from backstory.worker.web import Call, Endpoint, read_whole
+
+#: What is sent at once, and what is stored in one transaction, so that nobody waits long behind it.
+TURNS, STORED = 1000, 50
+
+
+class SaidTurn(msgspec.Struct):
+    """One message of a conversation."""
+
+    session: Id
+    number: Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
+    role: Literal["user", "assistant"]
+    text: str
+    at: Annotated[str, msgspec.Meta(max_length=40)]
+    project: PathText = ""
+    speaker: Annotated[str, msgspec.Meta(max_length=100)] | None = None
+
+
+class Conversation(msgspec.Struct):
+    """Turns, those of a session one after the other."""
+
+    turns: Annotated[list[SaidTurn], msgspec.Meta(max_length=TURNS)]
+    agent: Name = conversations.NAME
+
+
+class Taken(msgspec.Struct):
+    """How many turns were new, were known already, and are of projects that are excluded."""
+
+    added: int = 0
+    known: int = 0
+    skipped: int = 0
+
+
+class Conversations:
+    """The route of an import."""
+
+    def __init__(self, intake: Intake) -> None:
+        self._intake = intake
+
+    def table(self) -> list[Endpoint]:
+        route = "/api/import/turns"
+        says = "Store turns of conversations; each is kept once, by its session and number."
+        return [Endpoint("POST", route, self.take, says, Taken, Conversation, read=read_whole)]
+
+    async def take(self, call: Call) -> Taken:
+        asked: Conversation = call.body
+        said = await asyncio.to_thread(lambda: [_stripped(one) for one in asked.turns])
+        wanted = [one for one in said if not self._unwanted(asked.agent, one)]
+        added = 0
+        for start in range(0, len(wanted), STORED):
+            piece = wanted[start : start + STORED]
+            added += await self._intake.write(lambda tx, piece=piece: _store(tx, asked.agent, piece))  # type: ignore[misc]
+        return Taken(added, len(wanted) - added, len(said) - len(wanted))
+
+    def _unwanted(self, agent: str, said: Said) -> bool:
+        report = Report(agent, "prompt", ContentId(said.session), "", said.at)
+        return self._intake.unwanted(report, Project(said.project, said.project)) is not None
+
+
+def _store(tx: Tx, agent: str, said: Sequence[Said]) -> int:
+    groups = groupby(said, lambda one: one.session)
+    return sum(conversations.store(tx, agent, list(group)) for _, group in groups)
+
+
+def _stripped(told: SaidTurn) -> Said:
+    """A turn without what is private: each by itself, so that a tag that is left open hides no other."""
+    try:
+        at = min(ids.from_ms(ids.at_ms(told.at)), ids.now())
+    except (ValueError, OverflowError, OSError):
+        raise BadInput("`at` is not a time.", "Send it like 2026-02-21T03:39:07.123Z.") from None
+    texts = (told.text, told.speaker or "", told.project)
+    text, speaker, project = (
+        privacy.strip_text(one) if glance.suspicious(one.encode("utf-8", "replace")) else one for one in texts
+    )
+    return Said(project, told.session, told.number, told.role, text, at, speaker or None)
