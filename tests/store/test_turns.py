@@ -130,7 +130,13 @@ def talk(tx: Tx, session: str, first: int, last: int) -> None:
         second = number * 10
         ask(tx, f"Question {number} of {session}. " + "Why so? " * (number % 7), second, session)
         uses(tx, f"grep -n needle{number} " + "x" * 2000, second + 1, session)
-        says(tx, f"Answer {number}.\n" + f"It is so because of {number}. " * (5 * (number % 13)), second + 2, None, session)
+        says(
+            tx,
+            f"Answer {number}.\n" + f"It is so because of {number}. " * (5 * (number % 13)),
+            second + 2,
+            None,
+            session,
+        )
 
 
 def test_chunks_grow_with_their_session_and_finished_ones_stay(store: Store) -> None:
@@ -203,7 +209,7 @@ def test_i16_forgetting_reaches_turns_and_chunks(store: Store) -> None:
 
 def test_turns_are_searched_by_the_name_of_who_spoke(store: Store) -> None:
     """Where a conversation has names, they are words of the turn."""
-    row = store.write(lambda tx: session_of(tx))
+    row = store.write(session_of)
     store.write(lambda tx: turns.ask(tx, row, 1, "I lost my job.", at(0), Given(number=7, speaker="Jon")))
     assert said(store) == [(7, "user", "I lost my job.")]
     (hit,) = store.read(lambda tx: search.find(tx, "Jon job", kind="turn"))

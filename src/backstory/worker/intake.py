@@ -95,7 +95,6 @@ class Intake:
 
     async def take(self, report: Report, project_name: str = "", number: int | None = None) -> Taken:
         """Store a report, committed when this returns."""
-        self._reread()
         where = await self.project(report.cwd, project_name)
         if reason := self.unwanted(report, where):
             return Taken(report.event_id, skipped=reason)
@@ -126,6 +125,7 @@ class Intake:
 
     def unwanted(self, report: Report, where: Project) -> str | None:
         """Why nothing of this is wanted: our own session, or a project that is excluded."""
+        self._reread()
         own = str(self._settings.paths.observer)
         if report.cwd == own or report.cwd.startswith(own + "/") or report.cwd.endswith("/" + OBSERVING):
             return "own"
