@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from backstory.store import observations, search
+from backstory.store import chunks, observations, search, turns
 from backstory.store.db import Row, Tx
 
 #: Rows in one transaction: few enough that whoever else writes hardly waits.
@@ -36,6 +36,17 @@ def _indexed(kind: str) -> Callable[[Tx, Row], None]:
     return take
 
 
+def _turn(tx: Tx, row: Row) -> None:
+    if session := tx.one("session_by_id", id=row["session_id"]):
+        turns.index(tx, session, row, search.index)
+
+
+def _talk(tx: Tx, session: Row) -> None:
+    """A conversation of before there were turns is made of what was kept of it."""
+    turns.fill(tx, session)
+    chunks.rebuild(tx, session["id"])
+
+
 def _orphans(tx: Tx, _: int) -> list[Row]:
     return [row | {"id": LAST} for row in tx.all("words_orphans", limit=BATCH)]
 
@@ -45,6 +56,9 @@ STEPS = {
     "observations": Step(_listed("observations_list", type=""), _indexed("observation"), "count_observations"),
     "summaries": Step(_listed("summaries_list"), _indexed("summary"), "count_summaries"),
     "prompts": Step(_listed("prompts_list"), _indexed("prompt"), "count_prompts"),
+    "turns": Step(_listed("turns_list"), _turn, "count_turns"),
+    # One at a time: a long one has many.
+    "chunks": Step(lambda tx, before: tx.all("sessions_before", before=before, limit=1), _talk, "count_sessions"),
     "leftovers": Step(_orphans, lambda tx, row: search.remove_words(tx, row["kind"], row["item_id"])),
 }
 

@@ -70,10 +70,28 @@ def reply(
 
 def ended(tx: Tx, session: Row) -> None:
     """The last words of the round that ended last, where nothing but the hook has told them."""
-    if (stop := tx.one("stop_of_session", session_id=session["id"])) and stop["payload"]:
-        text = decode(stop).payload.get("last_assistant_message")
-        if isinstance(text, str) and text.strip():
-            reply(tx, session, stop["prompt_number"], text, stop["occurred_at"])
+    if stop := tx.one("stop_of_session", session_id=session["id"]):
+        _last_words(tx, session, stop)
+
+
+def _last_words(tx: Tx, session: Row, stop: Row) -> None:
+    text = decode(stop).payload.get("last_assistant_message")
+    if isinstance(text, str) and text.strip():
+        reply(tx, session, stop["prompt_number"], text, stop["occurred_at"])
+
+
+def fill(tx: Tx, session: Row) -> None:
+    """Turns of a session that has none, made of its prompts and of how its rounds ended."""
+    prompts = tx.all("prompts_of_session", session_id=session["id"])
+    if not prompts or tx.all("turns_of_session", session_id=session["id"], after=-1, limit=1):
+        return
+    stops = tx.all("stops_of_session", session_id=session["id"])
+    for prompt in prompts:
+        number = prompt["prompt_number"]
+        ask(tx, session, number, prompt["prompt"], prompt["created_at"])
+        for stop in stops:
+            if stop["prompt_number"] == number:
+                _last_words(tx, session, stop)
 
 
 def _is_same(one: str, other: str) -> bool:

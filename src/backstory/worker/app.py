@@ -31,7 +31,7 @@ from backstory.store.observations import Told
 from backstory.worker import guard, web
 from backstory.worker.admin import Admin, document
 from backstory.worker.care import Care
-from backstory.worker.conversations import Conversations
+from backstory.worker.conversations import TurnImports
 from backstory.worker.exchange import Exchange
 from backstory.worker.hooks import Reporting
 from backstory.worker.imports import Imports
@@ -90,7 +90,7 @@ class App:
         codes = guard.Codes()
         admin = Admin(settings, self.store, self.live, codes, self.token, self.wake)
         self.table = [*admin.table(), *reporting.table(), *Recall(settings, self.store).table()]
-        self.table += [*Imports(self.store, past).table(), *Conversations(self.intake).table()]
+        self.table += [*Imports(self.store, past).table(), *TurnImports(self.intake).table()]
         self.table += self.meaning.table()
         self.memories = Memories(self.store, self.intake, self.spool, self.live, self.meaning, self.conversations)
         self.table += [*self.memories.table(), *Overview(settings, self.store).table()]

@@ -52,7 +52,7 @@ class Taken(msgspec.Struct):
     skipped: int = 0
 
 
-class Conversations:
+class TurnImports:
     """The route of an import."""
 
     def __init__(self, intake: Intake) -> None:

@@ -207,6 +207,21 @@ SELECT * FROM events
 WHERE session_id = :session_id AND kind IN ('tool', 'tool_failure') AND payload IS NOT NULL AND (occurred_at, id) > (:at, :after)
 ORDER BY occurred_at, id LIMIT :limit;
 
+-- name: turns_list
+SELECT * FROM turns WHERE id < :before ORDER BY id DESC LIMIT :limit;
+
+-- name: count_turns
+SELECT COUNT(*) AS count FROM turns;
+
+-- name: sessions_before
+SELECT * FROM sdk_sessions WHERE id < :before ORDER BY id DESC LIMIT :limit;
+
+-- name: count_sessions
+SELECT COUNT(*) AS count FROM sdk_sessions;
+
+-- name: stops_of_session
+SELECT * FROM events WHERE session_id = :session_id AND kind = 'stop' AND payload IS NOT NULL ORDER BY id;
+
 -- name: event_add
 INSERT INTO events
   (event_id, session_id, prompt_number, kind, tool_name, tool_use_id, payload, occurred_at, created_at, status, reason)
@@ -784,6 +799,8 @@ SELECT r.kind, r.item_id FROM word_rows r
 WHERE (r.kind = 'observation' AND NOT EXISTS (SELECT 1 FROM observations o WHERE o.id = r.item_id))
   OR (r.kind = 'summary' AND NOT EXISTS (SELECT 1 FROM session_summaries m WHERE m.id = r.item_id))
   OR (r.kind = 'prompt' AND NOT EXISTS (SELECT 1 FROM user_prompts p WHERE p.id = r.item_id AND p.prompt IS NOT NULL))
+  OR (r.kind = 'turn' AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.id = r.item_id AND t.text IS NOT NULL))
+  OR (r.kind = 'chunk' AND NOT EXISTS (SELECT 1 FROM chunks c WHERE c.id = r.item_id))
 LIMIT :limit;
 
 -- name: observation_file_add
