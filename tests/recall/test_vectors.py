@@ -88,7 +88,7 @@ def row() -> Iterator[Callable[[str, Callable[[Sequence[str]], Any]], None]]:
     before = dict(embed.EMBEDDERS)
 
     def add(name: str, run: Callable[[Sequence[str]], Any]) -> None:
-        embed.EMBEDDERS[name] = lambda model, url: run
+        embed.EMBEDDERS[name] = lambda model, url: lambda texts, weights: run(texts)
 
     yield add
     embed.EMBEDDERS.clear()
@@ -113,6 +113,18 @@ def test_v1_a_text_is_found_by_what_it_means(store: Store) -> None:
     same = made.find("\n".join(TEXTS[3]), EVERY, Where(), 1)
     assert same[0].score == pytest.approx(1, abs=0.02)
     assert same[0] == Hit("observation", 3, 3, same[0].score, "2026-03-01T00:00:00.000Z")
+
+
+def test_v13_a_rare_word_counts_more(store: Store) -> None:
+    """What is asked for by a common and a rare word is what the rare one says; pieces count as the word they are of."""
+    store.write(fill)
+    made = ready(store)
+    query = "the customer paid for the order: kubernetes?"
+    assert found(made.find(query, EVERY, Where(), 1)) == [1]
+    assert found(made.find(query, EVERY, Where(), 1, {"kubernetes": 9.0})) == [5]
+    ours = embed.named("static")
+    assert ours.embed(["Kubernetes"], {"kubernetes": 7.0}) == pytest.approx(ours.embed(["Kubernetes"]), abs=1e-3)
+    assert ours.embed(["Ünïcödé 😀 __init__ \u0130"], {"init": 2.0}).any()
 
 
 WHERES = [

@@ -7,7 +7,7 @@ import re
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import util
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Matrix = NDArray[np.float32]
+    Run = Callable[[Sequence[str], Mapping[str, float]], Matrix]
 
 #: What is embedded of a text; the words of all of it are indexed.
 CHARS = 2000
@@ -30,6 +31,10 @@ ANSWER_S, ANSWER_ONE_S = 30.0, 3.0
 ANSWER_BYTES = 64 << 20
 OPENAI_URL, OPENAI_MODEL = "https://api.openai.com/v1", "text-embedding-3-small"
 FASTEMBED_MODEL = "BAAI/bge-small-en-v1.5"
+
+
+NONE: Mapping[str, float] = {}
+_WORD = re.compile(r"[^\W_]+")
 
 
 class Away(BackstoryError):
@@ -48,13 +53,14 @@ class Embedder:
     """What makes vectors. Those of another name are not to be compared with its own."""
 
     name: str
-    run: Callable[[Sequence[str]], Matrix]
+    run: Run
 
-    def embed(self, texts: Sequence[str]) -> Matrix:
-        """A row a text, each of length 1; a text that says nothing is all zeros."""
+    def embed(self, texts: Sequence[str], weights: Mapping[str, float] = NONE) -> Matrix:
+        """A row a text, each of length 1; a text that says nothing is all zeros. Words in lower case may count more
+        or less than 1, where the embedder can do that."""
         import numpy as np
 
-        found = np.ascontiguousarray(self.run([text[:CHARS] for text in texts]), dtype=np.float32)
+        found = np.ascontiguousarray(self.run([text[:CHARS] for text in texts], weights), dtype=np.float32)
         if found.ndim != 2 or len(found) != len(texts) or not np.isfinite(found).all():
             raise Away("The embedder answered with something that is no vectors.")
         length = np.linalg.norm(found, axis=1, keepdims=True)
@@ -83,20 +89,20 @@ def name_of(kind: str, model: str = "", url: str = "") -> str:
 class _Once:
     """What is loaded with the first text: a worker that embeds nothing pays nothing."""
 
-    def __init__(self, make: Callable[[], Callable[[Sequence[str]], Matrix]]) -> None:
+    def __init__(self, make: Callable[[], Run]) -> None:
         self._make, self._lock = make, threading.Lock()
-        self._run: Callable[[Sequence[str]], Matrix] | None = None
+        self._run: Run | None = None
 
-    def __call__(self, texts: Sequence[str]) -> Matrix:
+    def __call__(self, texts: Sequence[str], weights: Mapping[str, float]) -> Matrix:
         with self._lock:
             try:
                 self._run = self._run or self._make()
             except (ImportError, OSError, ValueError, KeyError) as error:
                 raise Away(f"The embedder can not be loaded ({type(error).__name__}).") from None
-        return self._run(texts)
+        return self._run(texts, weights)
 
 
-def _static(model: str, url: str) -> Callable[[Sequence[str]], Matrix]:
+def _static(model: str, url: str) -> Run:
     """The mean of what each word piece stands for, from the weights in the package `wordllama`.
 
     They are read from its folder: the package itself imports and copies several times as much.
@@ -115,18 +121,29 @@ def _static(model: str, url: str) -> Callable[[Sequence[str]], Matrix]:
         shape = tuple(json.loads(file.read(size))["embedding.weight"]["shape"])
     table = np.memmap(weights, dtype=np.float16, mode="r", offset=8 + size, shape=shape)
 
-    def run(texts: Sequence[str]) -> Matrix:
+    def run(texts: Sequence[str], weights: Mapping[str, float]) -> Matrix:
         found = np.zeros((len(texts), shape[1]), dtype=np.float32)
         for row, text in enumerate(texts):
             # One by one: many at once would take every core, and hooks want theirs.
-            if numbers := pieces.encode(text, add_special_tokens=False).ids:
-                found[row] = table[numbers].mean(axis=0, dtype=np.float32)
+            cut = pieces.encode(text, add_special_tokens=False)
+            if cut.ids and weights:
+                found[row] = _weights(text, cut.offsets, weights) @ table[cut.ids].astype(np.float32)
+            elif cut.ids:
+                found[row] = table[cut.ids].mean(axis=0, dtype=np.float32)
         return found
 
     return run
 
 
-def _openai(model: str, url: str) -> Callable[[Sequence[str]], Matrix]:
+def _weights(text: str, places: Sequence[tuple[int, int]], weights: Mapping[str, float]) -> list[float]:
+    """What each piece counts: as much as the word it lies in."""
+    at = [1.0] * (len(text) + 1)
+    for word in _WORD.finditer(text):
+        at[word.start() : word.end()] = [weights.get(word[0].lower(), 1.0)] * (word.end() - word.start())
+    return [at[end - 1] if end else 1.0 for _, end in places]
+
+
+def _openai(model: str, url: str) -> Run:
     """Any endpoint that speaks OpenAI's `/embeddings`: its own, Ollama, vLLM, LM Studio, text-embeddings-inference."""
     import numpy as np
 
@@ -137,7 +154,7 @@ def _openai(model: str, url: str) -> Callable[[Sequence[str]], Matrix]:
     key = environment().get("OPENAI_API_KEY", "")
     headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
 
-    def run(texts: Sequence[str]) -> Matrix:
+    def run(texts: Sequence[str], weights: Mapping[str, float]) -> Matrix:
         # Many endpoints refuse a text that is empty.
         body = json.dumps({"model": model, "input": [text or " " for text in texts], "encoding_format": "float"})
         request = urllib.request.Request(f"{url}/embeddings", body.encode(), headers)  # noqa: S310 - checked above
@@ -160,7 +177,7 @@ class _Stay(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def _fastembed(model: str, url: str) -> Callable[[Sequence[str]], Matrix]:
+def _fastembed(model: str, url: str) -> Run:
     """The library fastembed, which downloads the model that the user names."""
     import numpy as np
     from fastembed import TextEmbedding  # type: ignore[import-not-found]
@@ -169,11 +186,11 @@ def _fastembed(model: str, url: str) -> Callable[[Sequence[str]], Matrix]:
         loaded = TextEmbedding(model_name=model, threads=1)
     except Exception as error:  # whatever its download ends with
         raise Away(f"fastembed can not load its model ({type(error).__name__}).") from None
-    return lambda texts: np.array(list(loaded.embed(list(texts))), dtype=np.float32)
+    return lambda texts, weights: np.array(list(loaded.embed(list(texts))), dtype=np.float32)
 
 
 #: setting `embedder` -> how it is loaded, given model and address
-EMBEDDERS: dict[str, Callable[[str, str], Callable[[Sequence[str]], Matrix]]] = {
+EMBEDDERS: dict[str, Callable[[str, str], Run]] = {
     "static": _static,
     "openai": _openai,
     "fastembed": _fastembed,

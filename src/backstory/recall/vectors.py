@@ -6,7 +6,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from backstory.recall import embed
 from backstory.recall.near import Block, Near, Wanted, block_of
 from backstory.store import vectors
 from backstory.store.db import Row, Store, Tx
-from backstory.store.hits import Hit, Where
+from backstory.store.hits import ANYWHERE, KINDS, Hit, Where
 
 if TYPE_CHECKING:
     import numpy as np
@@ -156,8 +156,16 @@ class Vectors:
 
     # Finding
 
-    def find(self, query: str, kinds: Sequence[str], where: Where, limit: int) -> list[Hit]:
+    def find(
+        self,
+        query: str,
+        kinds: Sequence[str] = KINDS,
+        where: Where = ANYWHERE,
+        limit: int = 20,
+        weights: Mapping[str, float] = embed.NONE,
+    ) -> list[Hit]:
         """What is nearest in meaning, best first, the cosine as score. Nothing, if there are no vectors to ask.
+        Words of the query, in lower case, may count more or less than 1: rare ones say more of what is meant.
         Reads by itself: not to be called within a transaction."""
         if not query.strip() or not kinds or time.monotonic() < self._paused_until or not self._can():
             return []
@@ -165,7 +173,7 @@ class Vectors:
         if serving is None:
             return []
         try:
-            asked = self._embedder(serving["name"]).embed([query])[0]
+            asked = self._embedder(serving["name"]).embed([query], weights)[0]
         except embed.Away as error:
             self._paused_until, self.problem = time.monotonic() + PAUSE_S, str(error)
             log.warning("no search by meaning for a while: %s", error)
