@@ -196,15 +196,6 @@ def test_the_users_login_is_used(desk: Desk, monkeypatch: pytest.MonkeyPatch) ->
     assert json.loads(file.read_text())["claudeAiOauth"] == login
 
 
-def test_a_conversation_that_is_gone_is_stale(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not an error of the model's: who asked begins a fresh one."""
-    with scripted(monkeypatch, ["<one/>"]):
-        first = desk.ask()
-        (file,) = desk.transcripts
-        file.unlink()
-        assert desk.failure(resume=first.memory_id).kind == "stale"
-
-
 def test_a_run_that_hangs_is_cut_off_and_nothing_of_it_runs_on(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """When it is given up, at once and with its whole group."""
 
