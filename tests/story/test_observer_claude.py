@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 from box import Box, until
 from claude import binary
-from endpoint import Endpoint, Fault, Request, Step, hang
+from endpoint import Endpoint, Fault, Reply, Request, Step, hang, text
 
 pytestmark = pytest.mark.skipif(binary() is None, reason="this platform's wheel has no claude inside")
 
@@ -24,6 +24,7 @@ class Model:
 
     instead: list[Fault] = field(default_factory=list)
     processes: Callable[[], list[str]] = list
+    costs: int | None = None
     at_once: list[int] = field(default_factory=list)  #: how many clients ran when it was asked
 
     def __call__(self, request: Request) -> Step:
@@ -33,10 +34,11 @@ class Model:
         asked = request.texts("user")[-1]
         mark = re.findall(r'<memory round="(\w+)">', asked)[-1]
         seen = re.findall(r"note-[\w-]+", asked)
-        return (
+        told = (
             f'<memory round="{mark}"><observation><type>change</type><title>Saw {seen[0]}</title><facts><fact>It was '
             f"{len(seen)} times.</fact></facts></observation><summary><request>{seen[0]}</request></summary></memory>"
         )
+        return Reply([text(told)], self.costs)
 
 
 @dataclass
@@ -142,7 +144,7 @@ def titles(shop: Shop, session: str = "content-1") -> list[str]:
 
 def test_captured_gone_on_with_and_fresh_after_a_start(shop: Shop) -> None:
     """NULL, then the id of the first message; `--resume` of it from the second prompt on; a worker that starts begins
-    anew, its id replaces the old one everywhere, and is gone on with in turn."""
+    anew, its id replaces the old one everywhere, and is gone on with in turn, until the conversation has grown."""
     worker = shop.box.start()
     shop.box.hook("SessionStart", {"session_id": "content-1", "source": "startup"})
     assert shop.box.rows("SELECT memory_session_id FROM sdk_sessions") == [{"memory_session_id": None}]
@@ -162,11 +164,13 @@ def test_captured_gone_on_with_and_fresh_after_a_start(shop: Shop) -> None:
     shop.round("note-3")
     second = shop.memory_id()
     assert second != first
+    shop.model.costs = 20_000
     shop.round("note-4")
-    assert shop.resumed == [None, first, None, second]
+    shop.round("note-5")
+    assert shop.resumed == [None, first, None, second, None]
     assert "note-1" not in "".join(shop.endpoint.requests[3].texts())
-    assert titles(shop) == ["Saw note-1", "Saw note-2", "Saw note-3", "Saw note-4"]
-    assert len(shop.endpoint.requests) == 4  # one call a round
+    assert titles(shop) == [f"Saw note-{number}" for number in range(1, 6)]
+    assert len(shop.endpoint.requests) == 5  # one call a round
     all_is_well(shop)
 
 
