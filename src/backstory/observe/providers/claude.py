@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 NAME = "claude"
 WHO = "Claude"
 MODEL = "haiku"
-#: A conversation is read again with each round that goes on with it. What it may grow to is what that may cost: at 8,000
-#: tokens a round costs twice what a fresh one does, at 20,000 four times.
+#: A conversation is read again with each round that goes on with it. What it may grow to is what that may cost: with
+#: 8,000 tokens an observation costs twice what fresh rounds would, with 20,000 four times.
 GROWN = 8_000
 #: So many conversations are kept to go on with; one that is not there any more is begun anew.
 KEPT = 32
