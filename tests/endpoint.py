@@ -51,6 +51,14 @@ class Fault:
     hangs: bool = False
 
 
+@dataclass(frozen=True)
+class Held:
+    """An answer that is ready and given only when it is let go."""
+
+    until: threading.Event
+    words: str
+
+
 def error(status: int, retry_after: int | None = None, message: str = "The endpoint was told to fail.") -> Fault:
     """The API's own error body; a client that honours Retry-After waits that long."""
     kinds = {401: "authentication_error", 402: "billing_error", 429: "rate_limit_error", 529: "overloaded_error"}
@@ -97,7 +105,7 @@ class Request:
         return [words for m in self.body.get("messages", []) if role in (None, m["role"]) for words in _texts(m)]
 
 
-Step = str | Block | Sequence[Block] | Reply | Fault
+Step = str | Block | Sequence[Block] | Reply | Fault | Held
 Script = Iterable[Step] | Callable[[Request], Step]
 
 
@@ -130,12 +138,12 @@ class Endpoint:
     ends; closing the endpoint then raises, as it does after a function's error.
     """
 
-    def __init__(self, script: Script = ()) -> None:
+    def __init__(self, script: Script = (), port: int = 0) -> None:
         self.requests: list[Request] = []
         self.problem: BaseException | None = None
         self._script = script if callable(script) else iter(script)
         self._arrived = threading.Condition()
-        self._server = _Server(self)
+        self._server = _Server(self, port)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
 
     @property
@@ -158,7 +166,11 @@ class Endpoint:
             self.requests.append(request)
             self._arrived.notify_all()
             fixed = {Kind.COMPACT: SUMMARY, Kind.SIDE: SIDE_ANSWER}.get(request.kind)
-            return _reply(fixed or self._next(request))
+            step = fixed or self._next(request)
+        if isinstance(step, Held):
+            step.until.wait(30)
+            step = step.words
+        return _reply(step)
 
     def _next(self, request: Request) -> Step:
         if callable(self._script):
@@ -179,7 +191,7 @@ class Endpoint:
             raise self.problem
 
 
-def _reply(step: Step) -> Reply | Fault:
+def _reply(step: str | Block | Sequence[Block] | Reply | Fault) -> Reply | Fault:
     if isinstance(step, Reply | Fault):
         return step
     block = text(step) if isinstance(step, str) else step
@@ -189,8 +201,8 @@ def _reply(step: Step) -> Reply | Fault:
 class _Server(ThreadingHTTPServer):
     """A thread for each connection; closing ends and joins them all, even those that hang."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(self, endpoint: Endpoint, port: int) -> None:
+        super().__init__(("127.0.0.1", port), _Handler)
         self.endpoint = endpoint
         self.closing = threading.Event()
         self._talks: dict[socket.socket, threading.Thread] = {}

@@ -11,6 +11,11 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def today() -> str:
+    """The day on the user's own clock."""
+    return datetime.now().astimezone().strftime("%Y-%m-%d")
+
+
 def now_ms() -> int:
     return int(datetime.now(UTC).timestamp() * 1000)
 

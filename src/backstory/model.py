@@ -134,6 +134,7 @@ class Call:
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
+    cost_micros: int | None = None  #: millionths of a dollar, where the price is known
 
 
 @dataclass(frozen=True, slots=True)

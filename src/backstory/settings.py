@@ -52,6 +52,8 @@ class Settings:
     )
     mode: str = _say("code", "What observations are made of and in which words a model is asked: modes/NAME.toml.")
     language: str = _say("", "The language that a model writes memory in; empty leaves it to the model.")
+    daily_tokens: int = _say(0, "How many tokens models may take a day, read and written; 0 for no limit.")
+    daily_money: float = _say(0.0, "How many dollars models may take a day, by list prices; 0 for no limit.")
     call_seconds: float = _say(60.0, "How long a model may take for an answer before it is cut off.")
     claude_path: str = _say(
         "", "The `claude` that the provider claude asks; empty means the one on PATH, else the one inside the SDK."
@@ -203,7 +205,12 @@ def convert(name: str, value: Any, called: str = "") -> Any:
         raise BadSetting(f"`{called}` is one of {', '.join(choices)}, not {value!r}.")
     if name == "port" and not 0 <= result <= 65535:
         raise BadSetting(f"`{called}` lies between 0 and 65535.")
-    least = 0 if name in ("port", "settle_seconds", "retry_seconds", "backup_hours", "spare_mb") else 1
+    least = (
+        0
+        if name
+        in ("port", "settle_seconds", "retry_seconds", "backup_hours", "spare_mb", "daily_tokens", "daily_money")
+        else 1
+    )
     if isinstance(result, int | float) and result < least:
         raise BadSetting(f"`{called}` must be at least {least}.")
     return result

@@ -60,6 +60,9 @@ def fill(box: Box) -> None:
         db.execute("UPDATE sdk_sessions SET parent_id = (SELECT MAX(id) FROM sdk_sessions) WHERE id = 1")
         db.execute("INSERT INTO sessions VALUES ('main', 'abc', 3, NULL)")
         db.execute("INSERT INTO session_history VALUES (7, 'main', 'old', 'first', '2026-01-01', '2026-01-02')")
+        db.execute(
+            "INSERT INTO model_calls VALUES ('2026-01-02', 'shop', 'anthropic', 'm', 'shop', 2, 900, 80, 10, NULL)"
+        )
         db.execute("UPDATE events SET status = 'dead', attempts = 5, last_error = 'ValueError' WHERE id = 5")
         db.commit()
 

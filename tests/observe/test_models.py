@@ -1,15 +1,18 @@
-"""The observer on models: the real worker, the real clients, a scripted endpoint."""
+"""The observer on models: the real worker, the vendors' real clients, a scripted endpoint with every fault."""
 
 from __future__ import annotations
 
 import json
 import re
+import subprocess
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from box import Box
-from endpoint import Endpoint, Request
+from box import COMMAND, Box, until
+from endpoint import Endpoint, Held, Request, Step, error, half, hang, html, text
 
 DEMO = Path(__file__).parent.parent.parent / "demo" / "session.jsonl"
 MODELS = ("anthropic", "openai")
@@ -20,16 +23,14 @@ def answer(request: Request, every: int = 5) -> str:
     asked = request.texts("user")[-1]
     mark = re.findall(r'<memory round="(\w+)">', asked)[-1]
     numbers = [int(n) for n in re.findall(r'<(?:event n|said event)="(\d+)"', asked)]
-    files = re.findall(r"^file_path: (\S+)", asked, re.MULTILINE)
-    told = ""
-    for at in range(0, len(numbers), every):
-        named = "".join(f"<file>{file}</file>" for file in dict.fromkeys(files))
-        told += (
-            f"<observation><type>bugfix</type><title>Told {mark} {at}</title><subtitle>It works</subtitle>"
-            f"<facts><fact>A fact of {mark}</fact></facts><narrative>So it was.</narrative>"
-            f"<concepts><concept>gotcha</concept></concepts><files_read>{named}</files_read>"
-            f"<files_modified>{named}</files_modified><events>{numbers[at]}</events></observation>"
-        )
+    files = "".join(f"<file>{name}</file>" for name in dict.fromkeys(re.findall(r"^file_path: (\S+)", asked, re.M)))
+    told = "".join(
+        f"<observation><type>bugfix</type><title>Told {mark} {at}</title><subtitle>It works</subtitle>"
+        f"<facts><fact>A fact of {mark}</fact></facts><narrative>So it was.</narrative>"
+        f"<concepts><concept>gotcha</concept></concepts><files_read>{files}</files_read>"
+        f"<files_modified>{files}</files_modified><events>{numbers[at]}</events></observation>"
+        for at in range(0, len(numbers), every)
+    )
     if "<summary>" in asked:
         told += "<summary><request>A request</request><completed>All done</completed></summary>"
     return f'<memory round="{mark}">{told}</memory>'
@@ -37,15 +38,14 @@ def answer(request: Request, every: int = 5) -> str:
 
 def choose(box: Box, provider: str, endpoint: Endpoint | None, **settings: Any) -> None:
     """Set a machine to a provider at an endpoint."""
-    address = {"anthropic": "{}", "openai": "{}/v1"}.get(provider, "")
     given = {"provider": provider, "model": "scripted", "api_key": "sk-test"} | settings
     if endpoint:
-        given["base_url"] = address.format(endpoint.url)
+        given["base_url"] = endpoint.url + ("/v1" if provider == "openai" else "")
     box.settings |= {f"BACKSTORY_{name.upper()}": str(value) for name, value in given.items()}
 
 
 def replay(box: Box, session: str = "", settle: bool = True) -> None:
-    """The recorded session, through the routes that hooks use."""
+    """The recorded session, through the route that hooks use."""
     for line in DEMO.read_text().splitlines():
         call = json.loads(line)
         payload = call["payload"] | {"cwd": str(box.project)} | ({"session_id": session} if session else {})
@@ -54,17 +54,383 @@ def replay(box: Box, session: str = "", settle: bool = True) -> None:
         box.settle()
 
 
-@pytest.mark.parametrize("provider", MODELS)
-def test_a_round_is_one_question(box: Box, provider: str) -> None:
-    """A model is asked once a round, with all its events and the summary, and what it says is stored."""
+def work(box: Box, session: str, words: str = "zebra", **more: Any) -> None:
+    """A short round: a prompt, a tool use, its end."""
+    name = {"claudeSessionId": session, "project": more.pop("project", "shop")}
+    box.client.post("/api/sessions/init", name | {"userPrompt": f"look after {words}"})
+    used = {"tool_name": "Bash", "tool_input": {"command": f"pytest {words}.py"}, "tool_response": f"FAILED {words}.py"}
+    box.client.post("/api/sessions/observations", name | used | more)
+    box.client.post("/api/sessions/summarize", name | {"last_assistant_message": f"{words} is done"})
+
+
+OBSERVED = """
+SELECT s.content_session_id AS name, o.* FROM observations o JOIN sdk_sessions s ON s.id = o.session_id ORDER BY o.id
+"""
+
+
+def trouble(box: Box) -> str:
+    return str((box.health() or {}).get("provider_trouble", ""))
+
+
+def sources(box: Box) -> list[int]:
+    """How many observations or summaries each event became part of; a round's summary stands for its end."""
+    return [
+        row["n"]
+        for row in box.rows(
+            "SELECT (SELECT COUNT(*) FROM observation_events oe WHERE oe.event_id = e.id) AS n FROM events e "
+            "WHERE e.kind = 'tool' ORDER BY e.id"
+        )
+    ]
+
+
+@pytest.mark.parametrize("provider", ["offline", *MODELS])
+def test_the_same_session_gives_rows_of_the_same_shape(box: Box, provider: str) -> None:
+    """Whoever observes: a model is asked once a round, and what it says is stored as what the rules say."""
     with Endpoint(answer) as endpoint:
         choose(box, provider, endpoint)
         box.start()
         replay(box)
     rounds = box.rows("SELECT DISTINCT prompt_number FROM events WHERE kind = 'stop'")
-    assert len(endpoint.requests) == len(rounds) == 2
+    assert len(endpoint.requests) == (0 if provider == "offline" else len(rounds))
     seen = box.rows("SELECT * FROM observations ORDER BY id")
-    assert seen and {row["provider"] for row in seen} == {provider}
-    assert [row["completed"] for row in box.rows("SELECT * FROM session_summaries")] == ["All done"] * 2
-    assert all(box.rows("SELECT 1 FROM observation_events WHERE observation_id = ?", row["id"]) for row in seen)
+    assert seen
+    for row in seen:
+        assert row["provider"] == provider and row["instead_of"] is None
+        assert row["type"] in ("bugfix", "feature", "refactor", "change", "discovery", "decision")
+        assert row["title"] and row["memory_session_id"] and row["project"] == "shop"
+        lists = [json.loads(row[name]) for name in ("facts", "concepts", "files_read", "files_modified")]
+        assert all(isinstance(item, str) for found in lists for item in found)
+        told = json.loads(row["compressed_observation"])
+        assert set(told) == {
+            *("type", "title", "subtitle", "narrative", "facts", "concepts", "files_read", "files_modified")
+        }
+        assert box.rows("SELECT 1 FROM observation_events WHERE observation_id = ?", row["id"])
+    summaries = box.rows("SELECT * FROM session_summaries")
+    assert len(summaries) == 2 and {row["provider"] for row in summaries} == {provider}
     assert {row["status"] for row in box.rows("SELECT status FROM events")} == {"done"}
+    # The recorded edits are evidence for these files, and for none that was only read.
+    changed = {name for row in seen for name in json.loads(row["files_modified"])}
+    assert {name.rpartition("/")[2] for name in changed} == {"cart.py", "money.py", "test_money.py"}
+    ids = {row["memory_session_id"] for row in box.rows("SELECT memory_session_id FROM sdk_sessions")}
+    assert {row["memory_session_id"] for row in [*seen, *summaries]} == ids and len(ids) == 1
+
+
+def test_the_offline_observer_needs_no_network(box: Box) -> None:
+    """In a namespace without one, not even loopback, the recorded session becomes memory."""
+    inside = ["unshare", "--user", "--map-root-user", "--net"]
+    if subprocess.run([*inside, "true"], capture_output=True).returncode:
+        pytest.skip("this machine gives no network namespaces")
+    worker = subprocess.Popen([*inside, COMMAND, "worker"], env=box.env, cwd=box.home, stdin=subprocess.DEVNULL)
+    box.processes.append(worker)
+    until(box.health, "the worker")
+    pid = int((box.health() or {})["pid"])
+    assert Path(f"/proc/{pid}/ns/net").readlink() != Path("/proc/self/ns/net").readlink()
+    replay(box)
+    assert box.rows("SELECT 1 FROM observations") and len(box.rows("SELECT 1 FROM session_summaries")) == 2
+
+
+PROSE = "I looked at the session and everything seems to be in order, there is nothing that stands out to me."
+STRANGER = (
+    '<memory round="000000"><observation><type>bugfix</type><title>Of another session</title></observation></memory>'
+)
+#: fault -> what the endpoint answers, and what `status` says of it
+FAULTS: dict[str, tuple[Callable[[], Step], str]] = {
+    "prose": (lambda: text(PROSE), ""),
+    "stranger": (lambda: text(STRANGER), ""),
+    "half": (half, "can not be reached"),
+    "hang": (hang, "within 1 s"),
+    "html": (lambda: html(200), "no answer of a model"),
+    "html502": (lambda: html(502), "failed (502)"),
+    "e500": (lambda: error(500), "failed (500)"),
+    "e400": (lambda: error(400), "does not take"),
+    "e401": (lambda: error(401), "refuses the key"),
+    "e402": (lambda: error(402), "nothing left"),
+    "e404": (lambda: error(404), "does not know this model"),
+    "e429": (lambda: error(429, 3600), "asks for a pause"),
+}
+
+
+@pytest.mark.parametrize("provider", MODELS)
+def test_i10_a_fault_loses_nothing_and_stops_nobody(box: Box, provider: str) -> None:
+    """Each fault of an endpoint, for one session, while another's questions are answered: every event is observed
+    once, what the model could not do is marked, and `status` says what is wrong until it answers again."""
+
+    def script(request: Request) -> Step:
+        bad = re.search(r"zebra-(\w+)", request.texts("user")[-1])
+        return FAULTS[bad[1]][0]() if bad else answer(request)
+
+    with Endpoint(script) as endpoint:
+        choose(box, provider, endpoint, call_seconds=1)
+        box.settings["BACKSTORY_RETRY_SECONDS"] = "0.01"
+        box.start()
+        for fault, (_, says) in FAULTS.items():
+            before = len(endpoint.requests)
+            work(box, f"bad-{fault}", f"zebra-{fault}")
+            box.settle()
+            assert says in trouble(box), fault
+            if fault == "e401":
+                assert says in box.cli("status").stdout and "provider-trouble" in box.cli("doctor", check=False).stdout
+            assert len(endpoint.requests) - before <= 5, fault
+            (box.data / "config.toml").write_text(f"# {fault}: whoever changes a setting wants it tried again\n")
+            work(box, "other", "gnu")
+            box.settle()
+            assert trouble(box) == "", fault
+    assert box.rows("SELECT DISTINCT status FROM events") == [{"status": "done"}]
+    assert sources(box) == [1] * 2 * len(FAULTS)
+    assert len(box.rows("SELECT 1 FROM session_summaries")) == 2 * len(FAULTS)
+    rows = box.rows(OBSERVED)
+    bad = [row for row in rows if row["name"].startswith("bad")]
+    assert {(row["provider"], row["instead_of"]) for row in bad} == {("offline", provider)} and len(bad) == len(FAULTS)
+    good = [row for row in rows if row["name"] == "other"]
+    assert {(row["provider"], row["instead_of"]) for row in good} == {(provider, None)} and len(good) == len(FAULTS)
+    assert "Of another session" not in {row["title"] for row in rows}
+
+
+def test_a_short_pause_that_an_endpoint_asks_for_is_kept(box: Box) -> None:
+    """429 with Retry-After: nobody asks before it is over, and then the round is the model's, unmarked."""
+    steps: list[Step] = [error(429, 2)]
+
+    def script(request: Request) -> Step:
+        return steps.pop() if steps else answer(request)
+
+    with Endpoint(script) as endpoint:
+        choose(box, "openai", endpoint)
+        box.start()
+        work(box, "a")
+        endpoint.wait(1)
+        until(lambda: "asks for a pause" in trouble(box), "the pause to be told")
+        work(box, "b", "gnu")
+        box.settle()
+        times = [request.at for request in endpoint.requests]
+        assert trouble(box) == ""
+    assert len(times) == 3
+    assert times[1] - times[0] >= 1.9
+    assert {row["provider"] for row in box.rows("SELECT provider FROM observations")} == {"openai"}
+
+
+def test_an_endpoint_that_is_down_comes_back(box: Box) -> None:
+    """Nobody listens: the round waits with growing pauses, and goes to the model once somebody does."""
+    with Endpoint(answer) as endpoint:
+        choose(box, "openai", endpoint)
+        gone = endpoint.url
+    box.settings["BACKSTORY_RETRY_SECONDS"] = "0.5"
+    box.start()
+    work(box, "a")
+    until(lambda: "can not be reached" in trouble(box), "the trouble to be told")
+    with Endpoint(answer, port=int(gone.rpartition(":")[2])) as endpoint:
+        box.settle()
+        assert len(endpoint.requests) == 1
+    assert trouble(box) == ""
+    assert [(r["provider"], r["instead_of"]) for r in box.rows("SELECT * FROM observations")] == [("openai", None)]
+
+
+def test_a_key_that_is_mended_is_used_at_once(box: Box) -> None:
+    """A refused key pauses the model and says so in status, doctor and context; `config set` ends that, and what the
+    rules did meanwhile is done over by `reobserve`, without what was pinned, changed or forgotten."""
+
+    def script(request: Request) -> Step:
+        return answer(request) if request.headers.get("authorization") == "Bearer good" else error(401)
+
+    with Endpoint(script) as endpoint:
+        choose(box, "openai", endpoint)
+        del box.settings["BACKSTORY_API_KEY"]
+        box.cli("config", "set", "api_key", "bad")
+        box.start()
+        for name in ("kept", "edited", "redone", "gone"):
+            work(box, name, f"zebra{name}")
+        box.settle()
+        # One question was enough to know; sessions that were asked about at the same moment may have been in it, too.
+        assert 1 <= len(endpoint.requests) <= 4
+        assert "provider-trouble" in box.cli("doctor", check=False).stdout
+        assert "refuses the key" in box.told()
+        assert "refuses the key" not in box.cli("config").stdout and "bad" not in box.cli("config").stdout.split()
+        found = {row["name"]: row["id"] for row in box.rows(OBSERVED)}
+        box.cli("pin", str(found["kept"]))
+        box.http("PATCH", f"/api/observations/{found['edited']}", {"title": "Mine"})
+        box.cli("forget", str(found["gone"]))
+        dry = json.loads(box.cli("reobserve", "--dry-run", "--json").stdout)
+        assert (dry["rounds"], dry["done"]) == (3, 0) and dry["tokens_estimate"] > 100
+        assert box.cli("reobserve", check=False).returncode == 1
+        box.cli("config", "set", "api_key", "good")
+        told = json.loads(box.cli("reobserve", "--json").stdout)
+        assert (told["rounds"], told["done"]) == (3, 3)
+        assert trouble(box) == ""
+        assert json.loads(box.cli("reobserve", "--json").stdout)["rounds"] == 0
+    rows = box.rows(OBSERVED)
+    by = {name: [(r["provider"], r["title"][:4]) for r in rows if r["name"] == name] for name in found}
+    assert by["redone"] == [("openai", "Told")]
+    assert by["gone"] == []
+    assert by["edited"] == [("offline", "Mine"), ("openai", "Told")]
+    assert [provider for provider, _ in by["kept"]] == ["offline", "openai"]
+    assert not box.rows("SELECT 1 FROM events WHERE instead_of IS NOT NULL AND status = 'done'")
+    assert {r["provider"] for r in box.rows("SELECT * FROM session_summaries")} == {"openai"}
+
+
+def test_a_budget_stops_calls_and_not_memory(box: Box) -> None:
+    """10,000 tokens a day, four sessions at once: not one call more than the one that reaches it, the rules go on and
+    are marked, status says so, and the ledger has every call; a restart does not begin the day anew."""
+    with Endpoint(answer) as endpoint:
+        choose(box, "openai", endpoint, model="gpt-5-mini", daily_tokens=10_000)
+        worker = box.start()
+        threads = [threading.Thread(target=work, args=(box, f"s{n}", f"zebra{n}" * 300)) for n in range(24)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        box.settle()
+        assert "budget of 10,000 tokens" in trouble(box) and "budget" in box.cli("status").stdout
+        rows = box.rows("SELECT * FROM model_calls")
+        assert len(rows) == 1 and rows[0]["calls"] == len(endpoint.requests)
+        spent = rows[0]["input_tokens"] + rows[0]["output_tokens"]
+        largest = spent / rows[0]["calls"] * 1.2
+        assert 10_000 <= spent <= 10_000 + largest
+        box.stop(worker)
+        box.start()
+        assert "budget" in trouble(box)
+        work(box, "after", "gnu")
+        box.settle()
+        assert len(endpoint.requests) == rows[0]["calls"]
+    assert sources(box) == [1] * 25
+    made = box.rows("SELECT provider, instead_of, COUNT(*) AS n FROM observations GROUP BY provider, instead_of")
+    assert {(r["provider"], r["instead_of"]): r["n"] for r in made} == {
+        ("openai", None): rows[0]["calls"],
+        ("offline", "openai"): 25 - rows[0]["calls"],
+    }
+    total = box.client.get("/api/stats")["models"]["total"]
+    assert total["calls"] == rows[0]["calls"] and total["cost_micros"] == rows[0]["cost_micros"] > 0
+    assert "by list prices" in box.cli("stats").stdout
+
+
+def test_money_is_not_spent_where_its_price_is_unknown(box: Box) -> None:
+    """A budget in money with a model that no price is known of: it is not asked, and status says why."""
+    with Endpoint(answer) as endpoint:
+        choose(box, "openai", endpoint, daily_money=1)
+        box.start()
+        work(box, "a")
+        box.settle()
+        assert "No price" in trouble(box)
+        assert not endpoint.requests
+    assert [row["instead_of"] for row in box.rows("SELECT * FROM observations")] == ["openai"]
+
+
+def test_what_cannot_be_read_is_asked_for_once_more(box: Box) -> None:
+    """Prose first, XML then: the second answer is stored, and both calls are in the ledger."""
+    steps: list[Step] = [text(PROSE)]
+
+    def script(request: Request) -> Step:
+        return steps.pop() if steps else answer(request)
+
+    with Endpoint(script) as endpoint:
+        choose(box, "openai", endpoint)
+        box.start()
+        work(box, "a")
+        box.settle()
+        first, second = (request.texts("user")[-1] for request in endpoint.requests)
+    assert "could not be read" in second and "could not be read" not in first
+    assert box.rows("SELECT calls FROM model_calls") == [{"calls": 2}]
+    assert [row["provider"] for row in box.rows("SELECT * FROM observations")] == ["openai"]
+
+
+def test_i11_a_worker_that_is_killed_in_a_call_asks_again(box: Box) -> None:
+    """kill -9 while the model thinks: every event is observed once, and the round is still one question."""
+    hangs = [True]
+
+    def script(request: Request) -> Step:
+        return hang() if hangs[0] else answer(request)
+
+    with Endpoint(script) as endpoint:
+        choose(box, "openai", endpoint)
+        for at in range(3):
+            worker = box.start()
+            if at == 0:
+                replay(box, settle=False)
+            endpoint.wait(at + 1)
+            box.kill(worker)
+        hangs[0] = False
+        box.start()
+        box.settle()
+        asked = [request.texts("user")[-1] for request in endpoint.requests]
+    events = len(box.rows("SELECT 1 FROM events WHERE kind IN ('tool', 'tool_failure', 'stop') AND prompt_number = 1"))
+    assert [len(re.findall(r"<event n=|<said event=", prompt)) for prompt in asked[:3]] == [events] * 3
+    assert {row["status"] for row in box.rows("SELECT status FROM events")} == {"done"}
+    twice = box.rows("SELECT title FROM observations GROUP BY title HAVING COUNT(*) > 1")
+    assert twice == [] and len(box.rows("SELECT 1 FROM session_summaries")) == 2
+
+
+def test_a_missing_extra_is_named(box: Box, tmp_path: Path) -> None:
+    """Without the vendor's package: the sentence says what to install, and memory goes on."""
+    (tmp_path / "openai.py").write_text("raise ImportError('not here')\n")
+    choose(box, "openai", None)
+    box.settings["PYTHONPATH"] = str(tmp_path)
+    box.start()
+    work(box, "a")
+    box.settle()
+    assert "pip install 'backstory[openai]'" in trouble(box)
+    assert [row["instead_of"] for row in box.rows("SELECT * FROM observations")] == ["openai"]
+
+
+def test_a_mode_of_ones_own_and_a_language(box: Box) -> None:
+    """Types, concepts and words come from the user's file, and the language is asked for; a bad file is told of, and
+    the shipped mode takes its place."""
+    modes = box.data / "modes"
+    modes.mkdir(parents=True)
+    (modes / "law.toml").write_text('extends = "code"\nrole = "You read case files."\n[types]\nverdict = "a verdict"\n')
+
+    def script(request: Request) -> Step:
+        return text(answer(request).replace("bugfix", "verdict").replace("gotcha", "precedent"))
+
+    with Endpoint(script) as endpoint:
+        choose(box, "openai", endpoint, mode="law", language="Deutsch")
+        box.start()
+        work(box, "a")
+        box.settle()
+        system = str(endpoint.requests[0].body["messages"][0])
+        assert "You read case files." in system and "a verdict" in system and "in Deutsch" in system
+        row = box.rows("SELECT type, concepts FROM observations")[0]
+        assert (row["type"], row["concepts"]) == ("verdict", '["precedent"]')
+        (modes / "law.toml").write_text("role = 7\n")
+        (box.data / "config.toml").write_text("")
+        work(box, "b")
+        box.settle()
+        assert "law.toml" in trouble(box)
+        assert [r["type"] for r in box.rows("SELECT type FROM observations ORDER BY id")] == ["verdict", "change"]
+
+
+def test_i14_nothing_private_is_sent(box: Box) -> None:
+    """What is private, and what looks like a key, is in no request; nor is the provider's own key in the log."""
+    key = "sk-" + "ant-" + "api03-" + "Zx9" * 31
+    with Endpoint(answer) as endpoint:
+        choose(box, "openai", endpoint, api_key="sk-mine-0123456789abcdef")
+        box.start()
+        work(box, "a", "zebra <private>whisper</private>", tool_response=f"key {key} <private>whisper</private>")
+        box.settle()
+        sent = json.dumps([request.body for request in endpoint.requests])
+    assert "zebra" in sent and "whisper" not in sent and key not in sent
+    assert "sk-mine" not in (box.data / "worker.log").read_text()
+    assert "sk-mine" not in json.dumps(box.health()) and "sk-mine" not in box.cli("config", "--json").stdout
+
+
+def test_i6_an_answer_goes_to_the_round_it_was_asked_for(box: Box) -> None:
+    """A late answer, with the next prompt long told, is stored under its own prompt and project."""
+    release = threading.Event()
+
+    def script(request: Request) -> Step:
+        held = "zebra" in request.texts("user")[-1]
+        return Held(release, answer(request)) if held else answer(request)
+
+    with Endpoint(script) as endpoint:
+        choose(box, "openai", endpoint)
+        box.start()
+        work(box, "a", "zebra", project="first")
+        endpoint.wait(1)
+        work(box, "b", "gnu", project="second")
+        work(box, "a", "gnu", project="first")
+        until(lambda: box.rows("SELECT 1 FROM observations"), "the other session, which waits for nobody")
+        release.set()
+        box.settle()
+    rows = box.rows("SELECT project, prompt_number, COUNT(*) AS n FROM observations GROUP BY project, prompt_number")
+    assert {(row["project"], row["prompt_number"]): row["n"] for row in rows} == {
+        ("first", 1): 1,
+        ("first", 2): 1,
+        ("second", 1): 1,
+    }

@@ -10,6 +10,10 @@ from backstory import settings
 from backstory.cli import show
 from backstory.errors import BadSetting
 
+#: What the worker follows while it runs.
+AT_ONCE = frozenset({"skip_tools", "exclude_projects", "provider", "model", "base_url", "api_key", "mode", "language"})
+AT_ONCE |= {"daily_tokens", "daily_money", "call_seconds"}
+
 
 def add(commands: Any) -> None:
     top = commands.add_parser("config", help="show and change settings", description="Show and change settings.")
@@ -35,7 +39,7 @@ def _text(value: Any) -> str:
 
 def _when(name: str) -> str:
     """What is forbidden holds at once; the rest is read when the worker starts."""
-    return ", from now on." if name in ("skip_tools", "exclude_projects") else "; `backstory restart` puts it in force."
+    return ", from now on." if name in AT_ONCE else "; `backstory restart` puts it in force."
 
 
 def list_settings(options: argparse.Namespace) -> int:

@@ -73,6 +73,7 @@ def parser() -> argparse.ArgumentParser:
         memory,
         overview,
         queue,
+        reobserve,
         sessions,
         worker,
     )
@@ -83,7 +84,20 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"backstory {__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for noun in (agents, worker, doctor, memory, overview, by_hand, sessions, queue, exchange, imports, config):
+    for noun in (
+        agents,
+        worker,
+        doctor,
+        memory,
+        overview,
+        by_hand,
+        sessions,
+        queue,
+        reobserve,
+        exchange,
+        imports,
+        config,
+    ):
         noun.add(commands)
     hook = commands.add_parser("hook", help="take an agent's event from standard input (agents call this)")
     hook.add_argument("agent", metavar="AGENT")

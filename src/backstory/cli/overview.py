@@ -67,10 +67,30 @@ def stats(options: argparse.Namespace) -> int:
     for row in found["projects"]:
         show.line(
             f"{row['name']}: {row['sessions']} sessions, {row['observations']} observations, "
-            f"last {show.when(row['last_at'])}; a session is told about {row['context_tokens_estimate']:,} tokens "
-            f"of about {row['events_tokens_estimate']:,} (estimates)"
+            f"last {show.when(row['last_at'])}; a session is told about {row['context_tokens_estimate']:,} tokens, "
+            f"which stand for {row['stands_for_tokens_estimate']:,} of {row['events_tokens_estimate']:,} (estimates)"
         )
+    _print_models(found["models"])
     return 0
+
+
+def _print_models(models: dict[str, Any]) -> None:
+    """What models took, the latest days first."""
+    for row in models["days"]:
+        where = f" for {row['project']}" if row["project"] else ""
+        show.line(f"{row['day']}  {row['provider']} ({row['model']}){where}: {_taken(row)}")
+    if models["total"]["calls"]:
+        unpriced = models["total"]["calls_without_price"]
+        known = f"; {unpriced} calls have no known price" if unpriced else ""
+        show.line(f"models in all: {_taken(models['total'])}{known}")
+
+
+def _taken(row: dict[str, Any]) -> str:
+    money = "" if row["cost_micros"] is None else f", ${row['cost_micros'] / 1_000_000:,.4f} by list prices"
+    cached = f" ({row['cached_tokens']:,} cached)" if row["cached_tokens"] else ""
+    return (
+        f"{row['calls']:,} calls, {row['input_tokens']:,} tokens read{cached}, {row['output_tokens']:,} written{money}"
+    )
 
 
 def _counted(counts: dict[str, int]) -> str:

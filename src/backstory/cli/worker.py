@@ -190,7 +190,10 @@ def _print_status(found: dict[str, Any]) -> None:
             show.line(f"notice    {health['notice']}; see `backstory doctor`")
         queue = health["queue"]
         show.line(f"queue     {queue['queued']} waiting, {queue['leased']} at work, {queue['dead']} set aside")
-        show.line(f"provider  {health['provider']}")
+        model = f" ({health['model']})" if health.get("model") else ""
+        show.line(f"provider  {health['provider']}{model}")
+        if health.get("provider_trouble"):
+            show.line(f"          {health['provider_trouble']}")
         show.line(f"meaning   {_meaning(found['vectors'])}")
     elif found["pid"]:
         show.line(f"worker    pid {found['pid']} does not answer; `backstory restart` starts it anew")

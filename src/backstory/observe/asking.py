@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from backstory.errors import BackstoryError, BadSetting
 from backstory.model import Call, Reply, Round
-from backstory.observe import modes
+from backstory.observe import modes, prices
+from backstory.observe.budget import Budget, OverBudget
 from backstory.observe.conversations import Conversations
 from backstory.observe.pauses import Pauses
-from backstory.observe.providers import Answer, Ask, Choice, Model, ProviderFailure, connect
+from backstory.observe.providers import DEFAULT_MODELS, Answer, Ask, Choice, Model, ProviderFailure, connect
 from backstory.settings import Settings
 from backstory.settings import load as settings_now
+from backstory.store.db import Store
 from backstory.text import tokens
 
 log = logging.getLogger(__name__)
@@ -28,6 +31,17 @@ class Later(BackstoryError):
         self.wait_s, self.cause, self.calls = wait_s, cause, calls
 
 
+class NotDone(BackstoryError):
+    """The model could not be asked; nothing was changed."""
+
+    hint = "`backstory status` says how it goes with the provider; run it again, and it goes on from here."
+    status = 409
+
+    def __init__(self, message: str, calls: Sequence[Call]) -> None:
+        super().__init__(message)
+        self.calls = tuple(calls)
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """How it goes with the provider, for people."""
@@ -35,13 +49,14 @@ class State:
     provider: str
     model: str = ""
     trouble: str = ""  #: a sentence; empty if all is well
+    lasts: bool = False  #: somebody has to do something about it
 
 
 class Asking:
     """The provider of the settings, as the observer calls it; it follows the settings while it runs."""
 
-    def __init__(self, settings: Settings, conversations: Conversations | None = None) -> None:
-        self._settings = settings
+    def __init__(self, settings: Settings, store: Store, conversations: Conversations | None = None) -> None:
+        self._settings, self._budget = settings, Budget(store)
         self._conversations = conversations or Conversations()
         self._config_seen = self._config_stamp()
         self._model: Model | None = None
@@ -55,13 +70,25 @@ class Asking:
         return self._settings
 
     @property
-    def state(self) -> State:
+    def _model_name(self) -> str:
+        """The model that was named; else the provider's small one, which another's endpoint does not have."""
+        chosen = self._settings
+        elsewhere = chosen.provider == "openai" and chosen.base_url
+        return chosen.model or ("" if elsewhere else DEFAULT_MODELS.get(chosen.provider, ""))
+
+    async def state(self) -> State:
         """What `status`, `doctor` and a new session are told."""
-        name = self._settings.provider
-        if name == OFFLINE:
-            return State(name)
-        trouble = self._pauses.sentence() or self._mode_trouble
-        return State(name, self._settings.model, trouble)
+        await self._follow_settings()
+        chosen = self._settings
+        if chosen.provider == OFFLINE:
+            return State(OFFLINE)
+        model = self._model_name
+        if trouble := self._pauses.sentence():
+            return State(chosen.provider, model, trouble, self._pauses.lasts)
+        self._mode_now()
+        if self._mode_trouble:
+            return State(chosen.provider, model, self._mode_trouble, lasts=True)
+        return State(chosen.provider, model, await self._budget.trouble(chosen, model))
 
     async def __call__(self, round: Round) -> Reply:
         if await self._follow_settings():
@@ -76,6 +103,8 @@ class Asking:
         calls: list[Call] = []
         try:
             reply = await self._ask(round, calls)
+        except OverBudget:
+            return await self._stand_in(round, tuple(calls))
         except ProviderFailure as failure:
             log.warning("%s (%s)", failure, failure.kind)
             wait = self._pauses.failed(failure, round.events[0].id)
@@ -83,7 +112,20 @@ class Asking:
                 raise Later(wait, failure.kind, tuple(calls)) from None
             return await self._stand_in(round, tuple(calls))
         self._pauses.answered(round.events[0].id)
-        return replace(reply, provider=name)
+        return reply if reply.provider else replace(reply, provider=name)
+
+    async def redo(self, round: Round) -> Reply:
+        """Ask the model once more about a round that the rules told; whatever stands in the way is raised."""
+        await self._follow_settings()
+        if self._settings.provider == OFFLINE:
+            raise BadSetting("No model is chosen to observe with.", "`backstory config set provider NAME` chooses one.")
+        calls: list[Call] = []
+        try:
+            reply = await self._ask(round, calls)
+        except (ProviderFailure, OverBudget) as failure:
+            raise NotDone(str(failure), calls) from None
+        self._pauses.forget()  # whatever was wrong, it answers
+        return reply if reply.provider else replace(reply, provider=self._settings.provider)
 
     async def _ask(self, round: Round, calls: list[Call]) -> Reply:
         """At most two calls: what can't be read is asked for once more, then told by the rules."""
@@ -91,7 +133,8 @@ class Asking:
 
         asked = prompts.question(round, self._mode_now(), self._settings.language)
         answer = Answer("", Call("", ""))
-        for ask in (asked.ask, asked.again):
+        for again in (False, True):
+            ask = asked.again if again else asked.ask
             try:
                 answer = await self._call(ask, calls)
             except ProviderFailure as failure:
@@ -117,19 +160,21 @@ class Asking:
                 grown=answer.grown,
             )
         told = await self._stand_in(round, tuple(calls))
-        return replace(told, memory_id=answer.memory_id, grown=answer.grown)
+        # Whatever confused it is in that conversation, so the next begins anew.
+        return replace(told, memory_id=answer.memory_id, grown=answer.memory_id is not None)
 
     async def _call(self, ask: Ask, calls: list[Call]) -> Answer:
-        model = await self._connected()
-        limit = self._settings.call_seconds
-        try:
-            async with asyncio.timeout(limit):
-                answer = await model(ask)
-        except TimeoutError:
-            # It was sent, so it may be on the bill.
-            calls.append(Call(self._settings.provider, self._settings.model, tokens(ask.system) + tokens(ask.prompt)))
-            raise ProviderFailure("hang", f"No answer came within {limit:g} s.") from None
-        calls.append(answer.call)
+        chosen, model = self._settings, await self._connected()
+        name = self._model_name
+        sent = tokens(ask.system) + tokens(ask.prompt)
+        async with self._budget.hold(chosen, name, sent, calls):
+            try:
+                async with asyncio.timeout(chosen.call_seconds):
+                    answer = await model(ask)
+            except TimeoutError:
+                calls.append(_priced(Call(chosen.provider, name, sent)))  # it was sent, so it may be on the bill
+                raise ProviderFailure("hang", f"No answer came within {chosen.call_seconds:g} s.") from None
+            calls.append(_priced(answer.call))
         return answer
 
     async def _connected(self) -> Model:
@@ -143,7 +188,7 @@ class Asking:
         chosen = self._settings
         return Choice(
             chosen.provider,
-            chosen.model,
+            self._model_name,
             chosen.base_url,
             chosen.api_key,
             chosen.call_seconds,
@@ -196,6 +241,10 @@ class Asking:
         model, self._model = self._model, None
         if closing := getattr(model, "close", None):
             await closing()
+
+
+def _priced(call: Call) -> Call:
+    return call if call.cost_micros is not None else replace(call, cost_micros=prices.cost_micros(call))
 
 
 async def _rules(round: Round) -> Reply:

@@ -14,7 +14,7 @@ from backstory.errors import LeaseLost, StoreUnavailable
 from backstory.marks import marks
 from backstory.model import Reply, Round
 from backstory.observe.asking import Later
-from backstory.store import events
+from backstory.store import events, ledger
 from backstory.store.db import Store, Tx
 from backstory.store.observations import Stored, Told
 
@@ -122,6 +122,7 @@ class Observer:
         return None if due is None else max(0.01, (due - ids.now_ms()) / 1000)
 
     async def _observe(self, claim: events.Claim, lease_s: float) -> None:
+        reply = Reply()
         try:
             async with asyncio.timeout(lease_s * 0.9):
                 reply = await self._provider(claim.round)
@@ -132,6 +133,7 @@ class Observer:
             await self._postpone(claim, later)
         except LeaseLost:
             log.warning("session %s: a round took too long and was given to another", claim.round.session_id)
+            await self._bill(claim, reply)
         except StoreUnavailable as error:
             # Nothing was stored; the lease runs out and the round is observed again.
             log.warning("session %s: %s", claim.round.session_id, error)
@@ -141,10 +143,16 @@ class Observer:
         else:
             self._listener(claim.round, told)
 
+    async def _bill(self, claim: events.Claim, reply: Reply) -> None:
+        """What was asked for nothing was paid for."""
+        with contextlib.suppress(StoreUnavailable):
+            await self._write(lambda tx: ledger.add(tx, claim.round.session_id, reply.calls))
+
     async def _postpone(self, claim: events.Claim, later: Later) -> None:
         log.info("session %s: a round waits %.1f s (%s)", claim.round.session_id, later.wait_s, later.cause)
         with contextlib.suppress(StoreUnavailable):
-            await self._write(lambda tx: events.postpone(tx, claim, later.cause, int(later.wait_s * 1000)))
+            wait_ms = int(later.wait_s * 1000)
+            await self._write(lambda tx: events.postpone(tx, claim, wait_ms, later.calls))
 
     async def _put_back(self, claim: events.Claim, error: Exception) -> None:
         # The kind of error and no more: its text may quote what was observed.

@@ -51,6 +51,11 @@ class Pauses:
         until = local(ids.from_ms(self._until_ms))[11:]
         return f"{self._sentence} It is left alone until {until}; the rules observe meanwhile."
 
+    @property
+    def lasts(self) -> bool:
+        """Whether somebody has to do something about it."""
+        return self._kind in LASTING
+
     def answered(self, first_event: int) -> None:
         self._row = 0
         if not self.holds():  # or another round was told to wait, meanwhile

@@ -69,6 +69,15 @@ def for_resume(tx: Tx, session: Row, budget: int, command: str = "backstory") ->
     return for_start(tx, session["project"], session["project_key"], int(budget * SHORT_SHARE), command)
 
 
+def noted(told: str, trouble: str) -> str:
+    """The same with a line on what is wrong with the observer, so that whoever reads it knows and can say so."""
+    line = f"(backstory: {_line(trouble, 240)})"
+    whole = told.removesuffix(CLOSE).rstrip("\n")
+    if not trouble or not told or len(whole) + len(line) + len(CLOSE) + 2 > LARGEST:
+        return told
+    return f"{whole}\n{line}\n{CLOSE}"
+
+
 def _tells(summary: Row) -> bool:
     """Whether a round left anything for the next: "thanks" does not."""
     return bool(

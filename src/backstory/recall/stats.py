@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from backstory.recall import context
+from backstory.store import ledger
 from backstory.store.db import Tx
 from backstory.text import tokens
 
 SAMPLE = 200
 PROJECTS = 50
+DAYS = 14
 
 
 def counts(tx: Tx, project: str) -> dict[str, Any]:
@@ -33,10 +36,27 @@ def projects(tx: Tx, project: str, budget: int) -> list[dict[str, Any]]:
     share = _tokens_a_character(tx, project)
     found = []
     for row in tx.all("stats_projects", project=project, limit=PROJECTS):
-        told = tokens(context.for_start(tx, row["name"], row["key"], budget)) if row["observations"] else 0
-        raw = round(row.pop("characters") * share)
-        found.append(row | {"context_tokens_estimate": told, "events_tokens_estimate": raw})
+        told = context.for_start(tx, row["name"], row["key"], budget) if row["observations"] else ""
+        sizes = {
+            "context_tokens_estimate": tokens(told),
+            "stands_for_tokens_estimate": round(_behind(tx, told) * share),
+            "events_tokens_estimate": round(row.pop("characters") * share),
+        }
+        found.append(row | sizes)
     return found
+
+
+def models(tx: Tx, project: str) -> dict[str, Any]:
+    """What models took: the latest days, and everything."""
+    return {"days": ledger.by_day(tx, project, DAYS), "total": ledger.total(tx, project)}
+
+
+def _behind(tx: Tx, told: str) -> int:
+    """Characters of the events that a context stands for: those that the observations it names came from, no others."""
+    sizes: dict[int, int] = {}
+    for number in re.findall(r"^#(\d+) ", told, re.MULTILINE):
+        sizes |= {row["id"]: row["size"] for row in tx.all("observation_source_sizes", id=int(number))}
+    return sum(sizes.values())
 
 
 def _tokens_a_character(tx: Tx, project: str) -> float:

@@ -9,13 +9,15 @@ import msgspec
 
 from backstory import ids
 from backstory.errors import LeaseLost
-from backstory.model import OBSERVED, ContentId, MemoryId, Report, Round
-from backstory.store import chunks, observations, sessions, turns
+from backstory.model import OBSERVED, Call, ContentId, MemoryId, Report, Round
+from backstory.store import chunks, ledger, observations, sessions, turns
 from backstory.store.db import Row, Tx
 from backstory.store.payloads import decode
 
 #: A poison event is set aside after so many tries.
 TRIES = 5
+#: So often a round that nothing is known against is tried whole: a worker may be killed for reasons of its own.
+ALONE = 3
 #: A round is observed in pieces of this many events, so that what is sent stays bounded.
 PIECE = 200
 #: What happened within this time is observed before what is older, such as an import.
@@ -148,7 +150,7 @@ def claim(tx: Tx, lease_ms: int, worker: str = "", long_ms: int = LONG_MS, provi
         session_id=head["session_id"],
         prompt_number=head["prompt_number"],
         head=head["id"],
-        alone=int(head["attempts"] > 1),
+        alone=int(head["attempts"] >= ALONE or (head["attempts"] > 0 and head["last_error"] is not None)),
         limit=PIECE,
     )
     owner = worker + ids.new_event_id()
@@ -163,10 +165,11 @@ def claim(tx: Tx, lease_ms: int, worker: str = "", long_ms: int = LONG_MS, provi
     )
     session = tx.one("session_by_id", id=head["session_id"])
     assert session is not None  # noqa: S101 - the foreign key holds it
-    return Claim(_round(tx, session, rows, provider), owner)
+    return Claim(round_of(tx, session, rows, provider), owner)
 
 
-def _round(tx: Tx, session: Row, rows: Sequence[Row], provider: str) -> Round:
+def round_of(tx: Tx, session: Row, rows: Sequence[Row], provider: str = "") -> Round:
+    """These events as the round that they are of."""
     number = rows[0]["prompt_number"]
     prompt = tx.one("prompt_by_number", session_id=session["id"], number=number)
     earlier = tx.all(
@@ -196,9 +199,10 @@ def _round(tx: Tx, session: Row, rows: Sequence[Row], provider: str) -> Round:
 def finish(tx: Tx, claim: Claim, stored: observations.Stored) -> observations.Told:
     """Store what a round meant and mark its events done: all of it, or nothing."""
     told = observations.store(tx, claim.round, stored)
-    if tx.run("round_finish", session_id=claim.round.session_id, owner=claim.owner, at=ids.now()) != len(
-        claim.round.events
-    ):
+    number, instead_of = claim.round.session_id, stored.reply.instead_of or None
+    ledger.add(tx, number, stored.reply.calls)
+    done = tx.run("round_finish", session_id=number, owner=claim.owner, at=ids.now(), instead_of=instead_of)
+    if done != len(claim.round.events):
         raise LeaseLost
     return told
 
@@ -224,13 +228,13 @@ def fail(tx: Tx, claim: Claim, error: str, retry_ms: int) -> list[int]:
     return dead
 
 
-def postpone(tx: Tx, claim: Claim, error: str, wait_ms: int) -> None:
+def postpone(tx: Tx, claim: Claim, wait_ms: int, calls: Sequence[Call] = ()) -> None:
     """Put a round back as it was, for a while: nothing is wrong with its events, and the try is not counted."""
+    ledger.add(tx, claim.round.session_id, calls)
     tx.run(
         "round_postpone",
         session_id=claim.round.session_id,
         owner=claim.owner,
-        error=error,
         available_at=ids.now_ms() + wait_ms,
     )
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from backstory import ids
 from backstory.errors import NotFound
 from backstory.model import OURSELVES
-from backstory.store import chunks, observations, search, tokens, turns
+from backstory.store import chunks, ledger, observations, search, tokens, turns
 from backstory.store.db import Row, Tx
 from backstory.store.tables import NATURAL
 
@@ -117,6 +117,8 @@ def session(tx: Tx, number: int, gone: Forgotten) -> None:
     gone.talks.add(number)
     # What people add by hand is no conversation: more of it may come.
     tx.run("session_forget", id=number, at=None if row["agent"] == OURSELVES else ids.now())
+    if not tx.one("project_key_of", project=row["project_key"]):
+        ledger.forget_project(tx, row["project_key"])  # it was the last that knew of this project
     gone.names.add(row["content_session_id"])
     gone.sessions += 1
 

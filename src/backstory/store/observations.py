@@ -41,12 +41,14 @@ def store(tx: Tx, round: Round, stored: Stored) -> Told:
     session = tx.one("session_by_id", id=round.session_id)
     assert session is not None  # noqa: S101 - its events hang on it
     reply = stored.reply
-    memory_id = _register(tx, session, reply, stored.provider)
+    memory_id = _register(tx, session, reply, reply.instead_of or stored.provider)
     made = tuple(_add(tx, session, round, o, memory_id, stored) for o in reply.observations)
     summary_id = None
     if reply.summary:
         at = round.events[-1].occurred_at
         summary_id = put_summary(tx, session, round.prompt_number, reply.summary, stored.provider, memory_id, at)
+        if reply.instead_of:
+            tx.run("summary_stood_in", id=summary_id, instead_of=reply.instead_of)
     return Told(made, summary_id)
 
 
@@ -86,6 +88,7 @@ def _add(tx: Tx, session: Row, round: Round, seen: Observation, memory_id: str, 
         files_modified=_json(seen.files_modified),
         compressed=_json({k: v for k, v in asdict(seen).items() if k != "event_ids"}),
         provider=stored.provider,
+        instead_of=stored.reply.instead_of or None,
         at=sources[-1].occurred_at,
         **_source(sources),
     )
@@ -120,7 +123,7 @@ def edit(tx: Tx, number: int, changes: Mapping[str, Any]) -> Row | None:
     changed = {name: _json(value) if isinstance(value, list) else value for name, value in changes.items()}
     row |= changed | {"compressed_observation": _json(told)}
     kept = ("id", "type", "title", "subtitle", "narrative", "facts", "concepts", "compressed_observation")
-    tx.run("observation_edit", **{name: row[name] for name in kept})
+    tx.run("observation_edit", at=ids.now(), **{name: row[name] for name in kept})
     index_row(tx, "observation", row, tx.one("session_by_id", id=row["session_id"]) or {})
     return row
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 import msgspec
@@ -13,6 +13,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from backstory import __version__
 from backstory.errors import NotFound, Refused, StoreUnavailable
+from backstory.observe.asking import State
 from backstory.settings import Settings
 from backstory.store import backups, check, events
 from backstory.store.db import Store
@@ -40,6 +41,9 @@ class Health(msgspec.Struct):
     provider: str
     store: str
     notice: str = ""  #: what people should know: the database was damaged and restored
+    model: str = ""
+    provider_trouble: str = ""  #: why the rules observe in the model's place
+    provider_lasts: bool = False  #: somebody has to do something about it
 
 
 class Checked(msgspec.Struct):
@@ -72,10 +76,17 @@ class Admin:
     """The routes of the worker itself."""
 
     def __init__(
-        self, settings: Settings, store: Store, live: Live, codes: Codes, token: str, wake: Callable[[int], None]
+        self,
+        settings: Settings,
+        store: Store,
+        live: Live,
+        codes: Codes,
+        token: str,
+        wake: Callable[[int], None],
+        state: Callable[[], Awaitable[State]],
     ) -> None:
         self._settings, self._store, self._live, self._codes = settings, store, live, codes
-        self._token, self._wake = token, wake
+        self._token, self._wake, self._state = token, wake, state
         self._started = time.monotonic()
 
     def table(self) -> list[Endpoint]:
@@ -111,17 +122,21 @@ class Admin:
         try:
             counts = await asyncio.to_thread(self._store.read, events.counts)
             status = "ok"
+            asked = await self._state()
         except StoreUnavailable:
-            counts, status = {}, "degraded"
+            counts, status, asked = {}, "degraded", State(self._settings.provider)
         return Health(
             status=status,
             version=__version__,
             pid=os.getpid(),
             uptime_s=round(time.monotonic() - self._started, 3),
             queue=Queue(**counts),
-            provider=self._settings.provider,
+            provider=asked.provider,
             store=self._store.engine,
             notice=str(backups.restored(self._settings.paths) or ""),
+            model=asked.model,
+            provider_trouble=asked.trouble,
+            provider_lasts=asked.lasts,
         )
 
     async def check(self, call: Call) -> Checked:

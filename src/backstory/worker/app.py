@@ -44,6 +44,7 @@ from backstory.worker.overview import Overview
 from backstory.worker.past import Past
 from backstory.worker.recall import Recall
 from backstory.worker.reconcile import Reconcile
+from backstory.worker.redo import Redo
 from backstory.worker.reindex import Reindex
 from backstory.worker.spool import Spool
 
@@ -70,7 +71,7 @@ class App:
         self._telling: set[asyncio.Task[None]] = set()
         roots = {name: agent.roots(Path.home(), environment()) for name, agent in AGENTS.items()}
         self.conversations = Conversations(roots["claude-code"], settings.paths.observing)
-        self.asking = Asking(settings, self.conversations)
+        self.asking = Asking(settings, self.store, self.conversations)
         self.observer = Observer(
             self.store,
             provider or self.asking,
@@ -84,11 +85,11 @@ class App:
         self.intake = Intake(settings, self.store, self.live, self.wake, roots)
         past = Past(settings, self.intake)
         self.reconcile = Reconcile(settings, self.store, past, roots, self.wake)
-        reporting = Reporting(settings, self.store, self.intake, self.live, self.reconcile.soon)
+        reporting = Reporting(settings, self.store, self.intake, self.live, self.reconcile.soon, self.asking.state)
         self.spool = Spool(settings.paths, reporting.deliver)
         self.care = Care(settings)
         codes = guard.Codes()
-        admin = Admin(settings, self.store, self.live, codes, self.token, self.wake)
+        admin = Admin(settings, self.store, self.live, codes, self.token, self.wake, self.asking.state)
         self.table = [*admin.table(), *reporting.table(), *Recall(settings, self.store).table()]
         self.table += [*Imports(self.store, past).table(), *TurnImports(self.intake).table()]
         self.table += self.meaning.table()
@@ -97,6 +98,7 @@ class App:
         self.table += Exchange(self.store, self.wake).table()
         self.reindex = Reindex(self.store)
         self.table += self.reindex.table()
+        self.table += Redo(self.store, self.asking, self.wake).table()
         self.mcp = Mcp(self.table)
         self.table += self.mcp.table()
         description: dict[str, Any] = {}
@@ -141,7 +143,7 @@ class App:
         chosen = self.asking.settings
         if chosen.provider == "offline":
             return Pace(chosen.lease_seconds, provider=chosen.provider)
-        return Pace(max(chosen.lease_seconds, chosen.call_seconds * 2.5), PATIENCE_MS, chosen.provider)
+        return Pace(max(chosen.lease_seconds, chosen.call_seconds * 4), PATIENCE_MS, chosen.provider)
 
     def wake(self, due_ms: int = 0) -> None:
         """Something was stored: to be observed then, and to be found by its meaning soon."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -14,6 +14,7 @@ from backstory import ids
 from backstory.agents import AGENTS
 from backstory.errors import BadInput, NotFound, StoreUnavailable
 from backstory.model import ContentId, Kind, Report
+from backstory.observe.asking import State
 from backstory.recall import context
 from backstory.recall.choose import Scene
 from backstory.settings import Settings
@@ -113,9 +114,16 @@ class Reporting:
     """The routes by which things come in."""
 
     def __init__(
-        self, settings: Settings, store: Store, intake: Intake, live: Live, look: Callable[[Report, int | None], None]
+        self,
+        settings: Settings,
+        store: Store,
+        intake: Intake,
+        live: Live,
+        look: Callable[[Report, int | None], None],
+        state: Callable[[], Awaitable[State]],
     ) -> None:
         self._settings, self._store, self._intake, self._live = settings, store, intake, live
+        self._state = state  #: how it goes with the provider
         self._look = look  #: told of each report, with the session it belongs to; reads transcripts
 
     def table(self) -> list[Endpoint]:
@@ -205,7 +213,7 @@ class Reporting:
             return context.for_start(tx, where.name, where.key, budget, command, scene)
 
         try:
-            return await self._read(render)
+            return context.noted(await self._read(render), (await self._state()).trouble)
         except StoreUnavailable:
             return ""
 

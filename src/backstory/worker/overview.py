@@ -45,6 +45,7 @@ class Stats(msgspec.Struct):
     sizes: dict[str, int]  #: bytes
     tables: dict[str, int]  #: bytes, where the engine can tell
     projects: list[dict[str, Any]]
+    models: dict[str, Any]  #: what models took: the latest days by project, provider and model, and everything
 
 
 class Overview:
@@ -98,11 +99,12 @@ class Overview:
     async def stats(self, call: Call) -> Stats:
         project: str = call.query.project
         budget = self._settings.context_tokens
-        counts, projects = await asyncio.to_thread(
-            self._store.read, lambda tx: (stats.counts(tx, project), stats.projects(tx, project, budget))
+        counts, projects, models = await asyncio.to_thread(
+            self._store.read,
+            lambda tx: (stats.counts(tx, project), stats.projects(tx, project, budget), stats.models(tx, project)),
         )
         sizes, tables = await asyncio.to_thread(self._sizes)
-        return Stats(counts, sizes, tables, projects)
+        return Stats(counts, sizes, tables, projects, models)
 
     def _sizes(self) -> tuple[dict[str, int], dict[str, int]]:
         paths = self._settings.paths

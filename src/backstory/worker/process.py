@@ -182,8 +182,9 @@ def _log_to(path: Path, level: str) -> None:
     handler = logging.handlers.RotatingFileHandler(path, maxBytes=1 << 20, backupCount=1, encoding="utf-8", delay=True)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    # Its errors are ours to tell; its chatter is not.
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    # Their errors are ours to tell; their chatter is not, and clients of models would quote what they send.
+    for name in ("uvicorn", "anthropic", "openai", "httpx", "httpx2", "httpcore", "httpcore2"):
+        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 def holder(paths: Paths) -> int | None:

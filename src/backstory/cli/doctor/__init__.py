@@ -42,6 +42,7 @@ def checks() -> list[Check]:
         files.rejected,
         worker.set_aside,
         worker.embedder,
+        worker.provider,
         files.restored,
         hooks.path,
         hooks.transcripts,

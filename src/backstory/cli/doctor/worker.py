@@ -136,3 +136,15 @@ def set_aside(scene: Scene) -> Iterator[Finding]:
         "`backstory queue list --dead` shows them; `backstory queue retry --all` or `backstory queue drop --all`.",
         mend,
     )
+
+
+def provider(scene: Scene) -> Iterator[Finding]:
+    """A model that was chosen and can't be asked; one that only pauses is a note."""
+    health = scene.health or {}
+    if trouble := health.get("provider_trouble"):
+        yield Finding(
+            "provider-trouble",
+            f"Provider {health.get('provider')}: {trouble}",
+            "Nothing is lost: the rules observe meanwhile, and `backstory reobserve` does it over with the model.",
+            note=not health.get("provider_lasts"),
+        )

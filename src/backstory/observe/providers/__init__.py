@@ -53,7 +53,7 @@ class Choice:
     """Which model the user chose, and how it is reached."""
 
     provider: str
-    model: str = ""  #: empty for the provider's own choice
+    model: str = ""
     base_url: str = ""
     api_key: str = field(default="", repr=False)
     call_s: float = 60.0  #: a call that takes longer is cut off
@@ -69,6 +69,8 @@ PROVIDERS = {
     "anthropic": "backstory.observe.providers.anthropic",
     "openai": "backstory.observe.providers.openai",
 }
+#: The model of each where none is named: a small one, for there are many rounds.
+DEFAULT_MODELS = {"claude": "haiku", "anthropic": "claude-haiku-5-5", "openai": "gpt-5-mini"}
 
 
 def connect(choice: Choice) -> Model:

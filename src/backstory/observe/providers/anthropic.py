@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
 
 WHO = "Anthropic"
-MODEL = "claude-haiku-5-5"
 ADDRESS = "https://api.anthropic.com"
 #: Enough for the largest round; a model that thinks first thinks within it.
 MOST_TOKENS = 12_000
@@ -21,7 +20,7 @@ class Anthropic:
     """A model behind the Messages API."""
 
     def __init__(self, choice: Choice, client: AsyncAnthropic) -> None:
-        self._model, self._client = choice.model or MODEL, client
+        self._model, self._client = choice.model, client
 
     async def __call__(self, ask: Ask) -> Answer:
         import anthropic

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 WHO = "The endpoint"
-MODEL = "gpt-5-mini"
 ADDRESS = "https://api.openai.com/v1"
 
 
@@ -20,7 +19,7 @@ class OpenAI:
     """A model behind chat completions."""
 
     def __init__(self, choice: Choice, client: AsyncOpenAI) -> None:
-        self._model, self._client = choice.model or MODEL, client
+        self._model, self._client = choice.model, client
 
     async def __call__(self, ask: Ask) -> Answer:
         import openai

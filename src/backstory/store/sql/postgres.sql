@@ -27,7 +27,7 @@ WITH RECURSIVE open_sessions (id) AS (
   SELECT (SELECT MIN(f.id) FROM events f WHERE f.status IN ('queued', 'leased') AND f.session_id = o.id)
   FROM open_sessions o WHERE o.id IS NOT NULL
 )
-SELECT e.id, e.session_id, e.prompt_number, e.attempts FROM events e JOIN sdk_sessions s ON s.id = e.session_id
+SELECT e.id, e.session_id, e.prompt_number, e.attempts, e.last_error FROM events e JOIN sdk_sessions s ON s.id = e.session_id
 WHERE e.id IN (SELECT id FROM heads)
   AND (e.status = 'queued' OR (e.status = 'leased' AND e.lease_until <= :now))
   AND e.available_at <= :now

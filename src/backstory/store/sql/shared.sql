@@ -300,7 +300,7 @@ WITH RECURSIVE open_sessions (id) AS (
   SELECT (SELECT MIN(f.id) FROM events f WHERE f.status IN ('queued', 'leased') AND f.session_id = o.id)
   FROM open_sessions o WHERE o.id IS NOT NULL
 )
-SELECT e.id, e.session_id, e.prompt_number, e.attempts FROM events e JOIN sdk_sessions s ON s.id = e.session_id
+SELECT e.id, e.session_id, e.prompt_number, e.attempts, e.last_error FROM events e JOIN sdk_sessions s ON s.id = e.session_id
 WHERE e.id IN (SELECT id FROM heads)
   AND (e.status = 'queued' OR e.lease_until <= :now)
   AND e.available_at <= :now
@@ -341,12 +341,11 @@ WHERE session_id = :session_id AND prompt_number = :prompt_number AND status IN 
   AND id BETWEEN :first AND :last;
 
 -- name: round_finish
-UPDATE events SET status = 'done', lease_until = NULL, lease_owner = NULL, last_error = NULL, observed_at = :at
+UPDATE events SET status = 'done', lease_until = NULL, lease_owner = NULL, last_error = NULL, observed_at = :at, instead_of = :instead_of
 WHERE session_id = :session_id AND status = 'leased' AND lease_owner = :owner;
 
 -- name: round_postpone
-UPDATE events SET status = 'queued', lease_until = NULL, lease_owner = NULL, attempts = attempts - 1, last_error = :error,
-  available_at = :available_at
+UPDATE events SET status = 'queued', lease_until = NULL, lease_owner = NULL, attempts = attempts - 1, available_at = :available_at
 WHERE session_id = :session_id AND status = 'leased' AND lease_owner = :owner;
 
 -- name: event_fail
@@ -379,10 +378,10 @@ WHERE (id = :id OR :id = 0) AND (status = 'dead' OR (status = 'queued' AND :id <
 -- name: observation_add
 INSERT INTO observations
   (session_id, prompt_number, memory_session_id, project, project_key, type, title, subtitle, narrative, facts, concepts,
-   files_read, files_modified, tool_name, tool_input_json, tool_response_text, compressed_observation, provider, created_at)
+   files_read, files_modified, tool_name, tool_input_json, tool_response_text, compressed_observation, provider, instead_of, created_at)
 VALUES
   (:session_id, :prompt_number, :memory_id, :project, :project_key, :type, :title, :subtitle, :narrative, :facts, :concepts,
-   :files_read, :files_modified, :tool_name, :tool_input_json, :tool_response_text, :compressed, :provider, :at)
+   :files_read, :files_modified, :tool_name, :tool_input_json, :tool_response_text, :compressed, :provider, :instead_of, :at)
 RETURNING id;
 
 -- name: observation_from_event
@@ -430,8 +429,11 @@ VALUES
 ON CONFLICT (session_id, prompt_number, source) DO UPDATE SET
   memory_session_id = excluded.memory_session_id, request = excluded.request, investigated = excluded.investigated,
   learned = excluded.learned, completed = excluded.completed, next_steps = excluded.next_steps, notes = excluded.notes,
-  provider = excluded.provider, created_at = excluded.created_at
+  provider = excluded.provider, instead_of = NULL, created_at = excluded.created_at
 RETURNING id;
+
+-- name: summary_stood_in
+UPDATE session_summaries SET instead_of = :instead_of WHERE id = :id;
 
 -- name: summary_by_id
 SELECT m.*, s.agent, s.content_session_id FROM session_summaries m JOIN sdk_sessions s ON s.id = m.session_id WHERE m.id = :id;
@@ -751,7 +753,7 @@ WHERE e.payload IS NOT NULL AND (:project = '' OR s.project = :project OR s.proj
 
 -- name: observation_edit
 UPDATE observations SET type = :type, title = :title, subtitle = :subtitle, narrative = :narrative, facts = :facts,
-  concepts = :concepts, compressed_observation = :compressed_observation
+  concepts = :concepts, compressed_observation = :compressed_observation, edited_at = :at
 WHERE id = :id;
 
 -- name: observation_pin
@@ -818,3 +820,79 @@ SELECT o.* FROM statements t JOIN observations o ON o.id = t.observation_id
 WHERE t.project_key = :project_key AND t.subject = :subject AND t.value <> :value AND o.id <> :observation_id
   AND o.superseded_by IS NULL AND o.created_at < :at
 ORDER BY o.id;
+
+-- name: ledger_add
+INSERT INTO model_calls (day, project_key, provider, model, project, calls, input_tokens, output_tokens, cached_tokens, cost_micros)
+SELECT :day, s.project_key, :provider, :model, s.project, 1, :input_tokens, :output_tokens, :cached_tokens, CAST(:cost_micros AS BIGINT)
+FROM sdk_sessions s WHERE s.id = :session_id
+ON CONFLICT (day, project_key, provider, model) DO UPDATE SET
+  calls = model_calls.calls + 1, input_tokens = model_calls.input_tokens + excluded.input_tokens,
+  output_tokens = model_calls.output_tokens + excluded.output_tokens, cached_tokens = model_calls.cached_tokens + excluded.cached_tokens,
+  cost_micros = COALESCE(model_calls.cost_micros + excluded.cost_micros, model_calls.cost_micros, excluded.cost_micros);
+
+-- name: ledger_spent
+SELECT CAST(COALESCE(SUM(input_tokens + output_tokens), 0) AS BIGINT) AS tokens, CAST(COALESCE(SUM(cost_micros), 0) AS BIGINT) AS cost_micros
+FROM model_calls WHERE day = :day;
+
+-- name: ledger_list
+SELECT day, project, provider, model, CAST(SUM(calls) AS BIGINT) AS calls, CAST(SUM(input_tokens) AS BIGINT) AS input_tokens, CAST(SUM(output_tokens) AS BIGINT) AS output_tokens,
+  CAST(SUM(cached_tokens) AS BIGINT) AS cached_tokens, CAST(SUM(cost_micros) AS BIGINT) AS cost_micros
+FROM model_calls
+WHERE (:project = '' OR project = :project OR project_key = :project)
+  AND day IN (SELECT DISTINCT day FROM model_calls ORDER BY day DESC LIMIT :days)
+GROUP BY day, project, provider, model ORDER BY day DESC, project, provider, model;
+
+-- name: ledger_total
+SELECT CAST(COALESCE(SUM(calls), 0) AS BIGINT) AS calls, CAST(COALESCE(SUM(input_tokens), 0) AS BIGINT) AS input_tokens, CAST(COALESCE(SUM(output_tokens), 0) AS BIGINT) AS output_tokens,
+  CAST(COALESCE(SUM(cached_tokens), 0) AS BIGINT) AS cached_tokens, CAST(SUM(cost_micros) AS BIGINT) AS cost_micros,
+  CAST(COALESCE(SUM(CASE WHEN cost_micros IS NULL THEN calls ELSE 0 END), 0) AS BIGINT) AS calls_without_price
+FROM model_calls WHERE :project = '' OR project = :project OR project_key = :project;
+
+-- name: ledger_forget_into
+-- What a forgotten project cost goes to no project.
+INSERT INTO model_calls (day, project_key, provider, model, project, calls, input_tokens, output_tokens, cached_tokens, cost_micros)
+SELECT day, '', provider, model, '', calls, input_tokens, output_tokens, cached_tokens, cost_micros
+FROM model_calls WHERE project_key = :project_key AND project_key <> ''
+ON CONFLICT (day, project_key, provider, model) DO UPDATE SET
+  calls = model_calls.calls + excluded.calls, input_tokens = model_calls.input_tokens + excluded.input_tokens,
+  output_tokens = model_calls.output_tokens + excluded.output_tokens, cached_tokens = model_calls.cached_tokens + excluded.cached_tokens,
+  cost_micros = COALESCE(model_calls.cost_micros + excluded.cost_micros, model_calls.cost_micros, excluded.cost_micros);
+
+-- name: ledger_forget
+DELETE FROM model_calls WHERE project_key = :project_key AND project_key <> '';
+
+-- name: redo_count
+-- Rounds that the rules observed in a model's place, and their events.
+SELECT COUNT(*) AS rounds, CAST(SUM(r.events) AS BIGINT) AS events FROM (
+  SELECT COUNT(*) AS events FROM events e JOIN sdk_sessions s ON s.id = e.session_id
+  WHERE e.instead_of IS NOT NULL AND e.status = 'done' AND e.payload IS NOT NULL AND s.forgotten_at IS NULL
+    AND (:project = '' OR s.project = :project OR s.project_key = :project) AND e.occurred_at >= :since
+  GROUP BY e.session_id, e.prompt_number) r;
+
+-- name: redo_next
+SELECT e.id, e.session_id, e.prompt_number FROM events e JOIN sdk_sessions s ON s.id = e.session_id
+WHERE e.instead_of IS NOT NULL AND e.status = 'done' AND e.payload IS NOT NULL AND s.forgotten_at IS NULL
+  AND (:project = '' OR s.project = :project OR s.project_key = :project) AND e.occurred_at >= :since AND e.id > :after
+ORDER BY e.id LIMIT 1;
+
+-- name: redo_events
+SELECT * FROM events
+WHERE session_id = :session_id AND prompt_number = :prompt_number AND instead_of IS NOT NULL AND status = 'done'
+  AND payload IS NOT NULL AND id >= :first
+ORDER BY id;
+
+-- name: redo_observations
+-- What the rules made of an event, except what people have made theirs.
+SELECT o.* FROM observations o JOIN observation_events oe ON oe.observation_id = o.id
+WHERE oe.event_id = :event_id AND o.instead_of IS NOT NULL AND o.edited_at IS NULL AND o.pinned_at IS NULL AND o.superseded_at IS NULL
+  AND NOT EXISTS (SELECT 1 FROM observations p WHERE p.superseded_by = o.id);
+
+-- name: redo_summaries
+SELECT id FROM session_summaries
+WHERE session_id = :session_id AND prompt_number = :prompt_number AND source = 'stop' AND instead_of IS NOT NULL;
+
+-- name: redo_done
+UPDATE events SET instead_of = NULL WHERE id = :id;
+
+-- name: observation_source_sizes
+SELECT e.id, COALESCE(LENGTH(e.payload), 0) AS size FROM observation_events oe JOIN events e ON e.id = oe.event_id WHERE oe.observation_id = :id;

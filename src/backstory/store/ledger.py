@@ -1,0 +1,47 @@
+"""The ledger: what models were asked and what it cost, by day, project, provider and model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from backstory import ids
+from backstory.model import Call
+from backstory.store.db import Row, Tx
+
+
+def add(tx: Tx, session_id: int, calls: Iterable[Call]) -> None:
+    """Write calls down, in the transaction of what they led to."""
+    for call in calls:
+        tx.run(
+            "ledger_add",
+            day=ids.today(),
+            session_id=session_id,
+            provider=call.provider,
+            model=call.model,
+            input_tokens=call.input_tokens,
+            output_tokens=call.output_tokens,
+            cached_tokens=call.cached_tokens,
+            cost_micros=call.cost_micros,
+        )
+
+
+def spent(tx: Tx, day: str) -> tuple[int, int]:
+    """Tokens and millionths of a dollar of a day."""
+    row = tx.one("ledger_spent", day=day)
+    return (int(row["tokens"]), int(row["cost_micros"])) if row else (0, 0)
+
+
+def by_day(tx: Tx, project: str, days: int) -> list[Row]:
+    """The latest days that have calls, each by project, provider and model."""
+    return tx.all("ledger_list", project=project, days=days)
+
+
+def total(tx: Tx, project: str) -> Row:
+    """Everything since the beginning."""
+    return tx.one("ledger_total", project=project) or {}
+
+
+def forget_project(tx: Tx, key: str) -> None:
+    """What was spent stays spent; on what is not said any more."""
+    tx.run("ledger_forget_into", project_key=key)
+    tx.run("ledger_forget", project_key=key)

@@ -1,0 +1,54 @@
+"""Doing over what the rules observed in a model's place: find such a round, and put the model's words for theirs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from backstory.model import Reply, Round
+from backstory.store import events, forget, ledger, observations, search
+from backstory.store.db import Tx
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """How much there is to do over."""
+
+    rounds: int
+    events: int
+
+
+def waiting(tx: Tx, project: str, since: str) -> Waiting:
+    row = tx.one("redo_count", project=project, since=since)
+    return Waiting(row["rounds"], row["events"] or 0) if row else Waiting(0, 0)
+
+
+def find(tx: Tx, project: str, since: str, after: int) -> Round | None:
+    """The next such round, or a piece of one, whose first event comes after this one."""
+    head = tx.one("redo_next", project=project, since=since, after=after)
+    if head is None:
+        return None
+    rows = tx.all("redo_events", session_id=head["session_id"], prompt_number=head["prompt_number"], first=head["id"])
+    session = tx.one("session_by_id", id=head["session_id"])
+    assert session is not None  # noqa: S101 - the foreign key holds it
+    return events.round_of(tx, session, rows[: events.PIECE])
+
+
+def put(tx: Tx, round: Round, reply: Reply) -> observations.Told | None:
+    """The model's words for the rules', whole or not at all; None if the events are no longer what was asked about.
+    What people have pinned or changed by hand is theirs and stays."""
+    session = tx.one("session_hold", id=round.session_id)
+    assert session is not None  # noqa: S101 - its events hang on it
+    ledger.add(tx, round.session_id, reply.calls)
+    rows = tx.all("redo_events", session_id=round.session_id, prompt_number=round.prompt_number, first=0)
+    if not {event.id for event in round.events} <= {row["id"] for row in rows}:
+        return None
+    for event in round.events:
+        for row in tx.all("redo_observations", event_id=event.id):
+            forget.version(tx, row)  # an older export must not bring it beside the new one
+            observations.remove(tx, row["id"])
+        tx.run("redo_done", id=event.id)
+    if round.stop and reply.summary is None:  # the model found nothing worth one
+        for row in tx.all("redo_summaries", session_id=round.session_id, prompt_number=round.prompt_number):
+            search.remove_words(tx, "summary", row["id"])
+            tx.run("summary_remove", id=row["id"])
+    return observations.store(tx, round, observations.Stored(reply, reply.provider))

@@ -1,0 +1,71 @@
+"""The ledger and doing over, on both engines."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from test_queue import put
+
+from backstory import ids
+from backstory.model import Call, Observation, Reply, Round, Summary
+from backstory.store import events, forget, ledger, redo
+from backstory.store.db import Store
+from backstory.store.observations import Stored
+
+CALL = Call("anthropic", "m", 1000, 50, 400, 75)
+
+
+def observe(store: Store, reply: Reply) -> Round:
+    claim = store.write(lambda tx: events.claim(tx, 60_000))
+    assert claim
+    store.write(lambda tx: events.finish(tx, claim, Stored(reply, reply.provider)))
+    return claim.round
+
+
+def test_every_call_is_written_down_with_what_it_led_to(store: Store) -> None:
+    """Calls of a finished and of a postponed round add up, by day, project, provider and model; an unknown price stays
+    unknown; what a forgotten project cost stays in the sum without its name."""
+    put(store, "a", kind="stop")
+    observe(store, Reply((), Summary(request="x"), provider="anthropic", calls=(CALL, CALL)))
+    put(store, "b", kind="stop")
+    claim = store.write(lambda tx: events.claim(tx, 60_000))
+    assert claim
+    unpriced = replace(CALL, model="n", cost_micros=None)
+    store.write(lambda tx: events.postpone(tx, claim, 0, (CALL, unpriced, unpriced)))
+    assert store.read(lambda tx: ledger.spent(tx, ids.today())) == (5 * 1050, 3 * 75)
+    assert store.read(lambda tx: ledger.spent(tx, "2026-01-01")) == (0, 0)
+    rows = {row["model"]: row for row in store.read(lambda tx: ledger.by_day(tx, "", 14))}
+    assert (rows["m"]["calls"], rows["m"]["cached_tokens"], rows["m"]["cost_micros"]) == (3, 1200, 225)
+    assert (rows["n"]["calls"], rows["n"]["cost_micros"]) == (2, None)
+    before = store.read(lambda tx: ledger.total(tx, ""))
+    assert before["calls_without_price"] == 2 and rows["m"]["project"]
+    store.write(lambda tx: forget.project(tx, rows["m"]["project"], forget.Forgotten()))
+    assert store.read(lambda tx: ledger.total(tx, "")) == before
+    assert {row["project"] for row in store.read(lambda tx: ledger.by_day(tx, "", 14))} == {""}
+
+
+def test_a_round_is_done_over_whole_or_not_at_all(store: Store) -> None:
+    """The model's rows take the place of the rules'; if an event was forgotten meanwhile, nothing is changed."""
+    put(store, "a")
+    put(store, "a", kind="stop")
+    rules = Reply(
+        (Observation("change", "By rules"),), Summary(request="rules"), provider="offline", instead_of="openai"
+    )
+    observe(store, rules)
+    assert store.read(lambda tx: redo.waiting(tx, "", "")) == redo.Waiting(1, 2)
+    assert store.read(lambda tx: redo.waiting(tx, "elsewhere", "")) == redo.Waiting(0, 0)
+    assert store.read(lambda tx: redo.find(tx, "", "2999", 0)) is None
+    round = store.read(lambda tx: redo.find(tx, "", "", 0))
+    assert round and round.stop and len(round.events) == 2
+    model = Reply((Observation("bugfix", "By model"),), provider="openai", calls=(CALL,))
+    told = store.write(lambda tx: redo.put(tx, round, model))
+    assert told and [row["title"] for row in _observations(store, round)] == ["By model"]
+    assert store.read(lambda tx: tx.all("summaries_of_whole_session", session_id=round.session_id)) == []
+    assert store.read(lambda tx: redo.find(tx, "", "", 0)) is None
+    assert store.write(lambda tx: redo.put(tx, round, model)) is None
+    assert [row["title"] for row in _observations(store, round)] == ["By model"]
+    assert store.read(lambda tx: ledger.total(tx, ""))["calls"] == 2
+
+
+def _observations(store: Store, round: Round) -> list[dict[str, object]]:
+    return store.read(lambda tx: tx.all("observations_of_whole_session", session_id=round.session_id))
