@@ -139,7 +139,7 @@ def close_round(tx: Tx, session_id: int, hold_ms: int = 0) -> None:
 
 
 def claim(tx: Tx, lease_ms: int, worker: str = "", long_ms: int = LONG_MS, provider: str = "") -> Claim | None:
-    """Take the oldest round that is ready, in order within its session. After two failures, one event at a time.
+    """Take the oldest round that is ready, in order within its session. After a failure, one event at a time.
     `worker` begins the owner's name, so that a worker finds what it had when it comes back. `provider` is asked."""
     now = ids.now_ms()
     head = tx.one("queue_head", now=now, long_ago=ids.from_ms(now - long_ms), recent=ids.from_ms(now - RECENT_MS))
