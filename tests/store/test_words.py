@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
 import pytest
 
 from backstory.store import search
 from backstory.store.db import Store, Tx
-from backstory.store.hits import Item
+from backstory.store.hits import ANYWHERE, KINDS, Item, Where
+from backstory.store.migrate import migrate
+from backstory.store.postgres import PostgresStore
+from backstory.store.sqlite import SqliteStore
 
 TEXTS = {
     1: ("Fix the discount of `Cart.apply_discount`", "shop/cart.py: a code that was used twice was counted twice."),
@@ -62,6 +70,11 @@ def fill(tx: Tx) -> None:
         search.put_words(tx, prompt(number), title, body)
 
 
+def put_all(tx: Tx, texts: Mapping[int, str]) -> None:
+    for number, text in texts.items():
+        search.put_words(tx, prompt(number), "", text)
+
+
 def found(store: Store, query: str, **more: str) -> list[int]:
     return [row["id"] for row in store.read(lambda tx: search.find(tx, query, **more))]  # type: ignore[arg-type]
 
@@ -108,3 +121,155 @@ def test_w4_any_text_can_be_kept_and_looked_for(store: Store, text: str) -> None
     store.write(lambda tx: search.put_words(tx, prompt(2), text, text + " zebra"))
     assert isinstance(found(store, text), list)
     assert found(store, "discount")
+
+
+def hits(store: Store, query: str, where: Where = ANYWHERE, kinds: Sequence[str] = KINDS, limit: int = 20) -> list[int]:
+    return [hit.item_id for hit in store.read(lambda tx: search.by_words(tx, query, kinds, where, limit))]
+
+
+def test_w5_filters_hold_each_and_together(store: Store) -> None:
+    """Project by name or key, session, agent, type, concept, file by the end of its path, and times with their ends."""
+
+    def put(tx: Tx) -> None:
+        for number in range(1, 7):
+            item = Item(
+                "observation" if number % 2 else "summary",
+                number,
+                session_id=number // 3,
+                at=f"2026-02-0{number}T10:00:00.000Z",
+                project="shop" if number < 4 else "till",
+                project_key=f"host/{number % 2}",
+                agent="codex" if number == 5 else "claude-code",
+                type="bugfix" if number < 3 else "decision",
+                concepts=("gotcha",) if number == 3 else (),
+                files=(f"/home/me/src/cart_{number}.py",),
+            )
+            search.put_words(tx, item, "", "a zebra")
+
+    store.write(put)
+    for where, wanted in (
+        (Where(project="shop"), {1, 2, 3}),
+        (Where(project="host/1"), {1, 3, 5}),
+        (Where(session_id=1), {3, 4, 5}),
+        (Where(agent="codex"), {5}),
+        (Where(type="bugfix"), {1, 2}),
+        (Where(concept="gotcha"), {3}),
+        (Where(file="src/CART_4.py"), {4}),
+        (Where(file="cart_4.py"), {4}),
+        (Where(file="art_4.py"), set()),
+        (Where(since="2026-02-03"), {3, 4, 5, 6}),
+        (Where(until="2026-02-03"), {1, 2, 3}),
+        (Where(since="2026-02-03T10", until="2026-02-03T10:00"), {3}),
+        (Where(project="till", agent="claude-code", since="2026-02-05"), {6}),
+        (Where(project="nobody's"), set()),
+        (Where(project='"; DROP TABLE words; --'), set()),
+    ):
+        assert set(hits(store, "zebra", where)) == wanted, where
+    assert set(hits(store, "zebra", kinds=("summary",))) == {2, 4, 6}
+    assert set(hits(store, "zebra", Where(session_id=1), ("observation",))) == {3, 5}
+
+
+def test_w6_phrases_beginnings_signs_and_slips(store: Store) -> None:
+    """A phrase in its order; the beginning of a word; two signs and one; a letter wrong where nothing else is found."""
+    texts = {
+        1: "checkout of the cart",
+        2: "cart of the checkout",
+        3: "configuration of CheckoutFlow",
+        4: "東京都の検索",
+    }
+    store.write(lambda tx: put_all(tx, texts))
+    assert hits(store, '"checkout of the cart"') == [1]
+    assert hits(store, '"cart of the checkout"') == [2]
+    assert hits(store, "conf*") == [3]
+    assert set(hits(store, "check*")) == {1, 2, 3}
+    assert hits(store, "京都") == hits(store, "東京") == hits(store, '"都"') == hits(store, "検索") == [4]
+    assert hits(store, "大阪") == []
+    assert set(hits(store, "chekcout")) == set(hits(store, "checkuot")) == set(hits(store, "chekout")) == {1, 2, 3}
+    assert hits(store, "xyzzyplugh") == []
+
+
+WEIRD = [
+    *('"', '""', "AND OR NOT", "a* ^b", "NEAR(x, y)", '%_*"', "foo::bar->baz", "🎉", "", " ", "日本語", "検索エンジン"),
+    *(
+        "x" * 10_000,
+        "word " * 2000,
+        "-",
+        "title:x",
+        "{title} : x",
+        "*",
+        "(((",
+        "'; DROP TABLE words; --",
+        "a:*b & !c | <->",
+    ),
+    *(
+        "\\",
+        "\x00",
+        "\ud800",
+        "p=1",
+        "k=prompt",
+        "ﷺ",
+        "i̇",
+        "\u200b",
+        "é" * 5000,
+        "a'b\"c",
+        "NULL",
+        "%(x)s",
+        ":name",
+        "$$",
+    ),
+]
+
+
+def test_w7_any_query_is_safe(store: Store) -> None:
+    """Operators of either engine, quotes, signs, emptiness and length: results or an empty list, never an error."""
+    store.write(fill)
+    for query in WEIRD:
+        assert isinstance(hits(store, query), list)
+        assert isinstance(store.read(lambda tx, q=query: search.find(tx, q, every=True)), list)  # type: ignore[misc]
+        for name in ("project", "agent", "type", "concept", "file"):
+            assert hits(store, "discount", Where(**{name: query or "x"})) == []  # type: ignore[arg-type]
+
+
+def test_w8_common_words_are_found_however_many_there_are(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond what an engine may look at: the oldest item with such a word in its title, the oldest that has them all,
+    the newest; a rare word beside common ones decides; and with a filter nothing is left out."""
+    monkeypatch.setattr(search, "BUDGET", {"sqlite": 40, "postgres": 40})
+
+    def put(tx: Tx) -> None:
+        for number in range(1, 301):
+            body = f"lion {'tiger' if number == 2 else 'leopard'} {'zebra' if number == 150 else ''} filler{number}"
+            search.put_words(tx, prompt(number), "lion" if number == 1 else "", body)
+        tx.one("words_last")
+
+    store.write(put)
+    assert hits(store, "lion")[0] == 1
+    assert hits(store, "lion tiger")[0] == 2
+    assert hits(store, "lion zebra")[0] == 150
+    assert 300 in hits(store, "lion leopard")
+    assert hits(store, "lion leopard", Where(session_id=77)) == [77]
+    assert len(hits(store, "lion leopard", limit=200)) >= 40
+    assert set(hits(store, "lion", Where(until="0"), limit=300)) == set(range(1, 301))
+
+
+def test_w9_both_engines_answer_alike(tmp_path: Path, database_url: str) -> None:
+    """The same texts and a hundred questions: the same items in the same order."""
+    dice = random.Random(5)
+    source = (Path(os.__file__).parent / "argparse.py").read_text("utf-8").split("\n\n")
+    said = [word for text in source for word in text.split()]
+    asked = [" ".join(dice.sample(said, dice.randint(1, 6))) for _ in range(100)]
+    answers = []
+    for engine in (SqliteStore(tmp_path / "backstory.db"), PostgresStore(database_url, tmp_path)):
+        migrate(engine)
+        engine.write(lambda tx: put_all(tx, dict(enumerate(source[:400], 1))))
+        answers.append([hits(engine, query, limit=10) for query in asked])
+        engine.close()
+    assert sum(map(len, answers[0])) > 500
+    assert answers[0] == answers[1]
+
+
+def test_w10_rarity(store: Store) -> None:
+    """A word that few items have says more than one that many have; one that none has says the most."""
+    store.write(fill)
+    found = store.read(lambda tx: search.rarity(tx, ["the", "discounts", "zebra", "🎉"]))
+    assert found["zebra"] > found["discounts"] > found["the"] > 0
+    assert "🎉" not in found

@@ -17,7 +17,16 @@ def add(commands: Any) -> None:
     search_ = commands.add_parser("search", help="find what is remembered", description="Find what is remembered.")
     search_.add_argument("words", nargs="+", metavar="WORDS", help='words, or a phrase in "quotes"')
     search_.add_argument("--project", default="", help="a project's name or key")
-    search_.add_argument("--kind", default="", choices=["observations", "summaries", "prompts"], help="only these")
+    search_.add_argument(
+        "--kind", default="", choices=["observations", "summaries", "prompts", "turns", "all"], help="only these"
+    )
+    search_.add_argument("--type", default="", help="observations of a type, such as bugfix or decision")
+    search_.add_argument("--concept", default="", help="observations with a concept, such as gotcha")
+    search_.add_argument("--file", default="", help="observations about a file, by its path or the end of it")
+    search_.add_argument("--session", default="", help="a session's number, or its agent's id")
+    search_.add_argument("--agent", default="", help="an agent, such as claude-code")
+    search_.add_argument("--since", default="", metavar="TIME", help="from then on: 2026-02, 2026-02-21, ...")
+    search_.add_argument("--until", default="", metavar="TIME", help="up to then, that day included")
     search_.add_argument("--limit", type=int, default=20, help="how many (20)")
     search_.add_argument("--json", action="store_true", help="print JSON")
     search_.set_defaults(run=search)
@@ -36,7 +45,8 @@ def search(options: argparse.Namespace) -> int:
     query = " ".join(f'"{word}"' if " " in word else word for word in options.words)
     if not 1 <= options.limit <= 200:
         raise BackstoryError("--limit takes a number from 1 to 200.")
-    page = connect().get("/api/search", query=query, project=options.project, kind=options.kind, limit=options.limit)
+    filters = ("project", "kind", "type", "concept", "file", "session", "agent", "since", "until", "limit")
+    page = connect().get("/api/search", query=query, **{name: getattr(options, name) for name in filters})
     if options.json:
         show.as_json(page)
         return 0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 
 from backstory.store.tokens import Term
 
@@ -23,37 +24,41 @@ def weight(total: int, having: int) -> float:
     return math.log(1 + (total - having + 0.5) / (having + 0.5))
 
 
-def score(title: str, body: str, weights: Mapping[Term, float]) -> float:
-    """A text's score for terms of these weights."""
+def scorer(weights: Mapping[Term, float]) -> Callable[[str, str], float]:
+    """What gives a title and a body their score for terms of these weights."""
     words = {term.tokens[0]: each for term, each in weights.items() if len(term.tokens) == 1 and not term.is_prefix}
-    first, rest = title.split(), body.split()
-    length = max(len(first) + len(rest), SHORT)
-    counts: dict[str, int] = {}
-    near = _walk(first, words, counts, TITLE) + _walk(rest, words, counts, 1)
-    found = [(words[word], count) for word, count in counts.items()]
-    found += [
-        (each, count)
-        for term, each in weights.items()
-        if (len(term.tokens) > 1 or term.is_prefix) and (count := TITLE * _count(title, term) + _count(body, term))
-    ]
-    slow = K1 * (1 - B + B * length / USUAL)
-    return sum(each * count * (K1 + 1) / (count + slow) for each, count in found) + CLOSE * near
+    others = [(term, each) for term, each in weights.items() if len(term.tokens) > 1 or term.is_prefix]
+
+    def score(title: str, body: str) -> float:
+        first, rest = title.split(), body.split()
+        slow = K1 * (1 - B + B * max(len(first) + len(rest), SHORT) / USUAL)
+        # Most tokens are not asked for: they are passed over here, as fast as can be.
+        in_title = [(at, token) for at, token in enumerate(first) if token in words]
+        in_body = [(at, token) for at, token in enumerate(rest) if token in words]
+        counts: dict[str, int] = {}
+        for _, token in in_title:
+            counts[token] = counts.get(token, 0) + TITLE
+        for _, token in in_body:
+            counts[token] = counts.get(token, 0) + 1
+        total = sum(words[token] * count * (K1 + 1) / (count + slow) for token, count in counts.items())
+        for term, each in others:
+            if count := TITLE * _count(title, term) + _count(body, term):
+                total += each * count * (K1 + 1) / (count + slow)
+        return total + CLOSE * (_near(in_title, words) + _near(in_body, words)) if len(counts) > 1 else total
+
+    return score
 
 
-def _walk(tokens: Sequence[str], words: Mapping[str, float], counts: dict[str, int], each: int) -> float:
-    """Count the words, and add up which stand close to which, a pair once."""
-    near, last, last_at = 0.0, "", 0
+def _near(found: Sequence[tuple[int, str]], words: Mapping[str, float]) -> float:
+    """Which words stand close to which, a pair once."""
+    near = 0.0
     pairs: set[tuple[str, str]] = set()
-    for at, token in enumerate(tokens):
-        if token not in words:
-            continue
-        counts[token] = counts.get(token, 0) + each
-        if last and token != last and at - last_at <= APART:
+    for (last_at, last), (at, token) in pairwise(found):
+        if token != last and at - last_at <= APART:
             pair = (token, last) if token < last else (last, token)
             if pair not in pairs:
                 pairs.add(pair)
                 near += min(words[token], words[last]) / (at - last_at)
-        last, last_at = token, at
     return near
 
 

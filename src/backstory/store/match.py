@@ -31,7 +31,7 @@ def marks_of(item: Item) -> tuple[str, ...]:
     made += [_mark("t", item.type)] if item.type else []
     made += [_mark("c", concept) for concept in item.concepts]
     for file in item.files:
-        parts = plain(file).casefold().replace("\\", "/").strip("/").split("/")[-12:]
+        parts = _path(file)[-12:]
         made += [_mark("f", "/".join(parts[at:])) for at in range(len(parts))]
     return tuple(dict.fromkeys(made))
 
@@ -40,10 +40,14 @@ def marks_for(kinds: Sequence[str], where: Where) -> tuple[tuple[str, ...], ...]
     """The marks that are asked for."""
     asked = [tuple(f"k={kind}" for kind in kinds)] if kinds and not set(kinds) >= set(KINDS) else []
     asked += [(f"s={where.session_id}",)] if where.session_id else []
-    file = plain(where.file).casefold().replace("\\", "/").strip("/")
-    for name, value in (("a", where.agent), ("p", where.project), ("t", where.type), ("c", where.concept), ("f", file)):
+    for name, value in (("a", where.agent), ("p", where.project), ("t", where.type), ("c", where.concept)):
         asked += [(_mark(name, value),)] if value else []
+    asked += [(_mark("f", "/".join(_path(where.file))),)] if where.file else []
     return tuple(asked)
+
+
+def _path(file: str) -> list[str]:
+    return plain(file).casefold().replace("\\", "/").strip("/").split("/")
 
 
 def _mark(name: str, value: str) -> str:

@@ -16,10 +16,12 @@ from backstory.store.hits import ANYWHERE, KINDS, Hit, Item, Where
 from backstory.store.match import Match
 from backstory.store.tokens import Term
 
-#: So many of the best candidates are weighed, and so many words of theirs.
-WEIGHED, WEIGHED_TOKENS = 200, 60_000
-#: So many matches an engine is let look at; of fewer than these it is asked for more by the commoner words.
-BUDGET, ENOUGH = {"sqlite": 20_000, "postgres": 4_000}, 1_000
+#: So many of the best candidates are weighed, as many as are asked for in between, and so much of their text.
+WEIGHED, WEIGHED_CHARS = (180, 300), 400_000
+#: So many matches an engine is let look at.
+BUDGET = {"sqlite": 6_000, "postgres": 3_000}
+#: So many of the newest are weighed where words choose too little, whatever an engine thinks of them.
+NEWEST, FIRST = 40, 1e9
 #: Words that nobody wrote are looked for with one letter changed, from this length on.
 NEAR_LENGTH, NEAR_WEIGHT, NEAR_TERMS = 4, 0.5, 3
 
@@ -89,6 +91,12 @@ class _Index:
         )
         return {row["number"]: -row["score"] for row in rows}
 
+    def newest(self, asked: Match) -> list[int]:
+        """The last rows, however many there are before them."""
+        after = max(0, self.last - 8 * match.WINDOW)
+        rows = self.tx.all("words_newest", asked=self.told(replace(asked, after=after)), after=after, limit=NEWEST)
+        return [row["number"] for row in rows]
+
 
 def by_words(
     tx: Tx, query: str, kinds: Sequence[str] = KINDS, where: Where = ANYWHERE, limit: int = 20, every: bool = False
@@ -104,40 +112,57 @@ def by_words(
         if not all(counts.values()):
             return []
         weights = {term: bm25.weight(index.last, count) for term, count in counts.items()}
-        found = index.find(Match(tuple(terms), is_every=True), weights, max(limit, WEIGHED))
+        found = index.find(Match(tuple(terms), is_every=True), weights, max(limit, WEIGHED[0]))
     else:
         near = _near(index, [term for term, count in counts.items() if not count])
         counts = {term: count for term, count in (counts | near).items() if count}
         weights = {t: bm25.weight(index.last, n) * (NEAR_WEIGHT if t in near else 1) for t, n in counts.items()}
-        found = _candidates(index, counts, weights, max(limit, WEIGHED))
-    return _weighed(tx, found, weights)[:limit]
+        found = _candidates(index, counts, weights, limit)
+    return _weighed(tx, found, weights, limit)
+
+
+def rarity(tx: Tx, words: Sequence[str]) -> dict[str, float]:
+    """How much each word says: the rarer, the more."""
+    terms = {word: found[0] for word in dict.fromkeys(words) if (found := tokens.of_query(word))}
+    newest = tx.one("words_last")
+    if not terms or newest is None or newest["last"] is None:
+        return {}
+    index = _Index(tx, newest["last"], ANYWHERE, ())
+    counts = index.counts([Match((term,)) for term in terms.values()])
+    return {word: bm25.weight(index.last, count) for word, count in zip(terms, counts, strict=True)}
 
 
 def _candidates(index: _Index, counts: dict[Term, int], weights: dict[Term, float], limit: int) -> dict[int, float]:
-    """The rarest words first, for as long as the budget lasts. Words that are everywhere do not choose by themselves:
-    where there are no others, titles that have them, items that have them all, and the newest are looked at."""
-    budget = BUDGET[index.tx.engine]
-    room = min(index.counts([Match((), index.marks)])) if index.marks else budget * 10
+    """The rarest words first, for as long as the budget lasts; commoner ones only where those find too little."""
+    room = min(index.counts([Match((), index.marks)])) if index.marks else index.last
     rare: list[Term] = []
     cost = 0
     for term in sorted(counts, key=lambda term: counts[term]):
         cost += min(counts[term], room)
-        if cost > budget:
+        if cost > BUDGET[index.tx.engine]:
             break
         rare.append(term)
-    common = tuple(term for term in counts if term not in rare)
-    found = index.find(Match(tuple(rare)), weights, limit) if rare else {}
-    if not common or (rare and sum(counts[term] for term in rare) >= ENOUGH):
-        return found
-    wide = [Match(common, in_title=True), Match(common, is_every=True)]
+    most = max(limit, WEIGHED[0])
+    found = index.find(Match(tuple(rare)), weights, most) if rare else {}
+    common = sorted((term for term in counts if term not in rare), key=lambda term: counts[term])
+    return _among_common(index, common, found, weights, limit) if common and len(found) < limit else found
+
+
+def _among_common(
+    index: _Index, common: list[Term], found: dict[int, float], weights: dict[Term, float], limit: int
+) -> dict[int, float]:
+    """Words that are everywhere do not choose by themselves: what has them all, what has the rarer ones in its title,
+    and what is newest."""
+    budget, most = BUDGET[index.tx.engine], max(limit, WEIGHED[0])
+    every = Match(tuple(common), index.marks, is_every=True)
+    if len(common) > 1 and 0 < index.counts([every])[0] < budget:
+        found = index.find(every, weights, most) | found
+        if len(found) >= limit:
+            return found
+    found = index.find(Match(tuple(common[:2]), in_title=True), weights, most) | found
     if index.where.since or index.where.until:
-        wide.append(Match(common))
-    else:
-        share = budget / max(1, sum(counts[term] for term in common))
-        wide.append(Match(common, after=max(0, int(index.last * (1 - share)))))
-    for each in wide:
-        found = index.find(each, weights, limit) | found
-    return found
+        return index.find(Match(tuple(common)), weights, most) | found
+    return dict.fromkeys(index.newest(Match(tuple(common), index.marks)), FIRST) | found
 
 
 def _near(index: _Index, unknown: Sequence[Term]) -> dict[Term, int]:
@@ -153,26 +178,27 @@ def _near(index: _Index, unknown: Sequence[Term]) -> dict[Term, int]:
     return found
 
 
-def _weighed(tx: Tx, found: dict[int, float], weights: dict[Term, float]) -> list[Hit]:
+def _weighed(tx: Tx, found: dict[int, float], weights: dict[Term, float], limit: int) -> list[Hit]:
     """The best candidates by their whole text, the others behind them in the order that they came in."""
     order = sorted(found, key=lambda number: (-found[number], -number))
-    rows = {row["number"]: row for row in tx.all("words_found", numbers=json.dumps(order))}
-    texts = {row["number"]: row for row in tx.all("words_texts", numbers=json.dumps(order[:WEIGHED]))}
+    head = order[: min(max(limit, WEIGHED[0]), WEIGHED[1])]
+    score, left = bm25.scorer(weights), WEIGHED_CHARS
+    texts = {row["number"]: row for row in tx.all("words_texts", numbers=json.dumps(head))}
     best: dict[int, float] = {}
-    left = WEIGHED_TOKENS
-    for number in order[:WEIGHED]:
+    for number in head:
         if number in texts and left > 0:
             title, body = texts[number]["title"], texts[number]["body"]
-            left -= (len(title) + len(body)) // 6
-            best[number] = bm25.score(title, body, weights)
+            left -= len(body)
+            best[number] = score(title, body)
     least = min(best.values(), default=0.0)
-    scores = {number: best.get(number, min(found[number], least)) for number in order if number in rows}
-    hits = [
+    scores = {number: best.get(number, min(found[number], least)) for number in order}
+    order.sort(key=lambda number: (-scores[number], number not in best, -number))
+    rows = {row["number"]: row for row in tx.all("words_found", numbers=json.dumps(order[:limit]))}
+    return [
         Hit(row["kind"], row["item_id"], row["session_id"], round(scores[number], 6), row["at"])
-        for number in sorted(scores, key=lambda number: (-scores[number], number not in best, -number))
-        if (row := rows[number])
+        for number in order[:limit]
+        if (row := rows.get(number))
     ]
-    return hits
 
 
 def find(

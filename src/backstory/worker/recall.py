@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
 import msgspec
 from starlette.responses import PlainTextResponse
 
-from backstory import project
+from backstory import ids, project
 from backstory.errors import BadInput, NotFound
 from backstory.recall import context, fresh
 from backstory.recall.choose import Scene
 from backstory.settings import Settings
 from backstory.store import observations, search, sessions
 from backstory.store.db import Row, Store, Tx
+from backstory.store.hits import Where
 from backstory.worker import worktree
 from backstory.worker.web import Call, Endpoint
 
@@ -53,8 +55,17 @@ class Sessions(Listing):
 
 
 class Search(Listing):
+    """What is looked for, and of what: each filter that is not empty must hold."""
+
     query: str = ""
     kind: str = ""
+    type: str = ""
+    concept: str = ""
+    file: str = ""
+    session: str = ""
+    agent: str = ""
+    since: Annotated[str, msgspec.Meta(max_length=40)] = ""
+    until: Annotated[str, msgspec.Meta(max_length=40)] = ""
 
 
 class ContextOf(msgspec.Struct):
@@ -87,7 +98,7 @@ class Recall:
                 "GET",
                 "/api/search",
                 self.search,
-                "Observations, summaries and prompts by their words, best first.",
+                "What is remembered, by its words: `kind` is observations, summaries, prompts, turns or all.",
                 Page,
                 query=Search,
             ),
@@ -135,11 +146,19 @@ class Recall:
 
     async def search(self, call: Call) -> Page:
         asked: Search = call.query
-        kind = asked.kind.removesuffix("s").replace("summarie", "summary").removeprefix("all")
-        skip = _number(asked.cursor, 0)
-        rows = await self.read(
-            lambda tx: search.find(tx, asked.query, asked.project, kind, asked.limit + 1, min(skip, 10_000))
-        )
+        kinds, since, until = _kinds(asked.kind), _moment(asked.since), _moment(asked.until)
+        skip = min(_number(asked.cursor, 0), 10_000)
+
+        def work(tx: Tx) -> list[Row]:
+            session = self._known(tx, asked.session) if asked.session else None
+            if asked.session and session is None:
+                return []
+            number = session["id"] if session else 0
+            where = Where(asked.project, number, asked.agent, asked.type, asked.concept, asked.file, since, until)
+            hits = search.by_words(tx, asked.query, kinds, where, skip + asked.limit + 1)
+            return search.rows_of(tx, hits[skip:])
+
+        rows = await self.read(work)
         more = len(rows) > asked.limit
         return Page(rows[: asked.limit], str(skip + asked.limit) if more else None)
 
@@ -181,13 +200,18 @@ class Recall:
     async def session(self, call: Call) -> Row:
         return await self.read(lambda tx: self._session(tx, call.request.path_params["id"]))
 
-    def _session(self, tx: Tx, name: str) -> Row:
+    def _known(self, tx: Tx, name: str) -> Row | None:
+        """A session by our number, the agent's id, or the beginning of one that fits no other."""
         row = tx.one("session_by_id", id=int(name)) if name.isascii() and name.isdigit() and len(name) < 18 else None
         if row is None:
             literal = name.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
             found = tx.all("sessions_like", id=name, prefix=literal + "%" if len(name) >= 4 else literal)
             exact = [r for r in found if r["content_session_id"] == name]
             row = exact[0] if exact else found[0] if len(found) == 1 else None
+        return row
+
+    def _session(self, tx: Tx, name: str) -> Row:
+        row = self._known(tx, name)
         if row is None:
             raise NotFound(f"There is no session {name[:80]}.", "`backstory sessions` lists them.")
         number = row["id"]
@@ -211,6 +235,26 @@ class Recall:
         )
         more = len(rows) > asked.limit
         return Page(rows[: asked.limit], str(rows[asked.limit - 1]["id"]) if more else None)
+
+
+def _kinds(name: str) -> tuple[str, ...]:
+    """The kinds that a name stands for, in the singular or the plural; what was made of the work, if there is none."""
+    kind = "summary" if name == "summaries" else name.removesuffix("s")
+    if name and kind not in (*search.SHOWN, "all"):
+        raise BadInput("There is no such kind.", f"It is one of {', '.join(search.SHOWN)} and all.")
+    return (kind,) if kind in search.SHOWN else tuple(search.SHOWN) if name else ("observation", "summary", "prompt")
+
+
+def _moment(text: str) -> str:
+    """A time as it is stored, or the beginning of one: a year, a month or a day stands for all of it."""
+    if re.fullmatch(
+        r"(\d{4}(-\d\d(-\d\d(T\d\d(:\d\d(:\d\d(\.\d{3})?)?)?)?)?)?)?Z?", told := text.strip().replace(" ", "T")
+    ):
+        return told.removesuffix("Z")
+    try:
+        return ids.from_ms(ids.at_ms(told))
+    except (ValueError, OverflowError):
+        raise BadInput("That is not a time.", "It looks like 2026-02-21 or 2026-02-21T03:39:07Z.") from None
 
 
 def _number(cursor: str, default: int) -> int:

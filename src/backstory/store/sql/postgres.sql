@@ -70,6 +70,10 @@ WHERE w.tokens @@ CAST(:asked AS tsquery) AND w.rowid > :after
     SELECT 1 FROM word_rows r WHERE r.words_rowid = w.rowid AND r.at >= :since AND (:until = '' OR r.at <= :until || '~')))
 ORDER BY score, w.rowid DESC LIMIT :limit;
 
+-- name: words_newest
+SELECT w.rowid AS number FROM words w WHERE w.tokens @@ CAST(:asked AS tsquery) AND w.rowid > :after
+ORDER BY w.rowid DESC LIMIT :limit;
+
 -- name: words_found
 SELECT words_rowid AS number, kind, item_id, session_id, at FROM word_rows
 WHERE words_rowid IN (SELECT value::bigint FROM jsonb_array_elements_text(CAST(:numbers AS jsonb)));

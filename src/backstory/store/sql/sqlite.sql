@@ -28,6 +28,9 @@ WHERE words MATCH :asked AND words.rowid > :after
     SELECT 1 FROM word_rows r WHERE r.words_rowid = words.rowid AND r.at >= :since AND (:until = '' OR r.at <= :until || '~')))
 ORDER BY score, words.rowid DESC LIMIT :limit;
 
+-- name: words_newest
+SELECT words.rowid AS number FROM words WHERE words MATCH :asked AND words.rowid > :after ORDER BY words.rowid DESC LIMIT :limit;
+
 -- name: words_found
 SELECT r.words_rowid AS number, r.kind, r.item_id, r.session_id, r.at FROM json_each(:numbers) n
 CROSS JOIN word_rows r ON r.words_rowid = n.value;

@@ -1,0 +1,198 @@
+"""Bench: search at 10,000, 100,000 and 1,000,000 observations, beside plain FTS5's OR query over the same texts."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import resource
+import sqlite3
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from lab import end_gently, load, machine, ms, p50, percentile, say, table
+from recall_load import MAIN, OTHERS, SESSION, Words
+
+from backstory import ids
+from backstory.model import ContentId, Report
+from backstory.project import Project
+from backstory.store import observations, search, sessions
+from backstory.store.db import Store, Tx
+from backstory.store.hits import KINDS, Where
+from backstory.store.migrate import migrate
+from backstory.store.sqlite import SqliteStore
+
+SIZES = (10_000, 100_000, 1_000_000)
+#: The words that plain FTS5 is not asked for, as a simple search would leave them out.
+STOP = frozenset(
+    "a an and are as at be but by did do does for from had has have he her him his how i in is it its me my of on or "  # noqa: SIM905 - a list of words reads as one
+    "our she so that the their them they this to was we were what when where which who why will with you your".split()
+)
+
+
+class Plain:
+    """The floor: the same texts in an FTS5 table with nothing around it."""
+
+    def __init__(self, path: Path) -> None:
+        self.db = sqlite3.connect(path)
+        self.db.execute("PRAGMA synchronous = OFF")
+        self.db.execute("CREATE VIRTUAL TABLE texts USING fts5 (text, tokenize = 'porter unicode61')")
+
+    def add(self, texts: Sequence[str]) -> None:
+        self.db.executemany("INSERT INTO texts VALUES (?)", ((text,) for text in texts))
+        self.db.commit()
+
+    def ask(self, query: str) -> list[Any]:
+        words = re.findall(r"\w+", query.lower())
+        told = " OR ".join(f'"{word}"' for word in dict.fromkeys([w for w in words if w not in STOP] or words))
+        sql = "SELECT rowid FROM texts WHERE texts MATCH ? ORDER BY bm25(texts) LIMIT 20"
+        return self.db.execute(sql, (told,)).fetchall()
+
+
+class Filling:
+    """Observations, each in its session, stored and indexed by the store itself."""
+
+    def __init__(self, words: Words) -> None:
+        self.words, self.have = words, 0
+        self.asked: list[str] = []
+        self.session: dict[str, Any] = {}
+
+    def to(self, store: Store, total: int, plain: Plain | None = None) -> float:
+        """Up to so many; the seconds that indexing took of it."""
+        began = time.perf_counter()
+        while self.have < total:
+            texts: list[str] = []
+            count = min(600, total - self.have)
+            store.write(lambda tx, texts=texts, count=count: self._some(tx, count, texts))  # type: ignore[misc]
+            if plain:
+                plain.add(texts)
+        return time.perf_counter() - began
+
+    def _some(self, tx: Tx, count: int, texts: list[str]) -> None:
+        dice = self.words.dice
+        for _ in range(count):
+            at = ids.from_ms(1_760_000_000_000 + self.have * 100_000)
+            if self.have % SESSION == 0:
+                name = MAIN if dice.random() < 0.7 else dice.choice(OTHERS)
+                start = Report("claude-code", "session_start", ContentId(f"b{self.have}"), f"e{self.have}", at)
+                self.session = sessions.get_or_create(tx, start, Project(name, name))
+            self.have += 1
+            seen, where = self.words.observation(0), self.session
+            row = {
+                **{name: getattr(seen, name) for name in ("type", "title", "subtitle", "narrative")},
+                **{n: json.dumps(getattr(seen, n)) for n in ("facts", "concepts", "files_read", "files_modified")},
+                **{"session_id": where["id"], "project": where["project"], "project_key": where["project_key"]},
+                **{"prompt_number": 1, "memory_id": "bench", "compressed": "{}", "provider": "offline", "at": at},
+                **{"tool_name": None, "tool_input_json": None, "tool_response_text": None},
+            }
+            made = tx.one("observation_add", **row) or {}
+            observations.index_row(tx, "observation", row | made | {"created_at": at}, where)
+            text = "\n".join((seen.title, seen.subtitle, seen.narrative, *seen.facts, *seen.files_modified))
+            texts.append(text)
+            if dice.random() < 0.01 and len(self.asked) < 2000:
+                self.asked.append(self._query(text))
+
+    def _query(self, text: str) -> str:
+        """What people ask: two to eight words of something that was there, half of the time in a row."""
+        dice, said = self.words.dice, text.split()
+        count = dice.randint(2, 8)
+        if dice.random() < 0.5:
+            at = dice.randrange(max(1, len(said) - count))
+            return " ".join(said[at : at + count])
+        return " ".join(dice.sample(said, min(count, len(said))))
+
+
+def timed(asked: Sequence[str], ask: Callable[[str], object]) -> list[float]:
+    times = []
+    for number, query in enumerate(asked):
+        began = time.perf_counter()
+        ask(query)
+        if number >= 5:
+            times.append(time.perf_counter() - began)
+    return times
+
+
+def row(name: str, times: Sequence[float], floor: Sequence[float] = ()) -> list[str]:
+    share = f"{percentile(times, 0.95) / percentile(floor, 0.95):.2f}" if floor else ""
+    return [name, ms(p50(times)), ms(percentile(times, 0.95)), share]
+
+
+def agreement(store: Store, asked: Sequence[str]) -> str:
+    """How much of the first ten is the same as when every match is weighed roughly, however many there are."""
+    bounded = dict(search.BUDGET)
+    same = 0
+    for query in asked:
+        few = {hit.item_id for hit in store.read(lambda tx, q=query: search.by_words(tx, q, limit=10))}  # type: ignore[misc]
+        search.BUDGET.update(dict.fromkeys(bounded, 10**9))
+        whole = {hit.item_id for hit in store.read(lambda tx, q=query: search.by_words(tx, q, limit=10))}  # type: ignore[misc]
+        search.BUDGET.update(bounded)
+        same += len(few & whole)
+    return f"{same / (10 * len(asked)):.0%}"
+
+
+def measure(store: Store, asked: Sequence[str], size: int, floor: Sequence[float]) -> Iterator[list[str]]:
+    name = f"{size:,}" + (" on PostgreSQL" if store.engine == "postgres" else "")
+    for label, where in (("words", Where()), ("words in a project", Where(project=MAIN))):
+        times = timed(asked, lambda q, w=where: store.read(lambda tx: search.by_words(tx, q, KINDS, w)))  # type: ignore[misc]
+        yield row(f"{name}: {label}", times, floor)
+
+
+def postgres(size: int) -> tuple[Any, Store]:
+    sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))
+    from postgres import Server
+
+    from backstory.store.postgres import PostgresStore
+
+    server = Server()
+    store = PostgresStore(server.make(), Path(tempfile.gettempdir()))
+    migrate(store)
+    say(f"search: filling PostgreSQL up to {size:,}, {load()}")
+    return server, store
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--calls", type=int, default=200, help="how often each is asked")
+    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES), help="how many observations")
+    parser.add_argument("--postgres", type=int, default=100_000, help="how many on PostgreSQL; 0 for none")
+    options = parser.parse_args()
+    end_gently()
+    before, rows, notes = load(), [], []
+    with tempfile.TemporaryDirectory(prefix="backstory-bench-") as root:
+        store, plain = SqliteStore(Path(root) / "backstory.db"), Plain(Path(root) / "plain.db")
+        migrate(store)
+        filling = Filling(Words())
+        with closing(store), closing(plain.db):
+            for size in options.sizes:
+                say(f"search: filling up to {size:,}, {load()}")
+                filling.to(store, size, plain)
+                asked = filling.words.dice.sample(filling.asked, min(options.calls + 5, len(filling.asked)))
+                floor = timed(asked, plain.ask)
+                rows.append(row(f"{size:,}: plain FTS5, OR", floor, floor))
+                rows += measure(store, asked, size, floor)
+                notes.append(f"{size:,}: {agreement(store, asked[:50])}")
+    if options.postgres:
+        server, other = postgres(options.postgres)
+        try:
+            filling = Filling(Words())
+            filling.to(other, options.postgres)
+            other.scrub()
+            asked = filling.words.dice.sample(filling.asked, min(options.calls + 5, len(filling.asked)))
+            rows += measure(other, asked, options.postgres, ())
+        finally:
+            other.close()
+            server.remove()
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+    print(f"{machine()}. {options.calls} calls each; {before} at the start, {load()} at the end.")
+    print(f"This process held {memory:.0f} MB at the most.\n")
+    print(table(["observations: first 20, ms", "p50", "p95", "p95 / plain"], rows))
+    print(f"\nOf the first ten, the same as when every match is weighed: {', '.join(notes)}.")
+
+
+if __name__ == "__main__":
+    main()
