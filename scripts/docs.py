@@ -1,4 +1,4 @@
-"""Writes what the program can print itself: docs/commands.md, docs/settings.md and the plugin's hooks.json."""
+"""Writes what the program can print itself: commands.md, settings.md, the plugin's hooks, server and skill."""
 
 from __future__ import annotations
 
@@ -61,7 +61,29 @@ def hooks() -> str:
     return json.dumps(claude_code.plugin_hooks(), indent=2) + "\n"
 
 
-PAGES = {"commands.md": commands, "settings.md": settings, "../plugin/hooks/hooks.json": hooks}
+def servers() -> str:
+    """The plugin's MCP server."""
+    import json
+
+    from backstory.agents import claude_code
+
+    return json.dumps(claude_code.plugin_servers(), indent=2) + "\n"
+
+
+def skill() -> str:
+    """The plugin's skill, which the installer writes too."""
+    from backstory.agents import skill
+
+    return skill.text().decode()
+
+
+PAGES = {
+    "commands.md": commands,
+    "settings.md": settings,
+    "../plugin/hooks/hooks.json": hooks,
+    "../plugin/.mcp.json": servers,
+    "../plugin/skills/backstory/SKILL.md": skill,
+}
 
 if __name__ == "__main__":
     for name, write in PAGES.items():

@@ -95,9 +95,10 @@ class Settings:
         asked, so for one it is long enough (a quarter of an hour) that a round is one question."""
         return self.settle_seconds * (1 if self.provider == "offline" else 90)
 
-    @property
-    def skipped_tools(self) -> frozenset[str]:
-        return frozenset(SKIPPED_TOOLS) | frozenset(self.skip_tools)
+    def skips(self, tool: str | None) -> bool:
+        """Whether a tool is never remembered. Our own are not: memory that eats itself would keep what is forgotten."""
+        own = tool is not None and tool.startswith("mcp__") and "backstory__" in tool
+        return own or tool in SKIPPED_TOOLS or tool in self.skip_tools
 
 
 NAMES = tuple(f.name for f in fields(Settings) if f.name != "data_dir")

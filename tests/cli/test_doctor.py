@@ -144,6 +144,18 @@ def half_the_hooks(box: Box) -> None:
     path.write_text(json.dumps(settings))
 
 
+def no_server(box: Box) -> None:
+    (box.home / ".claude.json").write_text('{"numStartups": 1}')
+
+
+def no_skill(box: Box) -> None:
+    (box.home / ".claude" / "skills" / "backstory" / "SKILL.md").unlink()
+
+
+def no_bridge(box: Box) -> None:
+    (box.data / "bin" / "backstory-mcp").unlink()
+
+
 def plugin_too(box: Box) -> None:
     path = box.home / ".claude" / "settings.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"enabledPlugins": {"backstory@backstory": True}}))
@@ -223,6 +235,9 @@ def another_worker(box: Box) -> None:
         ("hook-version", another_hook),
         ("hooks-missing", no_hooks),
         ("hooks-missing", half_the_hooks),
+        ("hook-missing", no_bridge),
+        ("tools-missing", no_server),
+        ("tools-missing", no_skill),
         ("hooks-doubled", plugin_too),
         ("spool-growing", many_spooled),
         ("spool-growing", much_spooled),

@@ -34,6 +34,9 @@ class Agent:
     settings: Callable[[str, Path, Path, Mapping[str, str]], Path]
     #: how a shell calls the shim -> the entries to write there
     hooks: Callable[[str], Mapping[str, Hook]]
+    #: (scope, home, cwd, environment) -> its file of MCP servers, and where its skills lie
+    servers: Callable[[str, Path, Path, Mapping[str, str]], Path]
+    skill: Callable[[str, Path, Path, Mapping[str, str]], Path]
     #: content of its settings -> a sentence if it is told to run no hooks
     muted: Callable[[bytes], str]
     #: is this command of a hook ours, of whatever version
@@ -51,6 +54,8 @@ AGENTS: dict[str, Agent] = {
         roots=claude_code.roots,
         settings=claude_code.settings,
         hooks=claude_code.hooks,
+        servers=claude_code.servers,
+        skill=claude_code.skill,
         muted=claude_code.muted,
         ours=claude_code.ours,
     ),

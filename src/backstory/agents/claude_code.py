@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from backstory.agents.install import Hook
+from backstory.agents.servers import server
 from backstory.errors import BadInput
 from backstory.model import ContentId, Kind, Report
 
@@ -154,6 +155,18 @@ def settings(scope: str, home: Path, cwd: Path, env: Mapping[str, str]) -> Path:
     return cwd / ".claude" / "settings.json" if scope == "project" else config_dir(home, env) / "settings.json"
 
 
+def servers(scope: str, home: Path, cwd: Path, env: Mapping[str, str]) -> Path:
+    """The file in which it looks for MCP servers."""
+    if scope == "project":
+        return cwd / ".mcp.json"
+    return (Path(env["CLAUDE_CONFIG_DIR"]) if env.get("CLAUDE_CONFIG_DIR") else home) / ".claude.json"
+
+
+def skill(scope: str, home: Path, cwd: Path, env: Mapping[str, str]) -> Path:
+    """Where our skill lies."""
+    return settings(scope, home, cwd, env).parent / "skills" / "backstory" / "SKILL.md"
+
+
 def read_settings(path: Path) -> dict[str, Any]:
     """What a settings file says; nothing where it can't be read."""
     try:
@@ -189,6 +202,11 @@ def plugin_hooks() -> dict[str, Any]:
     entries["Setup"] = Hook('sh "${CLAUDE_PLUGIN_ROOT}/hooks/setup.sh"', timeout=10)
     described = "Tells backstory what happens, and a new session what it knows."
     return {"description": described, "hooks": {event: [hook.group] for event, hook in entries.items()}}
+
+
+def plugin_servers() -> dict[str, Any]:
+    """The plugin's .mcp.json: the bridge of whatever installation there is."""
+    return {"mcpServers": {"backstory": server()}}
 
 
 def plugin_enabled(settings: Mapping[str, Any]) -> bool:

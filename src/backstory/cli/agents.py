@@ -1,4 +1,4 @@
-"""install and uninstall: our hooks into an agent's settings, and out again."""
+"""install and uninstall: our hooks, MCP server and skill into an agent's files, and out again."""
 
 from __future__ import annotations
 
@@ -10,18 +10,23 @@ from pathlib import Path
 from typing import Any
 
 from backstory import settings
-from backstory.agents import AGENTS, Agent, claude_code
+from backstory.agents import AGENTS, Agent, claude_code, servers, skill
 from backstory.agents import install as installer
+from backstory.agents.install import Change
 from backstory.errors import BackstoryError
 from backstory.settings import Settings
 
 _GONE = "#!/bin/sh\n# backstory was uninstalled; sessions that still run may call this, and nothing happens.\nexit 0\n"
 
 
+#: What is put into an agent's files, in this order.
+_PARTS = ("hooks are", "MCP server is", "skill is")
+
+
 def add(commands: Any) -> None:
     for name, run, text in (
-        ("install", install, "put the hooks into an agent's settings"),
-        ("uninstall", uninstall, "take the hooks out and stop the worker; what is remembered stays"),
+        ("install", install, "put the hooks, the MCP server and the skill into an agent's files"),
+        ("uninstall", uninstall, "take them out and stop the worker; what is remembered stays"),
     ):
         command = commands.add_parser(name, help=text, description=text.capitalize() + ".")
         command.add_argument("--agent", default="claude-code", choices=sorted(AGENTS), help="which agent (claude-code)")
@@ -35,47 +40,91 @@ def add(commands: Any) -> None:
 def install(options: argparse.Namespace) -> int:
     chosen, agent = settings.load(), AGENTS[options.agent]
     path = settings_file(agent, options.scope)
-    hooks = agent.hooks(called(chosen, options.scope))
-    if not options.dry_run:
-        chosen.paths.prepare()
-        write_shims(chosen)
-    change = installer.install(path, hooks, agent.ours, record_of(chosen, agent, path), options.dry_run)
+    hooks, record = agent.hooks(called(chosen, options.scope)), record_of(chosen, agent, path)
+
+    def changes(dry_run: bool) -> list[Change]:
+        return [
+            installer.install(path, hooks, agent.ours, record, dry_run),
+            *install_tools(chosen, agent, options.scope, dry_run),
+        ]
+
+    planned = changes(dry_run=True)  # a file that can't be read is known before any of them is changed
     if options.dry_run:
-        print(change.diff() or f"{path} would stay as it is.", end="" if change.diff() else "\n")
-    elif change.what == "unchanged":
-        print(f"{agent.name}: the hooks are in {path} already.")
-    else:
-        print(f"{agent.name}: the hooks are in {path}.")
+        print("".join(each.diff() or f"{each.path} would stay as it is.\n" for each in planned), end="")
+        return 0
+    chosen.paths.prepare()
+    write_shims(chosen)
+    done = changes(dry_run=False)
+    for name, each in zip(_PARTS, done, strict=True):
+        print(f"{agent.name}: the {name} in {each.path}{' already' if each.what == 'unchanged' else ''}.")
+    if done[0].what != "unchanged":
         muted = agent.muted(path.read_bytes())
         print(muted or "The next session is remembered, and told what the ones before it did.")
         if options.scope == "project":
-            print("This file is often shared: on a machine without backstory the hooks do nothing.")
+            print("These files are often shared: on a machine without backstory the hooks do nothing.")
     return 0
 
 
 def uninstall(options: argparse.Namespace) -> int:
-    from backstory.worker import process
-
     # Whatever is wrong with the settings, one must be able to leave.
     chosen, agent = settings.bare(), AGENTS[options.agent]
     path = settings_file(agent, options.scope)
-    change = installer.uninstall(path, agent.ours, record_of(chosen, agent, path), options.dry_run)
+    record = record_of(chosen, agent, path)
+    known = installer.Record.load(record)
+    changes = [
+        installer.uninstall(path, agent.ours, record, options.dry_run),
+        *uninstall_tools(chosen, agent, options.scope, options.dry_run),
+    ]
     if options.dry_run:
-        print(change.diff() or f"{path} holds nothing of ours.", end="" if change.diff() else "\n")
+        print("".join(each.diff() or f"{each.path} holds nothing of ours.\n" for each in changes), end="")
         return 0
-    print(f"{agent.name}: {'nothing of ours is' if change.what == 'absent' else 'the hooks are no longer'} in {path}.")
+    # A folder that was made for the settings may have held the skill until now.
+    installer.remove_empty(known.made_dirs if known else ())
+    for name, each in zip(_PARTS, changes, strict=True):
+        told = "nothing of ours is" if each.what == "absent" else f"the {name} no longer"
+        print(f"{agent.name}: {told} in {each.path}.")
     if not installed(chosen):
-        if process.stop(chosen.paths):
-            print("The worker is stopped.")
-        hook = chosen.paths.hook
-        if hook.exists():
-            hook.write_text(_GONE)
-        chosen.paths.mcp.unlink(missing_ok=True)
-        chosen.paths.start_worker.unlink(missing_ok=True)
-        chosen.paths.command.unlink(missing_ok=True)
-        if chosen.data_dir.exists():
-            print(f"What is remembered stays in {chosen.data_dir}; remove that folder to forget it all.")
+        _leave(chosen)
     return 0
+
+
+def _leave(chosen: Settings) -> None:
+    """Nobody calls us any more."""
+    from backstory.worker import process
+
+    if process.stop(chosen.paths):
+        print("The worker is stopped.")
+    hook = chosen.paths.hook
+    if hook.exists():
+        hook.write_text(_GONE)
+    for shim in (chosen.paths.mcp, chosen.paths.start_worker, chosen.paths.command):
+        shim.unlink(missing_ok=True)
+    if chosen.data_dir.exists():
+        print(f"What is remembered stays in {chosen.data_dir}; remove that folder to forget it all.")
+
+
+def install_tools(chosen: Settings, agent: Agent, scope: str, dry_run: bool = False) -> tuple[Change, Change]:
+    """The MCP server and the skill."""
+    servers_file, skill_file = _tools(agent, scope)
+    usual = chosen.data_dir == Path.home() / ".backstory"
+    entry = servers.server("" if usual else str(chosen.paths.mcp))
+    return (
+        servers.install(servers_file, entry, kept_of(chosen, agent, servers_file), dry_run),
+        skill.install(skill_file, kept_of(chosen, agent, skill_file), dry_run),
+    )
+
+
+def uninstall_tools(chosen: Settings, agent: Agent, scope: str, dry_run: bool = False) -> tuple[Change, Change]:
+    servers_file, skill_file = _tools(agent, scope)
+    return (
+        servers.uninstall(servers_file, kept_of(chosen, agent, servers_file), dry_run),
+        skill.uninstall(skill_file, kept_of(chosen, agent, skill_file), dry_run),
+    )
+
+
+def _tools(agent: Agent, scope: str) -> tuple[Path, Path]:
+    where = (scope, Path.home(), Path.cwd(), settings.environment())
+    return agent.servers(*where), agent.skill(*where)
 
 
 def installed(chosen: Settings) -> list[str]:
@@ -109,8 +158,13 @@ def record_of(chosen: Settings, agent: Agent, path: Path) -> Path:
     return chosen.paths.installs / f"{agent.name}-{mark}.json"
 
 
+def kept_of(chosen: Settings, agent: Agent, path: Path) -> Path:
+    """The record of a server or a skill; only those of hooks say where an agent reports."""
+    return record_of(chosen, agent, path).with_suffix(".kept")
+
+
 def write_shims(chosen: Settings) -> None:
-    """The two programs that others call by a name that never changes."""
+    """The programs that others call by a name that never changes."""
     package = Path(__file__).resolve().parent.parent
     # The hook needs no package: the plain interpreter starts faster than a virtual environment's.
     plain = getattr(sys, "_base_executable", None) or sys.executable

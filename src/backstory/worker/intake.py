@@ -179,7 +179,7 @@ def _session(tx: Tx, report: Report) -> Row | None:
 
 def take_event(tx: Tx, settings: Settings, report: Report, where: Project, number: int | None) -> Taken:
     session = sessions.get_or_create(tx, report, where)
-    skipped = "tool" if report.tool_name in settings.skipped_tools else None
+    skipped = "tool" if settings.skips(report.tool_name) else None
     added = events.add(tx, session, report, int(settings.quiet_seconds * 1000), skipped, _hold_ms(report))
     if added.skipped is None and report.kind != "session_start":
         sessions.move(tx, session, "work", at=report.occurred_at)

@@ -35,6 +35,7 @@ def checks() -> list[Check]:
         files.database,
         hooks.shim,
         hooks.settings,
+        hooks.tools,
         hooks.doubled,
         files.spool,
         worker.away,

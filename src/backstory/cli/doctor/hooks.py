@@ -15,7 +15,15 @@ from typing import Any
 from backstory import __version__
 from backstory.agents import AGENTS, claude_code
 from backstory.agents import install as installer
-from backstory.cli.agents import called, installed, record_of, write_shims
+from backstory.cli.agents import (
+    called,
+    install_tools,
+    installed,
+    kept_of,
+    record_of,
+    uninstall_tools,
+    write_shims,
+)
 from backstory.cli.doctor.finding import Finding, Scene
 from backstory.errors import SettingsUnreadable
 
@@ -59,7 +67,7 @@ def shim(scene: Scene) -> Iterator[Finding]:
         return f"{paths.bin} was written anew."
 
     do = "`backstory repair` writes it anew."
-    if missing := [f.name for f in (paths.hook, paths.start_worker) if not os.access(f, os.X_OK)]:
+    if missing := [f.name for f in (paths.hook, paths.mcp, paths.start_worker) if not os.access(f, os.X_OK)]:
         yield Finding("hook-missing", f"{', '.join(missing)} is not in {paths.bin}; agents call it.", do, mend)
         return
     found = _version_of(paths.hook)
@@ -121,6 +129,31 @@ def settings(scene: Scene) -> Iterator[Finding]:
         )
 
 
+def tools(scene: Scene) -> Iterator[Finding]:
+    """The MCP server and the skill, where they were put."""
+    for scope in ("user", "project"):
+        where = (scope, scene.home, scene.cwd, scene.env)
+        files = [AGENT.servers(*where), AGENT.skill(*where)]
+        if not any(kept_of(scene.settings, AGENT, file).exists() for file in files):
+            continue
+        try:
+            lost = [c.path for c in install_tools(scene.settings, AGENT, scope, dry_run=True) if c.what != "unchanged"]
+        except SettingsUnreadable as error:
+            yield Finding("settings-unreadable", str(error), error.hint)
+            continue
+
+        def mend(scope: str = scope) -> str:
+            return " ".join(f"{change.path}: {change.what}." for change in install_tools(scene.settings, AGENT, scope))
+
+        if lost:
+            yield Finding(
+                "tools-missing",
+                f"What lets an agent ask its memory is no longer in {' and '.join(map(str, lost))}.",
+                f"`backstory install --agent {AGENT.name} --scope {scope}` puts it there.",
+                mend,
+            )
+
+
 def doubled(scene: Scene) -> Iterator[Finding]:
     """Nothing is kept twice, but each event costs twice. Which of them to keep is clear only beside the plugin."""
     places = _places(scene)
@@ -132,6 +165,7 @@ def doubled(scene: Scene) -> Iterator[Finding]:
 
     def mend() -> str:
         installer.uninstall(path, AGENT.ours, record_of(scene.settings, AGENT, path))
+        uninstall_tools(scene.settings, AGENT, "user")
         return f"taken out of {path}; the plugin brings the same ones."
 
     yield Finding(

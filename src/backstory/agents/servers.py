@@ -1,0 +1,159 @@
+"""Our MCP server in an agent's JSON file of servers: cut in and cut out, with every other character left alone.
+
+Unlike a settings file's, nothing of this one is kept to lead back to: it may hold other people's keys. What `add` put
+there `cut` takes out again, and the few things that it could not know are in the record.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from backstory.agents.install import (
+    Change,
+    carry_out,
+    made_by_us,
+    remove_empty,
+    swap,
+    text_of,
+    write_whole,
+)
+from backstory.agents.settings_text import DECODER, add, cut, items, members, replace, skip, value_of
+from backstory.errors import SettingsUnreadable
+
+KEY, NAME = "mcpServers", "backstory"
+ANYWHERE = 'exec "${BACKSTORY_DATA_DIR:-$HOME/.backstory}/bin/backstory-mcp"'
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What was there before us."""
+
+    made_file: bool = False
+    made_dirs: tuple[str, ...] = ()
+    blank: str | None = None  #: the whole file, where it said nothing
+    inside: str | None = None  #: what stood between the brackets of "mcpServers", where that held nothing
+
+    @classmethod
+    def load(cls, path: Path) -> Record | None:
+        try:
+            kept = json.loads(path.read_bytes())
+            return cls(bool(kept["made_file"]), tuple(map(str, kept["made_dirs"])), kept["blank"], kept["inside"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+
+def server(shim: str = "") -> dict[str, Any]:
+    """An entry, as the agent's own command writes it; without a name that of whatever installation there is.
+
+    That one is the plugin's too, and travels with a project. Of two that are the same, Claude Code starts one.
+    """
+    words = [shim] if shim else ["sh", "-c", ANYWHERE]
+    return {"type": "stdio", "command": words[0], "args": words[1:], "env": {}}
+
+
+def is_ours(value: Any) -> bool:
+    """A bridge of ours, wherever the data directory is."""
+    if not isinstance(value, dict):
+        return False
+    args = value.get("args")
+    words = [value.get("command"), *(args if isinstance(args, list) else ())]
+    return isinstance(words[-1], str) and words[-1].rstrip('"').endswith("/bin/backstory-mcp")
+
+
+def install(path: Path, entry: dict[str, Any], record: Path, dry_run: bool = False) -> Change:
+    """Bring the file to hold our server; one of that name that is somebody else's stays as it is."""
+
+    def attempt(target: Path, before: bytes | None) -> Change | None:
+        text, old = text_of(path, before), Record.load(record)
+        _check(path, text)
+        after = _with(text, entry).encode()
+        held = _places(text) != []
+        change = Change(path, before, after, "unchanged" if after == before else "updated" if held else "installed")
+        if dry_run or after == before:
+            return change
+        made_file, made_dirs = made_by_us(target, before, None)
+        if not held or old is None:
+            blank = before.decode() if before is not None and value_of(before.decode()) == {} else None
+            kept = Record(made_file, made_dirs, blank, _inside(text))
+            record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_whole(record, json.dumps(asdict(kept)).encode(), 0o600)
+        return change if swap(target, before, after) else None
+
+    return carry_out(path, attempt)
+
+
+def uninstall(path: Path, record: Path, dry_run: bool = False) -> Change:
+    """Take our server out."""
+
+    def attempt(target: Path, before: bytes | None) -> Change | None:
+        old = Record.load(record) or Record()
+        after = before if before is None else _without(text_of(path, before), before, old)
+        change = Change(path, before, after, "absent" if after == before else "removed")
+        if dry_run:
+            return change
+        if not swap(target, before, after):
+            return None
+        if after is None:
+            remove_empty(old.made_dirs)
+        record.unlink(missing_ok=True)
+        return change
+
+    return carry_out(path, attempt)
+
+
+def _check(path: Path, text: str) -> None:
+    value = value_of(text)
+    if not isinstance(value, dict) or not isinstance(value.get(KEY, {}), dict):
+        raise SettingsUnreadable(f'{path} has no object where "{KEY}" belongs, so nothing was changed.')
+
+
+def _places(text: str) -> list[tuple[int, int, int, int]]:
+    """Where our entries stand: the root and its index of "mcpServers", that and its index of ours."""
+    root = skip(text, 0)
+    return [
+        (root, r, servers.at, s)
+        for r, servers, _ in members(text, root, KEY)
+        for s, item, _ in members(text, servers.at, NAME)
+        if is_ours(item.value)
+    ]
+
+
+def _with(text: str, entry: dict[str, Any]) -> str:
+    root = skip(text, 0)
+    live = [item for _, item, is_live in members(text, root, KEY) if is_live]
+    if not live:
+        return add(text, root, {NAME: entry}, KEY)
+    there = [item for _, item, is_live in members(text, live[0].at, NAME) if is_live]
+    if not there:
+        return add(text, live[0].at, entry, NAME)
+    same = there[0].value == DECODER.decode(json.dumps(entry))
+    return text if same or not is_ours(there[0].value) else replace(text, there[0], entry)
+
+
+def _inside(text: str) -> str | None:
+    for _, item, live in members(text, skip(text, 0), KEY):
+        if live and not items(text, item.at, "{"):
+            return text[item.at + 1 : item.end - 1]
+    return None
+
+
+def _without(text: str, before: bytes, old: Record) -> bytes | None:
+    """The file as it would be had we never come; None for no file."""
+    found = False
+    while places := _places(text):
+        found = True
+        root, outer, at, inner = places[0]
+        text = cut(text, at, inner)
+        if not items(text, at, "{"):
+            text = cut(text, root, outer) if old.inside is None else text[: at + 1] + old.inside + text[at + 1 :]
+    if not found:
+        return before
+    if value_of(text) == {}:
+        if old.made_file:
+            return None
+        if old.blank is not None:
+            return old.blank.encode()
+    return text.encode()

@@ -1,0 +1,58 @@
+"""Our skill as a file of an agent's: written where there is none, taken away if it is still as we wrote it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from importlib.resources import files
+from pathlib import Path
+
+from backstory.agents.install import Change, missing_dirs, read, remove_empty, swap, write_whole
+
+
+def text() -> bytes:
+    """What teaches an agent to look things up."""
+    return (files("backstory.agents") / "skill.md").read_bytes()
+
+
+def install(path: Path, record: Path, dry_run: bool = False) -> Change:
+    """Write it, or bring ours up to date; one that somebody wrote or changed stays as it is."""
+    before, after = read(path), text()
+    digest, made = _known(record)
+    if before is not None and before != after and _digest(before) != digest:
+        return Change(path, before, before, "unchanged")
+    fresh = before is None
+    change = Change(path, before, after, "unchanged" if before == after else "installed" if fresh else "updated")
+    if not dry_run and (change.what != "unchanged" or _digest(after) != digest):
+        if fresh:
+            made = tuple(missing_dirs(path))
+        record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(record, json.dumps({"digest": _digest(after), "made_dirs": made}).encode(), 0o600)
+        swap(path, before, after)
+    return change
+
+
+def uninstall(path: Path, record: Path, dry_run: bool = False) -> Change:
+    """Take it away, if it is ours."""
+    before = read(path)
+    digest, made = _known(record)
+    if before is None or _digest(before) != digest:
+        if not dry_run:
+            record.unlink(missing_ok=True)
+        return Change(path, before, before, "absent")
+    if not dry_run and swap(path, before, None):
+        remove_empty(made)
+        record.unlink(missing_ok=True)
+    return Change(path, before, None, "removed")
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _known(record: Path) -> tuple[str, tuple[str, ...]]:
+    try:
+        kept = json.loads(record.read_bytes())
+        return str(kept["digest"]), tuple(map(str, kept["made_dirs"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return "", ()

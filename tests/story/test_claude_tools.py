@@ -1,0 +1,99 @@
+"""The real client and our tools: installed or as a plugin, the server is connected and a model's calls are answered."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import Any
+
+import pytest
+from box import Box
+from claude import Claude, binary
+from endpoint import Endpoint, Kind, Request, Step, tool_use
+from test_plugin import install as install_plugin
+
+pytestmark = pytest.mark.skipif(binary() is None, reason="this platform's wheel has no claude inside")
+
+
+def settings(box: Box) -> dict[str, str]:
+    return {name: value for name, value in box.env.items() if name.startswith("BACKSTORY_")}
+
+
+def servers(client: Claude) -> str:
+    """`claude mcp list`, which starts every server."""
+    run = subprocess.run(
+        [str(binary()), "mcp", "list"],
+        env=client.environment(),
+        cwd=client.cwd,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return run.stdout + run.stderr
+
+
+def results(request: Request) -> list[tuple[str, bool]]:
+    """What tools answered, as the model is told."""
+    found = []
+    for message in request.body["messages"]:
+        for block in message["content"] if isinstance(message["content"], list) else []:
+            if block.get("type") == "tool_result":
+                content = block["content"]
+                text = content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+                found.append((text, bool(block.get("is_error"))))
+    return found
+
+
+CALLS: list[tuple[str, dict[str, Any], str]] = [
+    ("remember", {"text": "The port is 9090."}, "Remembered for shop: #3 "),
+    ("search", {"query": "port"}, "#3 "),
+    ("timeline", {"id": 1}, "> #1 "),
+    ("get_observations", {"ids": [1]}, "The port is 8080."),
+    ("supersede", {"old": 1, "new": 3}, "[replaced by #3]"),
+    ("pin", {"id": 3}, "Pinned: #3 "),
+    ("session_context", {}, "## Pinned"),
+    ("find_sessions", {"query": "port"}, "S"),
+    ("get_session", {"id": 1}, "S1 "),
+    ("forget", {"ids": [2]}, "Forgotten: #2."),
+    ("get_observations", {"ids": [2]}, "There is no observation 2."),
+]
+
+
+@pytest.mark.parametrize("how", ["install", "project", "plugin"])
+def test_a_model_calls_every_tool_through_the_real_client(box: Box, how: str) -> None:
+    """Ten tools and a mistake, each result in the model's next request, in the project where the client runs."""
+    prefix = "mcp__plugin_backstory_backstory__" if how == "plugin" else "mcp__backstory__"
+    script: list[Step] = [*(tool_use(prefix + name, given) for name, given, _ in CALLS), "Done."]
+    with Endpoint(script) as endpoint:
+        client = Claude(box.home, box.project, endpoint, env=settings(box))
+        if how == "plugin":
+            install_plugin(client)
+            box.cli("repair", check=False)
+        else:
+            box.cli("install", *(("--scope", "project") if how == "project" else ()))
+        box.cli("remember", "The port is 8080.")
+        box.cli("remember", "Something else.")
+        if how != "project":  # a project's servers wait for somebody to approve them
+            assert "Connected" in servers(client)
+        client.run("Which port is it?", *(("--mcp-config", ".mcp.json") if how == "project" else ()))
+        last = endpoint.of(Kind.MAIN)[-1]
+    answers = results(last)
+    assert len(answers) == len(CALLS)
+    for (name, _, wanted), (text, failed) in zip(CALLS, answers, strict=True):
+        assert wanted in text, (name, text)
+        assert failed == ("There is no" in wanted)
+    box.settle()
+    # What memory answered is no new memory: it would outlive what is forgotten.
+    kept = box.rows("SELECT status, payload FROM events WHERE kind IN ('tool', 'tool_failure')")
+    assert len(kept) == len(CALLS) and all(row == {"status": "tombstone", "payload": None} for row in kept)
+
+
+def test_installed_twice_the_tools_are_offered_once(box: Box) -> None:
+    """The plugin's entry is the installer's, so the client starts one of them; ten tools cost their tokens once."""
+    with Endpoint(["Hello."]) as endpoint:
+        client = Claude(box.home, box.project, endpoint, env=settings(box))
+        install_plugin(client)
+        box.cli("install")
+        client.run("Hello?")
+        offered = [tool["name"] for tool in endpoint.of(Kind.MAIN)[0].body["tools"]]
+    assert len([name for name in offered if "backstory" in name]) == 10
