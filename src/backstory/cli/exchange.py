@@ -8,7 +8,8 @@ import gzip
 import hashlib
 import os
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -36,6 +37,11 @@ def add_source(sources: Any) -> None:
     backstory_ = sources.add_parser("backstory", help="a file that `backstory export` wrote")
     backstory_.add_argument("path", metavar="PATH", help="the file; .gz or not")
     backstory_.set_defaults(run=import_backstory)
+    claude_mem = sources.add_parser("claude-mem", help="what claude-mem remembers")
+    claude_mem.description = "Read the database of claude-mem, and change nothing in it."
+    usual = Path("~/.claude-mem/claude-mem.db")
+    claude_mem.add_argument("path", metavar="PATH", type=Path, nargs="?", default=usual, help=f"the file ({usual})")
+    claude_mem.set_defaults(run=import_claude_mem)
 
 
 def export(options: argparse.Namespace) -> int:
@@ -91,22 +97,43 @@ def import_backstory(options: argparse.Namespace) -> int:
         pass
     total = sum(reader.counts.values())
     connect()
-    client = Client(settings.load().paths.socket, PATIENCE_S)
-    done = added = 0
-    for rows in _pieces(path):
-        body = {"import_id": digest.hexdigest(), "rows": rows}
-        added += client.post("/api/import/rows", body)["added"]
-        done += len(rows)
-        _progress(done, total)
-    client.post("/api/import/rows", {"import_id": digest.hexdigest(), "done": True})
+    added = _send(digest.hexdigest(), Reader().read(_lines(path)), total)
     print(f"{added} of {total} rows were new.")
     return 0
 
 
-def _pieces(path: Path) -> Iterator[list[dict[str, Any]]]:
+def import_claude_mem(options: argparse.Namespace) -> int:
+    from backstory.exchange import claude_mem
+    from backstory.store.claude_mem import opened
+
+    with opened(options.path) as source:
+        known = connect().get("/api/projects")["items"]
+        # Of two projects with one name nobody can say which is meant.
+        names = Counter(row["name"] for row in known)
+        keys = {row["name"]: row["key"] for row in known if names[row["name"]] == 1}
+        total = sum(1 for _ in claude_mem.rows(source, keys))
+        mark = hashlib.sha256(f"claude-mem {options.path.expanduser().resolve()} {os.getpid()}".encode()).hexdigest()
+        added = _send(mark, claude_mem.rows(source, keys), total)
+    print(f"{added} of {total} rows were new.")
+    return 0
+
+
+def _send(import_id: str, found: Iterable[tuple[str, dict[str, Any]]], total: int) -> int:
+    """Rows to the worker, a few at a time; how many were new."""
+    client = Client(settings.load().paths.socket, PATIENCE_S)
+    done = added = 0
+    for rows in _pieces(found):
+        added += client.post("/api/import/rows", {"import_id": import_id, "rows": rows})["added"]
+        done += len(rows)
+        _progress(done, total)
+    client.post("/api/import/rows", {"import_id": import_id, "done": True})
+    return added
+
+
+def _pieces(found: Iterable[tuple[str, dict[str, Any]]]) -> Iterator[list[dict[str, Any]]]:
     rows: list[dict[str, Any]] = []
     size = 0
-    for table, row in Reader().read(_lines(path)):
+    for table, row in found:
         weight = sum(len(value) for value in row.values() if isinstance(value, str))
         if rows and (len(rows) >= ROWS or size + weight > BYTES):
             yield rows

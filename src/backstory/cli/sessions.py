@@ -22,6 +22,7 @@ def add(commands: Any) -> None:
         listing.set_defaults(run=list_sessions)
     show_ = actions.add_parser("show", help="one session: its prompts and what came of them")
     show_.add_argument("id", metavar="ID", help="its number, the agent's id, or the beginning of that")
+    show_.add_argument("--turns", action="store_true", help="all that was said, message by message")
     show_.add_argument("--json", action="store_true", help="print JSON")
     show_.set_defaults(run=show_session)
 
@@ -43,6 +44,8 @@ def list_sessions(options: argparse.Namespace) -> int:
 
 
 def show_session(options: argparse.Namespace) -> int:
+    if options.turns:
+        return show_turns(options)
     row = connect().get(f"/api/sessions/{quote(options.id, safe='')}")
     if options.json:
         show.as_json(row)
@@ -66,4 +69,24 @@ def show_session(options: argparse.Namespace) -> int:
         seen = [o for o in reversed(row["observations"]) if o["prompt_number"] == number]
         for o in seen:
             show.line(f"  #{o['id']} {o['type']}: {o['title']}")
+    return 0
+
+
+def show_turns(options: argparse.Namespace) -> int:
+    """The whole conversation, page by page."""
+    client, route = connect(), f"/api/sessions/{quote(options.id, safe='')}/turns"
+    said: list[dict[str, Any]] = []
+    cursor = ""
+    while True:
+        page = client.get(route, limit=200, cursor=cursor)
+        if options.json:
+            said += page["items"]
+        else:
+            for turn in page["items"]:
+                who = turn["speaker"] or turn["role"]
+                show.block(escaped(f"{turn['number']}. {who}, {show.when(turn['at'])}"), turn["text"] or "(private)")
+        if not (cursor := page["next"]):
+            break
+    if options.json:
+        show.as_json({"items": said})
     return 0

@@ -32,7 +32,7 @@ class Load:
             row = strip(_typed(table, values))
             if self._row(tx, table, row):
                 added += 1
-                if name == "turns":
+                if name in ("turns", "user_prompts"):
                     talks.add(row["session_id"])
         for number in talks:
             chunks.extend(tx, tx.one("session_by_id", id=number) or {})
@@ -70,6 +70,10 @@ class Load:
             observations.index_row(tx, kind, row, session)
         if table.name == "turns":
             turns.index(tx, tx.one("session_by_id", id=row["session_id"]) or {}, row)
+        if table.name == "user_prompts":
+            # It came with its turn, if the other store kept any.
+            session = tx.one("session_by_id", id=row["session_id"]) or {}
+            turns.ask(tx, session, row["prompt_number"], row["prompt"], row["created_at"])
         return 1
 
     def _follow(self, tx: Tx, table: Table, row: Row, old_id: Any) -> bool:

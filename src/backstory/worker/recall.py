@@ -34,6 +34,11 @@ class Page(msgspec.Struct):
     next: str | None = None
 
 
+class Part(msgspec.Struct):
+    limit: Limit = 20
+    cursor: str = ""
+
+
 class Listing(msgspec.Struct):
     project: str = ""
     limit: Limit = 20
@@ -123,6 +128,14 @@ class Recall:
                 self.session,
                 "One session with its prompts, summaries and observations; by our id, the agent's, or its beginning.",
             ),
+            Endpoint(
+                "GET",
+                "/api/sessions/{id}/turns",
+                self.turns,
+                "What was said in a session, in its order; a private or forgotten turn has no text.",
+                Page,
+                query=Part,
+            ),
             Endpoint("GET", "/api/projects", self.projects, "Projects, the one last worked in first.", Page),
         ]
 
@@ -200,6 +213,18 @@ class Recall:
     async def session(self, call: Call) -> Row:
         return await self.read(lambda tx: self._session(tx, call.request.path_params["id"]))
 
+    async def turns(self, call: Call) -> Page:
+        asked: Part = call.query
+        after = _number(asked.cursor, -1)
+
+        def work(tx: Tx) -> list[Row]:
+            session = self._found(tx, call.request.path_params["id"])
+            return tx.all("turns_of_session", session_id=session["id"], after=after, limit=asked.limit + 1)
+
+        rows = await self.read(work)
+        more = len(rows) > asked.limit
+        return Page(rows[: asked.limit], str(rows[asked.limit - 1]["number"]) if more else None)
+
     def _known(self, tx: Tx, name: str) -> Row | None:
         """A session by our number, the agent's id, or the beginning of one that fits no other."""
         row = tx.one("session_by_id", id=int(name)) if name.isascii() and name.isdigit() and len(name) < 18 else None
@@ -210,10 +235,14 @@ class Recall:
             row = exact[0] if exact else found[0] if len(found) == 1 else None
         return row
 
-    def _session(self, tx: Tx, name: str) -> Row:
+    def _found(self, tx: Tx, name: str) -> Row:
         row = self._known(tx, name)
         if row is None:
             raise NotFound(f"There is no session {name[:80]}.", "`backstory sessions` lists them.")
+        return row
+
+    def _session(self, tx: Tx, name: str) -> Row:
+        row = self._found(tx, name)
         number = row["id"]
         return sessions.shown(row) | {
             "prompts": tx.all("prompts_of_session", session_id=number),

@@ -1,0 +1,59 @@
+"""The database of claude-mem, read row by row and never written. Columns that a version has not are just not there."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+from urllib.parse import quote
+
+from backstory.errors import BackstoryError
+from backstory.store.db import Row
+from backstory.store.queries import parse
+
+TABLES = ("sdk_sessions", "observations", "session_summaries", "user_prompts")
+
+
+class NotClaudeMem(BackstoryError):
+    """The file is not a database of claude-mem."""
+
+    hint = "It is usually ~/.claude-mem/claude-mem.db."
+
+
+class ClaudeMem:
+    """An open database."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._queries = parse((files("backstory.store") / "sql" / "claude_mem.sql").read_text("utf-8"))
+        self.tables = {row["name"] for row in self._all("tables")}
+        if not {"sdk_sessions", "observations"} <= self.tables:
+            raise NotClaudeMem
+
+    def rows(self, table: str) -> Iterator[Row]:
+        """Every row of a table, in the order of its ids; none if this version has no such table."""
+        return self._all(table) if table in self.tables else iter(())
+
+    def _all(self, name: str) -> Iterator[Row]:
+        for row in self._connection.execute(self._queries[name]):
+            yield dict(row)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[ClaudeMem]:
+    """The database of a path, for reading only."""
+    try:
+        file = path.expanduser().resolve(strict=True)
+        connection = sqlite3.connect(f"file:{quote(str(file))}?mode=ro", uri=True)
+    except (OSError, sqlite3.Error):
+        raise NotClaudeMem(f"{path} could not be opened.") from None
+    connection.row_factory = sqlite3.Row
+    connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+    try:
+        yield ClaudeMem(connection)
+    except sqlite3.DatabaseError:
+        raise NotClaudeMem from None
+    finally:
+        connection.close()
