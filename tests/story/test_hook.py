@@ -130,7 +130,7 @@ def test_a_worker_on_a_full_disk_says_503_and_the_hook_keeps_the_event(box: Box)
     """A 5xx means it could not commit; once there is room again the event is stored."""
     small = box.root / "small"
     small.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", small], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", small], check=True)
     try:
         box.settings["BACKSTORY_DATA_DIR"] = str(small / "data")
         box.cli("install")
@@ -289,3 +289,16 @@ def _mentions(path: Path, text: str) -> bool:
         return text.encode() in path.read_bytes()
     except OSError:
         return False
+
+
+def test_the_worker_that_a_hook_starts_knows_the_users_login_and_nothing_of_the_session(box: Box) -> None:
+    """Where Claude Code keeps its files and who pays is passed on; which session it was is not."""
+    mine = {"CLAUDE_CONFIG_DIR": str(box.home / "claude"), "CLAUDE_CODE_OAUTH_TOKEN": "made-up"}
+    box.shim  # noqa: B018 - made without them
+    box.settings |= mine | {"CLAUDE_CODE_SESSION_ID": "x", "CLAUDECODE": "1", "CLAUDE_PROJECT_DIR": "/x"}
+    box.hook("SessionStart", {"session_id": "x", "source": "startup"})
+    health = until(box.health, "the worker")
+    environ = Path(f"/proc/{health['pid']}/environ").read_text().split("\0")
+    assert {line for line in environ if line.startswith("CLAUDE")} == {
+        f"{name}={value}" for name, value in mine.items()
+    }

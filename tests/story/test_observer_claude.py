@@ -225,7 +225,7 @@ def test_sessions_at_the_same_time_stay_apart(shop: Shop) -> None:
     """Each has its conversation, and hears nothing of the other. No more run at once than are allowed."""
     shop.box.settings["BACKSTORY_OBSERVERS"] = "1"
     at_once = shop.model.at_once
-    shop.box.start()
+    worker = shop.box.start()
     for number in (1, 2):
         for session in "ab":
             shop.round(f"note-{session}-{number}", f"content-{session}", settle=False)
@@ -239,6 +239,8 @@ def test_sessions_at_the_same_time_stay_apart(shop: Shop) -> None:
         assert len(set(re.findall(r"note-(\w)-\d", "".join(request.texts("user"))))) == 1
     assert set(at_once) == {1}
     all_is_well(shop)
+    shop.box.stop(worker)
+    assert list((shop.box.home / ".claude" / "projects").iterdir()) == []  # and nothing is left among the user's
 
 
 def test_i13_our_own_sessions_are_never_observed(shop: Shop) -> None:

@@ -26,6 +26,7 @@ class Conversations:
             if only in ("", file.stem):
                 with contextlib.suppress(OSError):
                     file.unlink()
+                    file.parent.rmdir()  # if it was the last
 
     def _files(self) -> Iterator[Path]:
         cwd = str(self._cwd.resolve())

@@ -134,6 +134,7 @@ class App:
             await self.reconcile.stop()
             await self.spool.stop()
             await self.observer.stop()
+            await asyncio.to_thread(self.conversations.remove)
             await self.asking.close()
             await asyncio.gather(*self._telling, return_exceptions=True)
             self.store.close()

@@ -61,7 +61,7 @@ class Claude:
         self._choice, self._conversations = choice, choice.conversations
         self._folder = choice.home.parent
         self._finding = asyncio.Lock()
-        self._found: tuple[str, float] | None = None
+        self._judged: dict[tuple[str, float], bool] = {}  #: program and its time -> whether it is new enough
         self._recent: dict[str, None] = {}
 
     async def __call__(self, ask: Ask) -> Answer:
@@ -137,10 +137,10 @@ class Claude:
             for program in candidates:
                 with contextlib.suppress(OSError):
                     known = (program, Path(program).stat().st_mtime)
-                    if self._found == known or await _is_new_enough(program):
-                        if self._found is None:
-                            self._prepare()
-                        self._found = known
+                    if known not in self._judged:
+                        self._prepare()
+                        self._judged[known] = await _is_new_enough(program)
+                    if self._judged[known]:
                         return program
             raise ProviderFailure("setup", NONE)
 
