@@ -258,6 +258,12 @@ def _toml(value: Any) -> str:
     return str(value)
 
 
+def spare_cores() -> None:
+    """Arithmetic takes one core: numpy, loaded later, would take all of them, and hooks wait for one."""
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+
+
 def environment() -> Mapping[str, str]:
     """The environment, for those who look up an agent's own variables in it."""
     return os.environ

@@ -79,7 +79,7 @@ class Block:
         """Which of them may be found."""
         import numpy as np
 
-        mask = np.isin(self.kinds, [KINDS.index(kind) for kind in wanted.kinds])
+        mask = np.array([kind in wanted.kinds for kind in KINDS])[self.kinds]
         if wanted.sessions is not None:
             mask &= np.isin(self.sessions, np.array(wanted.sessions, dtype=np.int64))
         if wanted.since is not None:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from backstory.recall import embed
@@ -200,24 +201,26 @@ class Vectors:
         number = max(limit, RESCORED) if not near.is_exact else limit
         while True:
             ids, more = near.nearest(asked, wanted, number)
-            hits = self._scored(ids, asked, where)
+            hits = self._store.read(partial(self._scored, ids=ids, asked=asked, where=where, limit=limit))
             # What a filter took, or was removed since, is made up for by looking farther.
             if len(hits) >= limit or not more:
-                return hits[:limit]
+                return hits
             number *= 8
 
-    def _scored(self, ids: list[int], asked: NDArray[np.float32], where: Where) -> list[Hit]:
-        """The vectors that are still there and wanted, compared number by number, best first."""
+    def _scored(self, tx: Tx, ids: list[int], asked: NDArray[np.float32], where: Where, limit: int) -> list[Hit]:
+        """The best of those that are still there and wanted, compared number by number."""
         import numpy as np
 
-        rows = self._store.read(lambda tx: vectors.some(tx, ids, where)) if ids else []
+        rows = vectors.some(tx, ids, where) if ids else []
         if not rows:
             return []
-        numbers = np.frombuffer(b"".join(row["vector"] for row in rows), dtype=np.int8).reshape(len(rows), -1)
+        numbers = np.frombuffer(b"".join([row["vector"] for row in rows]), dtype=np.int8).reshape(len(rows), -1)
         scales = np.array([row["scale"] for row in rows], dtype=np.float32)
         scores = (numbers.astype(np.float32) @ asked) * scales
-        order = sorted(range(len(rows)), key=lambda i: (-float(scores[i]), -rows[i]["id"]))
-        return [_hit(rows[i], float(scores[i])) for i in order]
+        found = np.array([row["id"] for row in rows])
+        best = np.lexsort((-found, -scores))[:limit]
+        known = vectors.whose(tx, found[best].tolist())
+        return [_hit(known[int(found[at])], float(scores[at])) for at in best]
 
     def _current(self, embedder_id: int) -> Near:
         """What is in memory, brought up to what the store has."""

@@ -142,6 +142,11 @@ def some(tx: Tx, numbers: Sequence[int], where: Where) -> list[Row]:
     return tx.all("vectors_some", ids=json.dumps(numbers), **_filter(where))
 
 
+def whose(tx: Tx, numbers: Sequence[int]) -> dict[int, Row]:
+    """What they are the vectors of."""
+    return {row["id"]: row for row in tx.all("vectors_whose", ids=json.dumps(numbers))}
+
+
 def near(tx: Tx, embedder_id: int, query: str, kinds: Sequence[str], where: Where, limit: int) -> list[Row]:
     """The nearest, where the engine knows how to look for them."""
     asked: dict[str, Any] = {"embedder_id": embedder_id, "kinds": json.dumps(list(kinds)), "query": query}

@@ -21,7 +21,7 @@ import uvicorn
 from backstory import __version__, ids
 from backstory.errors import BackstoryError, StoreUnavailable, WorkerAway
 from backstory.paths import Paths, write_private
-from backstory.settings import Settings, environment
+from backstory.settings import Settings, environment, spare_cores
 from backstory.store import backups
 from backstory.worker.app import App
 
@@ -85,6 +85,7 @@ def run(settings: Settings) -> None:
     """The worker, in the foreground, until it is told to stop."""
     paths = settings.paths
     paths.prepare()
+    spare_cores()
     os.umask(0o077)
     lock = Lock(paths.lock)
     try:
