@@ -219,6 +219,24 @@ def test_a_worker_stops_at_once_while_an_endpoint_takes_its_time(box: Box, endpo
     assert made(box)["vectors"] == 2
 
 
+def test_the_conversation_is_embedded_and_made_anew_on_request(running: Box) -> None:
+    """Prompts, turns, chunks, observations and summaries, each once; again with `reindex --vectors`."""
+    session = {"session_id": "s", "prompt_id": "p"}
+    running.hook("UserPromptSubmit", session | {"prompt": "Why does the basket round twice?"})
+    edit = {"file_path": str(running.project / "basket.py"), "old_string": "round(a)", "new_string": "a"}
+    running.hook("PostToolUse", session | {"tool_name": "Edit", "tool_use_id": "t", "tool_input": edit})
+    running.hook("Stop", session | {"last_assistant_message": "It rounded in two places; now it does once."})
+    running.settle()
+    kinds = "SELECT kind, COUNT(*) AS n FROM vectors GROUP BY kind"
+    every = {"chunk", "observation", "prompt", "summary", "turn"}
+    until(lambda: {row["kind"] for row in running.rows(kinds)} == every and not told(running)["due"], "all five kinds")
+    before = {row["kind"]: row["n"] for row in running.rows(kinds)}
+    first = {row["id"] for row in running.rows("SELECT id FROM vectors")}
+    assert "were made anew" in running.cli("reindex", "--vectors").stdout
+    assert {row["kind"]: row["n"] for row in running.rows(kinds)} == before
+    assert not first & {row["id"] for row in running.rows("SELECT id FROM vectors")}
+
+
 def test_off_makes_none(box: Box) -> None:
     """And what was made before is still there when it is on again."""
     box.settings["BACKSTORY_EMBEDDER"] = "off"

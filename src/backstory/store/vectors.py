@@ -16,6 +16,8 @@ _DUE = {
     "observation": "due_observations",
     "summary": "due_summaries",
     "prompt": "due_prompts",
+    "chunk": "due_chunks",
+    "turn": "due_turns",
 }
 
 

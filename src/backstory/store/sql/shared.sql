@@ -507,6 +507,8 @@ SELECT kind, item_id, :stamp FROM (
   SELECT 'observation' AS kind, id AS item_id FROM observations
   UNION ALL SELECT 'summary', id FROM session_summaries
   UNION ALL SELECT 'prompt', id FROM user_prompts WHERE prompt IS NOT NULL
+  UNION ALL SELECT 'turn', id FROM turns WHERE text IS NOT NULL
+  UNION ALL SELECT 'chunk', id FROM chunks
 ) AS every WHERE TRUE
 ON CONFLICT (kind, item_id) DO UPDATE SET stamp = excluded.stamp;
 
@@ -525,6 +527,16 @@ LEFT JOIN session_summaries m ON m.id = d.item_id;
 SELECT d.item_id, d.stamp, p.session_id, p.created_at AS at, p.prompt
 FROM (SELECT item_id, stamp FROM vectors_due WHERE kind = 'prompt' ORDER BY item_id DESC LIMIT :limit) d
 LEFT JOIN user_prompts p ON p.id = d.item_id;
+
+-- name: due_turns
+SELECT d.item_id, d.stamp, t.session_id, t.at, CASE WHEN t.speaker IS NULL THEN t.text ELSE t.speaker || ': ' || t.text END AS text
+FROM (SELECT item_id, stamp FROM vectors_due WHERE kind = 'turn' ORDER BY item_id DESC LIMIT :limit) d
+LEFT JOIN turns t ON t.id = d.item_id;
+
+-- name: due_chunks
+SELECT d.item_id, d.stamp, c.session_id, c.at, c.text
+FROM (SELECT item_id, stamp FROM vectors_due WHERE kind = 'chunk' ORDER BY item_id DESC LIMIT :limit) d
+LEFT JOIN chunks c ON c.id = d.item_id;
 
 -- name: vector_remove
 DELETE FROM vectors WHERE kind = :kind AND item_id = :item_id RETURNING id;
