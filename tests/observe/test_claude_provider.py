@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from claude import Claude as Client
 from claude import binary
-from endpoint import Endpoint, Kind, Script, Step, error, half, hang, html
+from endpoint import Endpoint, Kind, Script, Step, error, half, hang, html, text, tool_use
 
 from backstory.model import MemoryId
 from backstory.observe.conversations import Conversations
@@ -133,6 +133,15 @@ def test_the_jail(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     assert TASK in sent
     assert not (desk.home / "heard").exists() and not (desk.home / "served").exists()
     assert stat.S_IMODE(desk.paths.observing.stat().st_mode) == 0o700
+
+
+def test_a_call_of_a_tool_is_an_answer_too(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is none to call: nothing is run. What was said beside it is for the reader to judge, and on the bill."""
+    ruin = tool_use("Bash", {"command": f"touch {desk.home}/ruined"})
+    with scripted(monkeypatch, [[text("<half"), ruin]]):
+        answer = desk.ask()
+    assert answer.text == "<half" and answer.memory_id and answer.call.input_tokens
+    assert not (desk.home / "ruined").exists()
 
 
 FAILURES: dict[str, tuple[Step, str]] = {

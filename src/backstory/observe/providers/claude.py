@@ -92,7 +92,7 @@ class Claude:
                 if heard.failed:
                     line.cut()  # it would go on by itself; what it says is read to its end all the same
         except sdk.ResultError as error:
-            heard.failed, heard.status = True, heard.status or error.api_error_status
+            heard.failed, heard.status = not heard.is_good, heard.status or error.api_error_status
             if any("No conversation found" in text for text in error.errors):
                 raise ProviderFailure("stale", STALE) from None
         except sdk.CLINotFoundError:
@@ -220,7 +220,9 @@ class _Heard:
                 self.model = message.model
                 self.texts += [block.text for block in message.content if isinstance(block, sdk.TextBlock)]
         elif isinstance(message, sdk.ResultMessage):
-            self.done, self.failed = True, self.failed or message.is_error
+            # With a turn left it would have been told that there is no such tool; what it said is an answer.
+            self.done = True
+            self.failed = self.failed or (message.is_error and message.subtype != "error_max_turns")
             self.status = self.status or message.api_error_status
             self.usage = message.usage or {}
 
