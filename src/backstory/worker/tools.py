@@ -26,7 +26,11 @@ Words = Annotated[str, Meta(min_length=1, max_length=20_000, description="names 
 class Search(msgspec.Struct, forbid_unknown_fields=True):
     query: Words
     project: Project = ""
-    kind: Literal["all", "observations", "summaries", "prompts"] = "all"
+    kind: Literal["", "observations", "summaries", "prompts", "turns"] = ""
+    type: Literal["", "bugfix", "feature", "refactor", "change", "discovery", "decision"] = ""
+    file: Annotated[str, Meta(max_length=4096, description="that it read or changed; the end of a path will do")] = ""
+    since: Annotated[str, Meta(max_length=40, description="2026-02-21, or a part of it")] = ""
+    until: Annotated[str, Meta(max_length=40)] = ""
     limit: Annotated[int, Meta(ge=1, le=50)] = 20
 
 
@@ -187,7 +191,7 @@ class Tools:
             given = {"project": asked.project, "limit": asked.limit}
             rows = (await self._ask("GET", "/api/sessions", given))["items"]
         else:
-            given = {"query": asked.query, "project": asked.project, "limit": 200}
+            given = {"query": asked.query, "project": asked.project, "kind": "all", "limit": 200}
             hits = (await self._ask("GET", "/api/search", given))["items"]
             numbers = list(dict.fromkeys(hit["session_id"] for hit in hits))[: asked.limit]
             rows = [await self._ask("GET", "/api/sessions/{id}", id=str(number)) for number in numbers]
@@ -250,8 +254,9 @@ def _whole(row: dict[str, Any]) -> Iterator[str]:
         if text:
             yield harmless(cut(text, LONGEST))
     yield from (f"- {_line(fact, 500)}" for fact in row["facts"])
-    for label, name in (("Changed", "files_modified"), ("Read", "files_read"), ("Concepts", "concepts")):
-        if row[name]:
+    labels = {"files_modified": "Changed", "files_read": "Read", "concepts": "Concepts", "changed": "Changed since"}
+    for name, label in labels.items():
+        if row.get(name):
             yield f"{label}: {_line(', '.join(row[name]), 1000)}"
 
 
