@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
+import os
 import sys
 import time
 from pathlib import Path
@@ -17,25 +17,34 @@ INITIALIZE = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "par
 LIST = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}\n'
 
 
-def bare(python: str, env: dict[str, str]) -> float:
+def bare(python: str, box: Lab) -> float:
     """A bare interpreter, from its start to its end."""
+    words = [python, "-I", "-S", "-c", "pass"]
     began = time.perf_counter()
-    subprocess.run([python, "-I", "-S", "-c", "pass"], env=env, check=True, stdin=subprocess.DEVNULL)
+    os.waitpid(os.posix_spawn(python, words, box.env), 0)
     return time.perf_counter() - began
 
 
-def answered(words: list[str | Path], box: Lab, line: bytes = INITIALIZE) -> float:
-    """From the start of a server to its first answer."""
+def answered(words: list[str], box: Lab, line: bytes = INITIALIZE) -> float:
+    """From the start of a server to its first answer. Started with as little of our own in the time as can be."""
+    asked, tell = os.pipe()
+    hear, told = os.pipe()
+    actions = [
+        (os.POSIX_SPAWN_DUP2, asked, 0),
+        (os.POSIX_SPAWN_DUP2, told, 1),
+        (os.POSIX_SPAWN_CLOSE, tell),
+        (os.POSIX_SPAWN_CLOSE, hear),
+    ]
+    os.write(tell, line)
     began = time.perf_counter()
-    with subprocess.Popen(words, env=box.env, cwd=box.project, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
-        assert server.stdin
-        assert server.stdout
-        server.stdin.write(line)
-        server.stdin.flush()
-        answer = server.stdout.readline()
-        took = time.perf_counter() - began
-        server.stdin.close()
-    if "result" not in json.loads(answer):
+    pid = os.posix_spawn(words[0], words, box.env, file_actions=actions)
+    os.close(told)
+    answer = os.read(hear, 1 << 20)
+    took = time.perf_counter() - began
+    for end in (asked, tell, hear):
+        os.close(end)
+    os.waitpid(pid, 0)
+    if b'"result"' not in answer:
         raise RuntimeError("that was no answer")
     return took
 
@@ -43,20 +52,20 @@ def answered(words: list[str | Path], box: Lab, line: bytes = INITIALIZE) -> flo
 def measure(runs: int) -> str:
     with lab() as box:
         shim = box.install()
-        python, bridge = interpreter(shim), shim.with_name("backstory-mcp")
+        python, bridge = interpreter(shim), [str(shim.with_name("backstory-mcp"))]
         box.start()
-        first = answered([bridge], box)
+        first = answered(bridge, box)
         began = time.perf_counter()
-        answered([bridge], box, LIST)
+        answered(bridge, box, LIST)
         loading = time.perf_counter() - began
-        command: list[str | Path] = [Path(sys.executable).parent / "backstory", "mcp"]
+        command = [str(Path(sys.executable).parent / "backstory"), "mcp"]
         times: dict[str, list[float]] = {"floor": [], "bridge": [], "command": []}
         for number in range(WARM + runs):
             if number % 50 == 0:
                 say(f"bridge: round {number} of {WARM + runs}, {load()}")
             for name, took in (
-                ("floor", bare(python, box.env)),
-                ("bridge", answered([bridge], box)),
+                ("floor", bare(python, box)),
+                ("bridge", answered(bridge, box)),
                 ("command", answered(command, box)),
             ):
                 if number >= WARM:
