@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import socket
 import sys
 import threading
@@ -79,6 +80,24 @@ def hang() -> Fault:
 def half(*blocks: Block) -> Fault:
     """The first half of the bytes of an answer, then the connection is gone."""
     return Fault(200, blocks=blocks or [text("An answer that breaks off in the middle of what it had to say.")])
+
+
+def answer(request: "Request", every: int = 5) -> str:
+    """What a good observer says to one of our questions: an observation for every five events, a summary if asked."""
+    asked = request.texts("user")[-1]
+    mark = re.findall(r'<memory round="(\w+)">', asked)[-1]
+    numbers = [int(n) for n in re.findall(r'<(?:event n|said event)="(\d+)"', asked)]
+    files = "".join(f"<file>{name}</file>" for name in dict.fromkeys(re.findall(r"^file_path: (\S+)", asked, re.M)))
+    told = "".join(
+        f"<observation><type>bugfix</type><title>Told {mark} {at}</title><subtitle>It works</subtitle>"
+        f"<facts><fact>A fact of {mark}</fact></facts><narrative>So it was.</narrative>"
+        f"<concepts><concept>gotcha</concept></concepts><files_read>{files}</files_read>"
+        f"<files_modified>{files}</files_modified><events>{numbers[at]}</events></observation>"
+        for at in range(0, len(numbers), every)
+    )
+    if "<summary>" in asked:
+        told += "<summary><request>A request</request><completed>All done</completed></summary>"
+    return f'<memory round="{mark}">{told}</memory>'
 
 
 class Kind(StrEnum):

@@ -12,28 +12,10 @@ from typing import Any
 
 import pytest
 from box import COMMAND, Box, until
-from endpoint import Endpoint, Held, Request, Step, error, half, hang, html, text
+from endpoint import Endpoint, Held, Request, Step, answer, error, half, hang, html, text
 
 DEMO = Path(__file__).parent.parent.parent / "demo" / "session.jsonl"
 MODELS = ("anthropic", "openai")
-
-
-def answer(request: Request, every: int = 5) -> str:
-    """As a good model does: one observation for every five events, and the summary where it is asked for."""
-    asked = request.texts("user")[-1]
-    mark = re.findall(r'<memory round="(\w+)">', asked)[-1]
-    numbers = [int(n) for n in re.findall(r'<(?:event n|said event)="(\d+)"', asked)]
-    files = "".join(f"<file>{name}</file>" for name in dict.fromkeys(re.findall(r"^file_path: (\S+)", asked, re.M)))
-    told = "".join(
-        f"<observation><type>bugfix</type><title>Told {mark} {at}</title><subtitle>It works</subtitle>"
-        f"<facts><fact>A fact of {mark}</fact></facts><narrative>So it was.</narrative>"
-        f"<concepts><concept>gotcha</concept></concepts><files_read>{files}</files_read>"
-        f"<files_modified>{files}</files_modified><events>{numbers[at]}</events></observation>"
-        for at in range(0, len(numbers), every)
-    )
-    if "<summary>" in asked:
-        told += "<summary><request>A request</request><completed>All done</completed></summary>"
-    return f'<memory round="{mark}">{told}</memory>'
 
 
 def choose(box: Box, provider: str, endpoint: Endpoint | None, **settings: Any) -> None:

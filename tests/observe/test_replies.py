@@ -169,7 +169,7 @@ def test_what_is_quoted_closes_nothing() -> None:
 
 
 def test_what_is_sent_is_bounded() -> None:
-    """Whatever a session holds: two hundred huge events, deep and wide inputs; heads and tails are kept, changes before
+    """Whatever a session holds: four hundred huge events, deep and wide inputs; heads and tails are kept, changes before
     what was only looked at, and never JSON in JSON."""
     wide = {f"k{n}": {"deep": [{"er": "x" * 5000}] * 30} for n in range(50)}
     kinds: list[dict[str, Any]] = [
@@ -178,7 +178,7 @@ def test_what_is_sent_is_bounded() -> None:
         {"tool": "Bash", "tool_input": {"command": "make"}, "tool_response": "begun " + "o" * 90_000 + " ended"},
         {"tool": "mcp__x__y", "tool_input": wide, "tool_response": {"content": [{"type": "text", "text": "t" * 9000}]}},
     ]
-    events = [event(n, **kinds[n % 4]) for n in range(200)]
+    events = [event(n, **kinds[n % 4]) for n in range(400)]
     told = prompts.tell(round_of(*events, prompt="p" * 100_000, earlier=tuple(events)))
     assert len(told) <= prompts.WHOLE
     few = prompts.tell(round_of(*(event(n, **kinds[n]) for n in range(4))))

@@ -15,25 +15,25 @@ from backstory.observe.providers import Ask
 from backstory.text import harmless, one_line
 
 #: Characters of a round at the most. Tokens of code are about three characters.
-WHOLE = 45_000
+WHOLE = 60_000
 ASKED, SAID, BEFORE = 2000, 3000, 600
 #: What is kept of what a tool was given and of what it answered, by what the tool does. A change is told whole where
 #: it can be; what was only looked at is told by name, for its text is in the project anyhow.
 BOUNDS = {
-    "edit": (1000, 0),
-    "write": (800, 0),
-    "run": (400, 600),
-    "read": (200, 200),
-    "search": (200, 250),
+    "edit": (1200, 0),
+    "write": (1000, 0),
+    "run": (500, 700),
+    "read": (200, 250),
+    "search": (200, 300),
     "list": (160, 120),
-    "fetch": (240, 500),
-    "web": (200, 500),
-    "delegate": (400, 1000),
+    "fetch": (240, 600),
+    "web": (200, 600),
+    "delegate": (400, 1200),
     "plan": (1500, 0),
-    "ask": (350, 400),
+    "ask": (400, 500),
     "skip": (200, 0),
 }
-FAILED = 600
+FAILED = 700
 #: These are cut first where a round is too long.
 LOOKING = frozenset({"read", "search", "list", "skip"})
 #: How much of each bound is left, step by step, for what is cut first and for the rest.

@@ -15,7 +15,7 @@ from backstory.observe.offline.edits import read_changes
 from backstory.text import cut, harmless, one_line
 
 #: Bounds of what is kept of an answer.
-MOST, FACTS, CONCEPTS, FILES = 40, 12, 8, 40
+MOST, FACTS, CONCEPTS, FILES = 80, 12, 8, 40
 TITLE, SUBTITLE, NARRATIVE, FACT, PATH, FIELD = 160, 300, 2000, 400, 400, 2000
 ANSWER = 400_000
 _TEXTS = ("type", "title", "subtitle", "narrative", "events")

@@ -19,7 +19,7 @@ TRIES = 5
 #: So often a round that nothing is known against is tried whole: a worker may be killed for reasons of its own.
 ALONE = 3
 #: A round is observed in pieces of this many events, so that what is sent stays bounded.
-PIECE = 200
+PIECE = 400
 #: What happened within this time is observed before what is older, such as an import.
 RECENT_MS = 3_600_000
 #: A round that goes on for longer than this is observed while it goes on.
