@@ -40,7 +40,7 @@ def test_the_readme_is_short_and_its_links_lead_somewhere() -> None:
 
 
 PAGES = ["README.md", "AGENTS.md", "plugin/README.md", "plugin/skills/backstory/SKILL.md"]
-PAGES += [f"docs/{name}.md" for name in ("how-it-works", "api", "privacy", "doctor", "postgresql")]
+PAGES += [f"docs/{name}.md" for name in ("how-it-works", "api", "privacy", "doctor", "postgresql", "models")]
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -169,8 +169,8 @@ def test_what_is_quoted_closes_nothing() -> None:
 
 
 def test_what_is_sent_is_bounded() -> None:
-    """Whatever a session holds: four hundred huge events, deep and wide inputs; heads and tails are kept, changes before
-    what was only looked at, and never JSON in JSON."""
+    """Whatever a session holds: four hundred huge events, deep and wide inputs; heads and tails are kept, changes
+    before what was only looked at, and never JSON in JSON."""
     wide = {f"k{n}": {"deep": [{"er": "x" * 5000}] * 30} for n in range(50)}
     kinds: list[dict[str, Any]] = [
         {"tool": "Read", "tool_input": {"file_path": "/home/me/shop/a.py"}, "tool_response": "r" * 200_000},

@@ -131,7 +131,9 @@ class Asking:
         """At most two calls: what can't be read is asked for once more, then told by the rules."""
         from backstory.observe import prompts, replies
 
-        asked = prompts.question(round, self._mode_now(), self._settings.language)
+        mode, language = self._mode_now(), self._settings.language
+        # In a thread: a round may be large, and hooks wait for this loop.
+        asked = await asyncio.to_thread(prompts.question, round, mode, language)
         answer = Answer("", Call("", ""))
         for again in (False, True):
             ask = asked.again if again else asked.ask
@@ -142,10 +144,10 @@ class Asking:
                     raise
                 # Its conversation is gone: the same from the beginning, in a fresh one.
                 round = replace(round, resume=None)
-                asked = prompts.question(round, self._mode_now(), self._settings.language)
+                asked = await asyncio.to_thread(prompts.question, round, mode, language)
                 answer = await self._call(asked.ask, calls)
             try:
-                found = replies.read(answer.text, round, self._mode_now(), asked.mark)
+                found = await asyncio.to_thread(replies.read, answer.text, round, mode, asked.mark)
             except replies.Unreadable as error:
                 log.info("session %s: %s", round.session_id, error)
                 continue

@@ -6,6 +6,7 @@ import re
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from backstory.model import Event, Round
@@ -37,7 +38,10 @@ FAILED = 700
 #: These are cut first where a round is too long.
 LOOKING = frozenset({"read", "search", "list", "skip"})
 #: How much of each bound is left, step by step, for what is cut first and for the rest.
-SHARES = ((1, 1), (0.5, 1), (0.1, 1), (0.1, 0.5), (0.1, 0.25), (0, 0.1), (0, 0))
+SHARES = (
+    *((1, 1), (0.6, 1), (0.3, 1), (0.1, 1), (0.1, 0.7), (0.1, 0.5), (0.1, 0.35), (0.1, 0.25)),
+    *((0, 0.15), (0, 0.08), (0, 0)),
+)
 # Whatever is quoted could be written to close our tags, or to look like an answer.
 _OURS = re.compile(
     r"<(?=/?\s*(?:round|asked|before|event|said|memory|observation|summary|skip_summary)\b)", re.IGNORECASE
@@ -182,7 +186,7 @@ def _event(number: int, event: Event, round: Round, looking: float, rest: float)
 
 def _lines(inputs: Mapping[Any, Any], round: Round, room: int) -> str:
     """What a tool was given, a line each as `name: value`; the short ones whole, the long ones share what is left."""
-    values = [(one_line(name)[:60], text) for name, text in _flat(inputs) if text.strip()][:40]
+    values = [(one_line(name[:200])[:60], text) for name, text in islice(_flat(inputs), 40) if text.strip()]
     lines = [""] * len(values)
     for done, at in enumerate(sorted(range(len(values)), key=lambda at: len(values[at][1]))):
         told = _quoted(values[at][1], round, max(room // (len(values) - done), 30))
@@ -209,17 +213,19 @@ def _quoted(text: Any, round: Round, room: int) -> str:
     """Somebody else's text: cut to its head and tail, paths short, and unable to close what it stands in."""
     if not isinstance(text, str) or room <= 0:
         return ""
-    text = text[: 20 * WHOLE]
+    size = len(text)
+    if size > 8 * room:  # what lies in between is not looked at
+        text = text[: 4 * room] + text[-4 * room :]
     if len(round.cwd) > 1:
         text = text.replace(round.cwd.rstrip("/") + "/", "")
-    return inert(_ends(_BLANK.sub("\n", text).strip(), room))
+    return inert(_ends(_BLANK.sub("\n", text).strip(), room, size))
 
 
-def _ends(text: str, room: int) -> str:
+def _ends(text: str, room: int, size: int = 0) -> str:
     """The head and the tail, and between them how much was left out."""
     if len(text) <= room:
         return text
-    mark = f" […{len(text) - room}…] "
+    mark = f" […{max(size, len(text)) - room}…] "
     head = max((room - len(mark)) * 3 // 5, 0)
     tail = max(room - len(mark) - head, 0)
     return f"{text[:head]}{mark}{text[len(text) - tail :]}"

@@ -22,9 +22,9 @@ _TEXTS = ("type", "title", "subtitle", "narrative", "events")
 _LISTS = {"facts": "fact", "concepts": "concept", "files_read": "file", "files_modified": "file"}
 _PARTS = tuple(field.name for field in fields(Summary))
 _ENDS = "|".join((*_TEXTS, *_LISTS, *_PARTS, "observation", "summary", "memory", "skip_summary"))
-_BLOCK = re.compile(r"<\s*(observation|summary)\b([^>]*)>", re.IGNORECASE)
+_BLOCK = re.compile(r"<\s*(observation|summary)\b([^<>]{0,300})>", re.IGNORECASE)
 _SKIP = re.compile(r"<\s*skip[_-]summary\b", re.IGNORECASE)
-_MEMORY = re.compile(r"<\s*memory\b([^>]*)>", re.IGNORECASE)
+_MEMORY = re.compile(r"<\s*memory\b([^<>]{0,300})>", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"""([\w-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _CDATA = re.compile(r"<!\[CDATA\[(.*?)(?:\]\]>|$)", re.DOTALL)
 _TAG = re.compile(r"</?[a-z_]+(?:\s[^<>]{0,200})?/?>", re.IGNORECASE)
@@ -90,12 +90,12 @@ def _attributes(text: str) -> dict[str, str]:
 
 def _field(body: str, name: str) -> str:
     """A field's text: to its closing tag, or, where that is missing, to the next field."""
-    start = re.search(rf"<\s*{name}\b[^>]*?(/?)>", body, re.IGNORECASE)
+    start = re.search(rf"<\s*{name}\b[^<>]{{0,300}}?(/?)>", body, re.IGNORECASE)
     if start is None or start[1]:
         return ""
     rest = body[start.end() :]
     end = re.search(rf"<\s*/\s*{name}\s*>", rest, re.IGNORECASE)
-    end = end or re.search(rf"<\s*/?\s*(?:{_ENDS})\b[^>]*>", rest, re.IGNORECASE)
+    end = end or re.search(rf"<\s*/?\s*(?:{_ENDS})\b[^<>]{{0,300}}>", rest, re.IGNORECASE)
     return rest[: end.start()] if end else rest
 
 
@@ -108,7 +108,7 @@ def _items(body: str, name: str, limit: int) -> list[str]:
     """A list's items; without tags of their own they are its lines."""
     raw = _field(body, name)
     item = _LISTS[name]
-    parts = re.split(rf"<\s*/?\s*{item}\b[^>]*>", raw, flags=re.IGNORECASE)
+    parts = re.split(rf"<\s*/?\s*{item}\b[^<>]{{0,300}}>", raw, flags=re.IGNORECASE)
     if len(parts) == 1:
         parts = [_BULLET.sub("", line) for line in raw.splitlines()]
     return list(dict.fromkeys(text for part in parts if (text := _text(part, limit))))
