@@ -12,10 +12,12 @@ import sys
 import time
 
 START_S = 10.0  # for a worker that has to be started
+GRACE_S = 3.0  # for another, if the one that we started has gone: it was there already, or none can start
 ANSWER_S = 900.0  # for an answer: to forget something, a large database is rewritten
 LEAVE_S = 5.0  # for answers under way when nobody asks any more
 LARGEST = 16 << 20  # what the worker takes
 READ = 1 << 16
+SOMEBODY = -1  # a worker that somebody else has started
 
 _printing = _thread.allocate_lock()
 _starting = _thread.allocate_lock()
@@ -90,8 +92,7 @@ def _pass(head: bytes, line: bytes) -> None:
 
 def _ask(request: bytes) -> tuple[int, bytes]:
     """The worker's answer; it is started if it is away. The status is 0 if none came, -1 if one broke off."""
-    until = time.monotonic() + START_S
-    started = False
+    until, started = time.monotonic() + START_S, 0
     while True:
         connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
         try:
@@ -101,7 +102,9 @@ def _ask(request: bytes) -> tuple[int, bytes]:
         except OSError:
             if not started:
                 with _starting:
-                    started = _there() or _start_worker()
+                    started = SOMEBODY if _there() else _start_worker()
+            if started > 0 and _is_gone(started):
+                until, started = min(until, time.monotonic() + GRACE_S), SOMEBODY
             if time.monotonic() > until or not started:
                 return 0, b""
             time.sleep(0.02)
@@ -140,13 +143,21 @@ def _there() -> bool:
     return True
 
 
-def _start_worker() -> bool:
-    """Start the worker on its own, with nothing of ours attached; one that runs already is left alone by it."""
+def _is_gone(pid: int) -> bool:
+    try:
+        posix.kill(pid, 0)
+    except OSError:
+        return True
+    return False
+
+
+def _start_worker() -> int:
+    """Start the worker on its own, with nothing of ours attached; its process id, or 0. One that runs is left alone."""
     quiet = [(posix.POSIX_SPAWN_OPEN, fd, "/dev/null", posix.O_RDWR, 0) for fd in (0, 1, 2)]
     environment = {k: v for k, v in posix.environ.items() if not k.startswith(b"CLAUDE")}
     for command in (["bin/backstory-worker"], [sys.executable, "-P", "-m", "backstory", "worker"]):
         try:
-            posix.posix_spawn(
+            return posix.posix_spawn(
                 command[0],
                 command,
                 environment,
@@ -156,8 +167,7 @@ def _start_worker() -> bool:
             )
         except OSError:
             continue
-        return True
-    return False
+    return 0
 
 
 def _failure(line: bytes, status: int, body: bytes) -> bytes:
