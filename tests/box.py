@@ -20,6 +20,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 from backstory.client import Client
+from backstory.store.payloads import unpack
 
 COMMAND = Path(sys.executable).parent / "backstory"
 
@@ -215,7 +216,8 @@ class Box:
         if url := self.settings.get("BACKSTORY_DATABASE_URL"):
             return rows_of(url, sql, *values)
         with self.db() as connection:
-            return [dict(row) for row in connection.execute(sql, values)]
+            found = [dict(row) for row in connection.execute(sql, values)]
+            return [row | {"payload": unpack(row["payload"])} if "payload" in row else row for row in found]
 
     def dump(self) -> dict[str, list[dict[str, Any]]]:
         """Everything that is stored."""

@@ -83,6 +83,7 @@ class Settings:
     requests_per_second: int = _say(10_000, "How many requests a second are taken over TCP.")
     backup_hours: float = _say(24.0, "How old the newest backup of the database may get; 0 for no backups.")
     spare_mb: int = _say(200, "Free space below which no backup is made and `backstory doctor` warns, in MB.")
+    output_days: int = _say(0, "For how many days what tools answered is kept once it is observed; 0 for always.")
     log_level: str = _say("info", "How much worker.log tells.", ("debug", "info", "warning", "error"))
 
     @property
@@ -102,6 +103,19 @@ class Settings:
 
 
 NAMES = tuple(f.name for f in fields(Settings) if f.name != "data_dir")
+#: Numbers that may be 0; the others begin at 1.
+_FROM_ZERO = frozenset(
+    {
+        "port",
+        "settle_seconds",
+        "retry_seconds",
+        "backup_hours",
+        "spare_mb",
+        "output_days",
+        "daily_tokens",
+        "daily_money",
+    }
+)
 _FIELDS = {f.name: f for f in fields(Settings)}
 
 
@@ -206,12 +220,7 @@ def convert(name: str, value: Any, called: str = "") -> Any:
         raise BadSetting(f"`{called}` is one of {', '.join(choices)}, not {value!r}.")
     if name == "port" and not 0 <= result <= 65535:
         raise BadSetting(f"`{called}` lies between 0 and 65535.")
-    least = (
-        0
-        if name
-        in ("port", "settle_seconds", "retry_seconds", "backup_hours", "spare_mb", "daily_tokens", "daily_money")
-        else 1
-    )
+    least = 0 if name in _FROM_ZERO else 1
     if isinstance(result, int | float) and result < least:
         raise BadSetting(f"`{called}` must be at least {least}.")
     return result

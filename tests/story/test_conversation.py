@@ -165,6 +165,7 @@ def test_conversations_of_others_are_imported_once(running: Box) -> None:
     ]
     assert_nowhere(running, CANARY)
     listed = running.client.get("/api/sessions")["items"]
+    assert {row["kind"] for row in running.rows("SELECT kind FROM word_rows")} == {"turn", "chunk"}, "found once"
     assert [(s["content_session_id"], s["agent"], s["project"], s["prompt_counter"], s["status"]) for s in listed] == [
         ("c2", "conversations", "p2", 2, "completed"),
         ("c1", "conversations", "p1", 2, "completed"),

@@ -79,6 +79,9 @@ def assert_nowhere(box: Box, *needles: str) -> None:
         raw = file.read_bytes()
         for needle in needles:
             assert needle.encode() not in raw, f"{needle!r} in {file.relative_to(box.data)}"
+    if (box.data / "backstory.db").exists() and box.rows("SELECT 1 FROM sqlite_schema WHERE name = 'events'"):
+        for row in box.rows("SELECT payload FROM events WHERE typeof(payload) = 'blob'"):
+            assert not any(needle in row["payload"] for needle in needles), "in a packed payload"
 
 
 @pytest.mark.parametrize(("name", "event", "payload"), PLACES, ids=[place[0] for place in PLACES])

@@ -62,8 +62,9 @@ def stats(options: argparse.Namespace) -> int:
     print(f"observations  {_counted(counts['observations'])}")
     print(f"summaries     {counts['summaries']}")
     print("on disk       " + ", ".join(f"{name} {show.size(size)}" for name, size in sizes.items()))
-    if tables := {name: size for name, size in found["tables"].items() if size > 100_000}:
-        print("tables        " + ", ".join(f"{name} {show.size(size)}" for name, size in list(tables.items())[:8]))
+    if found["room"]:
+        shown = sorted(((size, name) for name, size in found["room"].items() if size), reverse=True)
+        print("takes room    " + ", ".join(f"{name} {show.size(size)}" for size, name in shown))
     for row in found["projects"]:
         show.line(
             f"{row['name']}: {row['sessions']} sessions, {row['observations']} observations, "

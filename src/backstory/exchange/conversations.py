@@ -106,7 +106,7 @@ def store(tx: Tx, agent: str, said: Sequence[Said]) -> int:
             continue
         given = turns.Given(number=one.number, speaker=one.speaker)
         if one.role == "user":
-            prompt = sessions.add_prompt(tx, session, one.text, one.at, None, f"turn-{one.number}", given)
+            prompt = sessions.add_prompt(tx, session, one.text, one.at, None, f"{turns.IMPORTED}{one.number}", given)
             prompt_number = session["prompt_counter"] = prompt.number
         else:
             turns.reply(tx, session, prompt_number, one.text, one.at, given)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from backstory.recall import context
@@ -60,6 +61,26 @@ def _behind(tx: Tx, told: str) -> int:
 
 
 def _tokens_a_character(tx: Tx, project: str) -> float:
-    texts = [row["payload"] for row in tx.all("stats_sample", project=project, limit=SAMPLE)]
-    size = sum(len(text) for text in texts)
-    return sum(tokens(text) for text in texts) / size if size else 0.0
+    """Tokens to a character that is stored: a large payload is packed."""
+    found = tx.all("stats_sample", project=project, limit=SAMPLE)
+    size = sum(row["stored"] for row in found)
+    return sum(tokens(row["payload"]) for row in found) / size if size else 0.0
+
+
+#: What takes room, by the beginnings of the tables' names; what is none of these is the rest.
+_ROOM = {
+    "events": ("events",),
+    "conversation": ("turns", "user_prompts"),
+    "memory": ("observation", "session_summaries", "sdk_sessions", "session_moves"),
+    "index": ("words", "word_rows", "chunks", "statements", "rebuilds"),
+    "vectors": ("vectors", "embedders"),
+}
+
+
+def room(tables: Mapping[str, int]) -> dict[str, int]:
+    """Bytes by what they are for: what agents reported (tools' output most of all), what was said, what is remembered
+    of it, and what it is found by."""
+    made = dict.fromkeys((*_ROOM, "rest"), 0)
+    for table, size in tables.items():
+        made[next((name for name, begins in _ROOM.items() if table.startswith(begins)), "rest")] += size
+    return made

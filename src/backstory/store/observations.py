@@ -14,6 +14,7 @@ from backstory.store import sessions, statements
 from backstory.store.db import Row, Tx
 from backstory.store.hits import Item, item_of
 from backstory.store.search import put_words, remove_words
+from backstory.store.turns import IMPORTED
 
 #: What is done with an item's title and text.
 Put = Callable[[Tx, Item, str, str], None]
@@ -186,7 +187,7 @@ def index_row(tx: Tx, kind: str, row: Row, session: Row, put: Put = put_words) -
         state(tx, row["id"], row["type"], row["title"], told["facts"], row["project_key"])
     elif kind == "summary":
         _index_summary(tx, item, {field.name: row[field.name] for field in fields(Summary)}, put)
-    elif row["prompt"]:
+    elif row["prompt"] and not (row.get("prompt_id") or "").startswith(IMPORTED):
         put(tx, item, "", row["prompt"])
 
 

@@ -132,7 +132,7 @@ def add_prompt(
     tx.run("session_count_prompt", id=session["id"], number=number, prompt=kept and kept[:2000])
     # A new prompt ends the round before it: whatever of that still waits may be observed now.
     tx.run("session_settle", id=session["id"], settles_at=0)
-    if kept and row:
+    if kept and row and turn.number is None:  # else its turn is found, and nothing else says the same beside it
         put_words(tx, item_of("prompt", row["id"], session, at), "", kept)
     if row:
         turns.ask(tx, session, number, kept, at, turn)

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from backstory.errors import StoreUnavailable
 from backstory.store import backups, queries
 from backstory.store.db import Row, Tx
+from backstory.store.payloads import pack, unpack
 
 T = TypeVar("T")
 #: How many writers share one commit at the most.
@@ -31,17 +32,22 @@ class Transaction:
 
     def run(self, name: str, /, **values: Any) -> int:
         """Change rows; how many."""
-        return self._connection.execute(self._queries[name], values).rowcount
+        return self._execute(name, values).rowcount
 
     def one(self, name: str, /, **values: Any) -> Row | None:
         """The first row, if any."""
         # All rows are taken: a statement left half-read would hold the savepoint open.
-        rows: list[Row] = self._connection.execute(self._queries[name], values).fetchall()
+        rows: list[Row] = self._execute(name, values).fetchall()
         return rows[0] if rows else None
 
     def all(self, name: str, /, **values: Any) -> list[Row]:
-        rows: list[Row] = self._connection.execute(self._queries[name], values).fetchall()
+        rows: list[Row] = self._execute(name, values).fetchall()
         return rows
+
+    def _execute(self, name: str, values: dict[str, Any]) -> sqlite3.Cursor:
+        if isinstance(text := values.get("payload"), str):
+            values["payload"] = pack(text)
+        return self._connection.execute(self._queries[name], values)
 
     def script(self, sql: str) -> None:
         """Run a migration's statements, inside this transaction (`executescript` would commit it)."""
@@ -54,7 +60,10 @@ class Transaction:
 
 
 def _as_dict(cursor: sqlite3.Cursor, row: tuple[Any, ...]) -> Row:
-    return {column[0]: value for column, value in zip(cursor.description, row, strict=True)}
+    made = {column[0]: value for column, value in zip(cursor.description, row, strict=True)}
+    if isinstance(made.get("payload"), bytes):
+        made["payload"] = unpack(made["payload"])
+    return made
 
 
 class SqliteStore:
@@ -77,6 +86,7 @@ class SqliteStore:
         try:
             connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10)
             connection.row_factory = _as_dict
+            connection.create_function("unpacked", 1, unpack, deterministic=True)
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA foreign_keys = ON")

@@ -10,6 +10,8 @@ from backstory.store.hits import Item, item_of
 from backstory.store.payloads import decode
 from backstory.store.search import put_words, remove_words
 
+#: So the id of a prompt begins that came as a turn of a conversation: the turn is found, and not the prompt beside it.
+IMPORTED = "turn-"
 Put = Callable[[Tx, Item, str, str], None]
 #: What is kept of one message at the most.
 LONGEST = 50_000

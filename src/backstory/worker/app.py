@@ -87,7 +87,7 @@ class App:
         self.reconcile = Reconcile(settings, self.store, past, roots, self.wake)
         reporting = Reporting(settings, self.store, self.intake, self.live, self.reconcile.soon, self.asking.state)
         self.spool = Spool(settings.paths, reporting.deliver)
-        self.care = Care(settings)
+        self.care = Care(settings, self.store)
         codes = guard.Codes()
         admin = Admin(settings, self.store, self.live, codes, self.token, self.wake, self.asking.state)
         self.table = [*admin.table(), *reporting.table(), *Recall(settings, self.store).table()]

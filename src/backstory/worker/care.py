@@ -8,21 +8,25 @@ import os
 import shutil
 import signal
 
+from backstory import ids
 from backstory.errors import StoreUnavailable
 from backstory.settings import Settings
-from backstory.store import backups
+from backstory.store import backups, payloads
+from backstory.store.db import Store
 
 log = logging.getLogger(__name__)
 
 LOOK_S = 5.0
+SHED_MS = 3_600_000
 REJECTED = 1000  #: files in spool/rejected that are kept at the most
 
 
 class Care:
     """A task that looks now and then: one or two listings of small folders."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings, self._paths = settings, settings.paths
+    def __init__(self, settings: Settings, store: Store) -> None:
+        self._settings, self._paths, self._store = settings, settings.paths, store
+        self._shed_to, self._shed_at = 0, 0
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
         self.damaged = False  #: the database has to be mended, which takes a new start
@@ -51,6 +55,7 @@ class Care:
     def look(self) -> None:
         """Back up if it is time to; say so if the database is damaged."""
         self._prune()
+        self._shed()
         paths, is_due = self._paths, backups.is_due(self._paths.backups, self._settings.backup_hours)
         if self._settings.database_url or not paths.database.exists():
             return
@@ -73,6 +78,19 @@ class Care:
     def _has_room(self) -> bool:
         spare = self._settings.spare_mb << 20
         return shutil.disk_usage(self._paths.data).free > self._paths.database.stat().st_size + spare
+
+    def _shed(self) -> None:
+        """What tools answered goes after the days that are set; the first look is at all of it, later ones go on."""
+        days, now = self._settings.output_days, ids.now_ms()
+        if not days or now < self._shed_at:
+            return
+        before = ids.from_ms(now - days * 86_400_000)
+        while not self._stopping:
+            last = self._store.write(lambda tx: payloads.drop_output(tx, before, self._shed_to))
+            if last is None:
+                break
+            self._shed_to = last
+        self._shed_at = now + SHED_MS
 
     def _prune(self) -> None:
         """What was rejected is kept for people to look at, not for ever."""

@@ -43,6 +43,7 @@ class Stats(msgspec.Struct):
 
     counts: dict[str, Any]
     sizes: dict[str, int]  #: bytes
+    room: dict[str, int]  #: bytes by what they are for, where the engine can tell
     tables: dict[str, int]  #: bytes, where the engine can tell
     projects: list[dict[str, Any]]
     models: dict[str, Any]  #: what models took: the latest days by project, provider and model, and everything
@@ -104,7 +105,7 @@ class Overview:
             lambda tx: (stats.counts(tx, project), stats.projects(tx, project, budget), stats.models(tx, project)),
         )
         sizes, tables = await asyncio.to_thread(self._sizes)
-        return Stats(counts, sizes, tables, projects, models)
+        return Stats(counts, sizes, stats.room(tables) if tables else {}, tables, projects, models)
 
     def _sizes(self) -> tuple[dict[str, int], dict[str, int]]:
         paths = self._settings.paths

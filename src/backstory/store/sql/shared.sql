@@ -133,7 +133,8 @@ SELECT * FROM user_prompts WHERE session_id = :session_id AND created_at >= :sin
 SELECT prompt_number, prompt, is_private, created_at FROM user_prompts WHERE session_id = :session_id ORDER BY prompt_number;
 
 -- name: prompts_list
-SELECT p.id, p.session_id, p.prompt_number, p.prompt, p.is_private, p.created_at, s.project, s.project_key, s.agent, s.content_session_id
+SELECT p.id, p.session_id, p.prompt_number, p.prompt, p.is_private, p.prompt_id, p.created_at,
+  s.project, s.project_key, s.agent, s.content_session_id
 FROM user_prompts p JOIN sdk_sessions s ON s.id = p.session_id
 WHERE (:project = '' OR s.project = :project OR s.project_key = :project)
   AND (:session_id = 0 OR p.session_id = :session_id) AND p.id < :before
@@ -228,6 +229,19 @@ INSERT INTO events
 VALUES
   (:event_id, :session_id, :prompt_number, :kind, :tool_name, :tool_use_id, :payload, :occurred_at, :at, :status, :reason)
 ON CONFLICT DO NOTHING RETURNING id;
+
+-- name: events_with_output
+-- Of tools, observed, and kept before a moment.
+SELECT id, payload FROM events
+WHERE id > :after AND kind IN ('tool', 'tool_failure') AND status = 'done' AND payload IS NOT NULL AND created_at < :before
+ORDER BY id LIMIT :limit;
+
+-- name: event_put_payload
+UPDATE events SET payload = :payload WHERE id = :id;
+
+-- name: observations_drop_output
+UPDATE observations SET tool_response_text = NULL
+WHERE tool_response_text IS NOT NULL AND id IN (SELECT observation_id FROM observation_events WHERE event_id = :id);
 
 -- name: event_by_event_id
 SELECT * FROM events WHERE session_id = :session_id AND event_id = :event_id;
@@ -759,8 +773,8 @@ WHERE s.project <> '' AND s.forgotten_at IS NULL AND (:project = '' OR s.project
 GROUP BY s.project_key, s.project ORDER BY last_at DESC LIMIT :limit;
 
 -- name: stats_sample
--- The latest payloads, to see how many characters a token has here.
-SELECT e.payload FROM events e JOIN sdk_sessions s ON s.id = e.session_id
+-- The latest payloads, to see how many tokens there are to what is stored.
+SELECT e.payload, LENGTH(e.payload) AS stored FROM events e JOIN sdk_sessions s ON s.id = e.session_id
 WHERE e.payload IS NOT NULL AND (:project = '' OR s.project = :project OR s.project_key = :project) ORDER BY e.id DESC LIMIT :limit;
 
 -- name: observation_edit

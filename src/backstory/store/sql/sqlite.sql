@@ -106,7 +106,7 @@ SELECT 1 AS done;
 -- name: events_holding
 -- Events whose payload has a text, letters large or small.
 SELECT e.id, e.session_id, e.event_id, e.tool_use_id, e.kind, e.prompt_number FROM events e JOIN sdk_sessions s ON s.id = e.session_id
-WHERE e.payload LIKE :like ESCAPE '\' AND (:project = '' OR s.project = :project OR s.project_key = :project) AND e.id > :after
+WHERE unpacked(e.payload) LIKE :like ESCAPE '\' AND (:project = '' OR s.project = :project OR s.project_key = :project) AND e.id > :after
 ORDER BY e.id LIMIT :limit;
 
 -- name: table_sizes
