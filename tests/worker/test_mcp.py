@@ -361,3 +361,17 @@ def test_backstory_mcp_needs_no_installation(box: Box) -> None:
     text = bridge.ask(2, "tools/call", name="remember", arguments={"text": "Kept."})
     assert "Remembered for shop" in text["result"]["content"][0]["text"]
     assert bridge.end() == (b"", b"")
+
+
+def test_the_bridge_says_where_it_is_in_any_letters(running: Box) -> None:
+    """The directory's name goes in a header, which is made for fewer."""
+    running.cli("install")
+    for name in ("geschäft", "店", "a\nb"):
+        folder = running.root / name
+        folder.mkdir()
+        params = {"name": "remember", "arguments": {"text": "x"}}
+        line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode()
+        program = running.data / "bin" / "backstory-mcp"
+        done = subprocess.run([program], input=line, env=running.env, cwd=folder, capture_output=True)
+        text = json.loads(done.stdout)["result"]["content"][0]["text"]
+        assert (f"Remembered for {name}" in text) if "\n" not in name else "Name the project" in text

@@ -1,6 +1,6 @@
 """The Model Context Protocol at /mcp: the official SDK around our tools, imported when it is first asked for.
 
-It takes the better part of a second and 30 MB to import, which is nothing that a worker's start should wait for. Nor
+It takes the better part of a second and 36 MB to import, which is nothing that a worker's start should wait for. Nor
 should an agent: a first `initialize` is answered by ourselves while it is being imported.
 """
 
