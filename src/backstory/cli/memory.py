@@ -17,9 +17,8 @@ def add(commands: Any) -> None:
     search_ = commands.add_parser("search", help="find what is remembered", description="Find what is remembered.")
     search_.add_argument("words", nargs="+", metavar="WORDS", help='words, or a phrase in "quotes"')
     search_.add_argument("--project", default="", help="a project's name or key")
-    search_.add_argument(
-        "--kind", default="", choices=["observations", "summaries", "prompts", "turns", "all"], help="only these"
-    )
+    kinds = ["observations", "summaries", "prompts", "turns", "sessions", "all"]
+    search_.add_argument("--kind", default="", choices=kinds, help="only these")
     search_.add_argument("--type", default="", help="observations of a type, such as bugfix or decision")
     search_.add_argument("--concept", default="", help="observations with a concept, such as gotcha")
     search_.add_argument("--file", default="", help="observations about a file, by its path or the end of it")

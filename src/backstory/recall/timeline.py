@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from backstory.store import search
 from backstory.store.db import Row, Tx
 from backstory.text import cut, one_line
 
@@ -12,12 +11,6 @@ TITLE = 160
 #: In one moment: what was asked comes before what was seen, and that before how it ended.
 _ORDER = {"prompt": 0, "observation": 1, "summary": 2}
 _PLACE = {"observation": "observation_by_id", "summary": "summary_at", "prompt": "prompt_at_id"}
-
-
-def anchor_by_words(tx: Tx, query: str, project: str) -> Row | None:
-    """The best match, as something to look around."""
-    found = search.find(tx, query, project, limit=1)
-    return anchor_by_id(tx, found[0]["kind"], found[0]["id"]) if found else None
 
 
 def anchor_by_id(tx: Tx, kind: str, number: int) -> Row | None:

@@ -39,6 +39,8 @@ _COMMON = frozenset(
     "of on or our she so that the their them then there these they this to was we were what when where which who why "
     "will with you your".split()
 )
+#: The same, as they are indexed.
+COMMON = frozenset(map(stem, _COMMON))
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from backstory.observe.asking import Asking
 from backstory.observe.conversations import Conversations
 from backstory.observe.observer import Observer, Pace, Provider
 from backstory.recall import embed
+from backstory.recall.search import Search
 from backstory.recall.vectors import Vectors
 from backstory.settings import Settings, environment
 from backstory.store import events, observations, open_store
@@ -88,13 +89,14 @@ class App:
         reporting = Reporting(settings, self.store, self.intake, self.live, self.reconcile.soon, self.asking.state)
         self.spool = Spool(settings.paths, reporting.deliver)
         self.care = Care(settings, self.store)
+        search = Search(self.store, self.vectors)
         codes = guard.Codes()
         admin = Admin(settings, self.store, self.live, codes, self.token, self.wake, self.asking.state)
-        self.table = [*admin.table(), *reporting.table(), *Recall(settings, self.store).table()]
+        self.table = [*admin.table(), *reporting.table(), *Recall(settings, self.store, search).table()]
         self.table += [*Imports(self.store, past).table(), *TurnImports(self.intake).table()]
         self.table += self.meaning.table()
         self.memories = Memories(self.store, self.intake, self.spool, self.live, self.meaning, self.conversations)
-        self.table += [*self.memories.table(), *Overview(settings, self.store).table()]
+        self.table += [*self.memories.table(), *Overview(settings, self.store, search).table()]
         self.table += Exchange(self.store, self.wake).table()
         self.reindex = Reindex(self.store)
         self.table += self.reindex.table()

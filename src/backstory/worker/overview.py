@@ -11,8 +11,10 @@ import msgspec
 
 from backstory.errors import BadInput, NotFound, StoreUnavailable
 from backstory.recall import stats, timeline
+from backstory.recall.search import Asked, Search
 from backstory.settings import Settings
 from backstory.store.db import Row, Store, Tx
+from backstory.store.hits import Where
 from backstory.worker.web import Call, Endpoint
 
 Span = Annotated[int, msgspec.Meta(ge=0, le=200)]
@@ -52,8 +54,8 @@ class Stats(msgspec.Struct):
 class Overview:
     """The routes of timeline and stats."""
 
-    def __init__(self, settings: Settings, store: Store) -> None:
-        self._settings, self._store = settings, store
+    def __init__(self, settings: Settings, store: Store, search: Search) -> None:
+        self._settings, self._store, self._search = settings, store, search
 
     def table(self) -> list[Endpoint]:
         return [
@@ -78,17 +80,19 @@ class Overview:
                 "Nothing is named to look around.", "Send the id of an observation as `anchor`, or a `query`."
             )
 
+        best = await asyncio.to_thread(self._search.find, _best(asked)) if not asked.anchor else []
+
         def work(tx: Tx) -> tuple[Row | None, list[Row]]:
-            anchor = self._anchor(tx, asked)
+            anchor = self._anchor(tx, asked, best)
             return anchor, timeline.around(tx, anchor, asked.before, asked.after) if anchor else []
 
         anchor, items = await asyncio.to_thread(self._store.read, work)
         shown = anchor and {name: anchor[name] for name in ("kind", "id", "session_id", "project", "created_at")}
         return Timeline(shown, items)
 
-    def _anchor(self, tx: Tx, asked: TimelineOf) -> Row | None:
+    def _anchor(self, tx: Tx, asked: TimelineOf, best: list[Row]) -> Row | None:
         if not asked.anchor:
-            return timeline.anchor_by_words(tx, asked.query, asked.project)
+            return timeline.anchor_by_id(tx, best[0]["kind"], best[0]["id"]) if best else None
         digits = asked.anchor.removeprefix("#")
         if not (digits.isascii() and digits.isdigit() and len(digits) < 18):
             raise BadInput("The anchor is not an id.", "Ids are numbers, as search gives them.")
@@ -121,3 +125,7 @@ def _size(file: Path) -> int:
     with contextlib.suppress(OSError):
         return file.stat().st_size if file.is_file() else 0
     return 0
+
+
+def _best(asked: TimelineOf) -> Asked:
+    return Asked(asked.query, where=Where(project=asked.project), limit=1)

@@ -14,8 +14,10 @@ from backstory import ids, project
 from backstory.errors import BadInput, NotFound
 from backstory.recall import context, fresh
 from backstory.recall.choose import Scene
+from backstory.recall.search import FAMILIES, Asked
+from backstory.recall.search import Search as Finding
 from backstory.settings import Settings
-from backstory.store import observations, search, sessions
+from backstory.store import observations, sessions
 from backstory.store.db import Row, Store, Tx
 from backstory.store.hits import Where
 from backstory.worker import worktree
@@ -71,6 +73,7 @@ class Search(Listing):
     agent: str = ""
     since: Annotated[str, msgspec.Meta(max_length=40)] = ""
     until: Annotated[str, msgspec.Meta(max_length=40)] = ""
+    explain: bool = False
 
 
 class ContextOf(msgspec.Struct):
@@ -85,8 +88,8 @@ class Ids(msgspec.Struct):
 class Recall:
     """The routes by which things go out."""
 
-    def __init__(self, settings: Settings, store: Store) -> None:
-        self._settings, self._store = settings, store
+    def __init__(self, settings: Settings, store: Store, search: Finding) -> None:
+        self._settings, self._store, self._search = settings, store, search
 
     def table(self) -> list[Endpoint]:
         return [
@@ -103,7 +106,7 @@ class Recall:
                 "GET",
                 "/api/search",
                 self.search,
-                "What is remembered, by its words: `kind` is observations, summaries, prompts, turns or all.",
+                "What is remembered, by words and by meaning, best first. `kind` may be turns, sessions or all, too.",
                 Page,
                 query=Search,
             ),
@@ -159,19 +162,17 @@ class Recall:
 
     async def search(self, call: Call) -> Page:
         asked: Search = call.query
-        kinds, since, until = _kinds(asked.kind), _moment(asked.since), _moment(asked.until)
+        kind, since, until = _kind(asked.kind), _moment(asked.since), _moment(asked.until)
         skip = min(_number(asked.cursor, 0), 10_000)
-
-        def work(tx: Tx) -> list[Row]:
-            session = self._known(tx, asked.session) if asked.session else None
-            if asked.session and session is None:
-                return []
-            number = session["id"] if session else 0
-            where = Where(asked.project, number, asked.agent, asked.type, asked.concept, asked.file, since, until)
-            hits = search.by_words(tx, asked.query, kinds, where, skip + asked.limit + 1)
-            return search.rows_of(tx, hits[skip:])
-
-        rows = await self.read(work)
+        number = 0
+        if asked.session:
+            session = await self.read(lambda tx: self._known(tx, asked.session))
+            if session is None:
+                return Page([])
+            number = session["id"]
+        where = Where(asked.project, number, asked.agent, asked.type, asked.concept, asked.file, since, until)
+        wanted = Asked(asked.query, kind, where, skip + asked.limit + 1, asked.explain)
+        rows = (await asyncio.to_thread(self._search.find, wanted))[skip:]
         more = len(rows) > asked.limit
         return Page(rows[: asked.limit], str(skip + asked.limit) if more else None)
 
@@ -266,12 +267,14 @@ class Recall:
         return Page(rows[: asked.limit], str(rows[asked.limit - 1]["id"]) if more else None)
 
 
-def _kinds(name: str) -> tuple[str, ...]:
-    """The kinds that a name stands for, in the singular or the plural; what was made of the work, if there is none."""
-    kind = "summary" if name == "summaries" else name.removesuffix("s")
-    if name and kind not in (*search.SHOWN, "all"):
-        raise BadInput("There is no such kind.", f"It is one of {', '.join(search.SHOWN)} and all.")
-    return (kind,) if kind in search.SHOWN else tuple(search.SHOWN) if name else ("observation", "summary", "prompt")
+def _kind(name: str) -> str:
+    """What is asked for by a name, in the singular or the plural; what was made of the work, if by none."""
+    kind = "summary" if name == "summaries" else name.removesuffix("s") or "memory"
+    if kind not in FAMILIES:
+        raise BadInput(
+            "There is no such kind.", "It is observations, summaries, prompts, turns, sessions or all, or left out."
+        )
+    return kind
 
 
 def _moment(text: str) -> str:

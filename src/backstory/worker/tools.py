@@ -191,10 +191,9 @@ class Tools:
             given = {"project": asked.project, "limit": asked.limit}
             rows = (await self._ask("GET", "/api/sessions", given))["items"]
         else:
-            given = {"query": asked.query, "project": asked.project, "kind": "all", "limit": 200}
+            given = {"query": asked.query, "project": asked.project, "kind": "sessions", "limit": asked.limit}
             hits = (await self._ask("GET", "/api/search", given))["items"]
-            numbers = list(dict.fromkeys(hit["session_id"] for hit in hits))[: asked.limit]
-            rows = [await self._ask("GET", "/api/sessions/{id}", id=str(number)) for number in numbers]
+            rows = [await self._ask("GET", "/api/sessions/{id}", id=str(hit["id"])) for hit in hits]
         return "\n".join(map(_session_line, rows)) or "Nothing was found."
 
     async def session_context(self, asked: Context, cwd: str) -> str:

@@ -166,3 +166,25 @@ WHERE schemaname = current_schema() ORDER BY bytes DESC;
 SELECT f.observation_id, f.path, f.mark, s.cwd
 FROM observation_files f JOIN observations o ON o.id = f.observation_id JOIN sdk_sessions s ON s.id = o.session_id
 WHERE f.observation_id IN (SELECT value::bigint FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
+
+-- name: turns_around
+-- Turns and those that stand so many places before and after them, without what was said.
+SELECT DISTINCT t.id, t.session_id, t.number, t.role, t.speaker, LENGTH(t.text) AS length, t.at
+FROM turns h JOIN turns t ON t.session_id = h.session_id AND t.number BETWEEN h.number - :around AND h.number + :around
+WHERE h.id IN (SELECT value::bigint FROM jsonb_array_elements_text(CAST(:ids AS jsonb))) AND t.text IS NOT NULL;
+
+-- name: chunk_spans
+SELECT id, session_id, first_turn, last_turn FROM chunks WHERE id IN (SELECT value::bigint FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
+
+-- name: found_chunks
+SELECT c.id, c.session_id, c.first_turn AS turn, c.text AS title, '' AS subtitle, c.at AS created_at
+FROM chunks c WHERE c.id IN (SELECT value::bigint FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
+
+-- name: found_sessions
+SELECT s.id, s.id AS session_id, COALESCE(s.title, s.first_user_prompt, '') AS title, '' AS subtitle, s.project, s.status,
+  s.created_at, s.last_event_at, s.agent, s.content_session_id
+FROM sdk_sessions s WHERE s.id IN (SELECT value::bigint FROM jsonb_array_elements_text(CAST(:ids AS jsonb))) AND s.forgotten_at IS NULL;
+
+-- name: words_said
+SELECT r.kind, r.item_id, w.title, w.body FROM jsonb_array_elements(CAST(:keys AS jsonb)) k
+JOIN word_rows r ON r.kind = k ->> 0 AND r.item_id = (k ->> 1)::bigint JOIN words w ON w.rowid = r.words_rowid;

@@ -1,0 +1,174 @@
+"""Search: by words and by meaning, fused, as items or as the sessions that they are in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from backstory.recall import fuse
+from backstory.recall.fuse import Found, Key, Look, Span, Turn
+from backstory.recall.vectors import Vectors
+from backstory.store import found
+from backstory.store import search as words
+from backstory.store.db import Row, Store, Tx
+from backstory.store.hits import ANYWHERE, Hit, Where
+from backstory.text import cut, one_line
+
+MEMORY = ("observation", "summary", "prompt")
+#: What can be asked for, and what is looked at for it. Each list has its own best.
+FAMILIES: dict[str, tuple[tuple[str, ...], ...]] = {
+    "observation": (("observation",),),
+    "summary": (("summary",),),
+    "prompt": (("prompt",),),
+    "memory": (MEMORY,),
+    "all": ((*MEMORY, "turn"),),
+    "turn": (("turn",), ("chunk",)),
+    "session": (("turn",), ("chunk",), MEMORY),
+}
+#: How many of each list are looked at.
+DEPTH = 200
+#: Any two texts are a little alike: nearer than this is a match, and where no word of the query was found, than this.
+NEAR, ALONE = 0.15, 0.3
+#: What a type, a pin, and having been replaced do to an observation.
+TYPES = {"decision": 1.1, "bugfix": 1.05, "feature": 1.05}
+PINNED, REPLACED = 1.2, 0.6
+TITLE, SNIPPET = 160, 300
+_WORD = re.compile(r"[^\W_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is looked for."""
+
+    query: str
+    kind: str = "memory"  #: one of FAMILIES
+    where: Where = ANYWHERE
+    limit: int = 20
+    explain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """What was found, a family after the other."""
+
+    look: Look
+    families: Sequence[dict[Key, Found]]
+
+
+class Search:
+    """Over a store and its vectors. Safe to use from several threads; not within a transaction."""
+
+    def __init__(self, store: Store, vectors: Vectors | None = None) -> None:
+        self._store, self._vectors = store, vectors
+
+    def find(self, asked: Asked) -> list[Row]:
+        """Items, best first. No match is an empty list, whatever is asked."""
+        lists = self._lists(asked)
+        if not any(lists.families):
+            return []
+        return self._store.read(lambda tx: _answer(tx, asked, lists))
+
+    def _lists(self, asked: Asked) -> Lists:
+        look, families = fuse.look_of(asked.query), FAMILIES[asked.kind]
+        depth = max(DEPTH, asked.limit)
+
+        def by_words(tx: Tx) -> tuple[list[list[Hit]], dict[str, float]]:
+            hits = [words.by_words(tx, asked.query, kinds, asked.where, depth) for kinds in families]
+            told = _WORD.findall(asked.query[:4000].lower())
+            return hits, words.rarity(tx, told) if self._vectors else {}
+
+        hits, weights = self._store.read(by_words)
+        near: list[list[Hit]] = [[] for _ in families]
+        if self._vectors:
+            near = [self._vectors.find(asked.query, kinds, asked.where, depth, weights) for kinds in families]
+            least = NEAR if any(hits) else 1.0 if look.is_code else ALONE
+            near = [[hit for hit in each if hit.score >= least] for each in near]
+        return Lists(look, [fuse.together(*both, look) for both in zip(hits, near, strict=True)])
+
+
+def _answer(tx: Tx, asked: Asked, lists: Lists) -> list[Row]:
+    if asked.kind == "session":
+        best = _sessions(tx, lists)
+    elif asked.kind == "turn":
+        best = _turns(tx, lists)
+    else:
+        best = _items(tx, lists)
+    return _shown(tx, best[: asked.limit], asked, lists.look)
+
+
+def _sessions(tx: Tx, lists: Lists) -> list[Found]:
+    sessions = fuse.by_session(lists.families, _places(tx, lists.families[0], 0), lists.look)
+    best = fuse.ordered(sessions.values())
+    if not lists.look.is_personal:
+        return best
+    keys = {item.best: item.id for item in best[: fuse.NEWEST] if item.best}
+    return fuse.newest_first(best, {keys[key]: said for key, said in found.words_said(tx, keys).items()})
+
+
+def _turns(tx: Tx, lists: Lists) -> list[Found]:
+    said, pieces = lists.families
+    turns = _places(tx, said, 1)
+    spans = {
+        row["id"]: Span(row["session_id"], row["first_turn"], row["last_turn"])
+        for row in found.chunk_spans(tx, (number for _, number in pieces))
+    }
+    sessions = fuse.by_session(lists.families, turns, lists.look)
+    return fuse.ordered(fuse.by_turn(said, pieces, sessions, list(turns.values()), spans, lists.look).values())
+
+
+def _places(tx: Tx, said: Mapping[Key, Found], around: int) -> dict[int, Turn]:
+    return {
+        row["id"]: Turn(
+            row["id"], row["session_id"], row["number"], row["role"], row["speaker"] or "", row["length"], row["at"]
+        )
+        for row in found.turns_around(tx, (number for _, number in said), around)
+    }
+
+
+def _items(tx: Tx, lists: Lists) -> list[Found]:
+    """Observations by what they are worth, too: what was replaced is history and comes behind."""
+    (items,) = lists.families
+    standing = found.standing(tx, (number for kind, number in items if kind == "observation"))
+    for item in items.values():
+        row = standing.get(item.id) if item.kind == "observation" else None
+        if row:
+            item.times["importance"] = TYPES.get(row["type"], 1.0) * (PINNED if row["pinned_at"] else 1.0)
+            if row["superseded_by"]:
+                item.times["replaced"] = REPLACED
+    if lists.look.is_talk:
+        fuse.add_recency(items.values())
+    return fuse.ordered(items.values())
+
+
+def _shown(tx: Tx, best: Sequence[Found], asked: Asked, look: Look) -> list[Row]:
+    rows = found.rows(tx, [(item.kind, item.id) for item in best])
+    whole = found.rows(tx, {item.best for item in best if item.best})
+    shown = []
+    for item in best:
+        row = rows.get((item.kind, item.id))
+        if row is None:
+            continue
+        said = whole.get(item.best or ("", 0), row)
+        text = one_line(f"{said['title'] or ''} {said['subtitle'] or ''}")
+        made = row | {
+            "score": round(item.score, 6),
+            "title": cut(one_line(row["title"] or ""), TITLE),
+            "snippet": snippet(text, look.words),
+            "session": row["content_session_id"],
+            "at": row["created_at"],
+        }
+        if asked.explain:
+            made["why"] = item.why | {"look": {"meaning": look.meaning, "is_talk": look.is_talk}}
+        shown.append(made)
+    return shown
+
+
+def snippet(text: str, looked_for: frozenset[str]) -> str:
+    """A text from a little before the first long word that was looked for."""
+    places = (m.start() for m in _WORD.finditer(text) if len(m[0]) > 3 and m[0].lower() in looked_for)
+    at = next(places, 0)
+    if len(text) <= SNIPPET or at < SNIPPET // 2:
+        return cut(text, SNIPPET)
+    start = text.rfind(" ", 0, at - SNIPPET // 3) + 1
+    return "…" + cut(text[start:], SNIPPET - 1)

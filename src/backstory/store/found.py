@@ -1,0 +1,46 @@
+"""What ranking wants to know about what was found: where it stands, who said it, in which words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from backstory.store import search, tokens
+from backstory.store.db import Row, Tx
+from backstory.store.hits import Hit
+
+
+def turns_around(tx: Tx, ids: Iterable[int], around: int) -> list[Row]:
+    """Turns without their text, and so many before and after each."""
+    wanted = list(ids)
+    return tx.all("turns_around", ids=json.dumps(wanted), around=around) if wanted else []
+
+
+def chunk_spans(tx: Tx, ids: Iterable[int]) -> list[Row]:
+    """From which turn to which each chunk goes."""
+    wanted = list(ids)
+    return tx.all("chunk_spans", ids=json.dumps(wanted)) if wanted else []
+
+
+def words_said(tx: Tx, keys: Iterable[tuple[str, int]]) -> dict[tuple[str, int], frozenset[str]]:
+    """The words of items as they are indexed, without those that everything has."""
+    wanted = list(keys)
+    rows = tx.all("words_said", keys=json.dumps(wanted)) if wanted else []
+    said = {(row["kind"], row["item_id"]): f"{row['title']} {row['body']}" for row in rows}
+    return {key: frozenset(text.split()) - tokens.COMMON for key, text in said.items()}
+
+
+def standing(tx: Tx, ids: Iterable[int]) -> dict[int, Row]:
+    """What weighs for an observation or against it: its type, whether it is pinned, whether another took its place."""
+    wanted = list(ids)
+    return {row["id"]: row for row in tx.all("found_observations", ids=json.dumps(wanted))} if wanted else {}
+
+
+def rows(tx: Tx, keys: Iterable[tuple[str, int]]) -> dict[tuple[str, int], Row]:
+    """Items as they are shown."""
+    hits = [Hit(kind, number, 0, 0.0, "") for kind, number in keys]
+    made = {(row["kind"], row["id"]): row for row in search.rows_of(tx, hits)}
+    for kind, query in (("session", "found_sessions"), ("chunk", "found_chunks")):
+        if wanted := [hit.item_id for hit in hits if hit.kind == kind]:
+            made.update({(kind, row["id"]): row | {"kind": kind} for row in tx.all(query, ids=json.dumps(wanted))})
+    return made
