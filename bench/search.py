@@ -21,6 +21,8 @@ from recall_load import MAIN, OTHERS, SESSION, Words
 from backstory import ids
 from backstory.model import ContentId, Report
 from backstory.project import Project
+from backstory.recall.vectors import Vectors
+from backstory.settings import spare_cores
 from backstory.store import observations, search, sessions
 from backstory.store.db import Store, Tx
 from backstory.store.hits import KINDS, Where
@@ -88,6 +90,7 @@ class Filling:
                 **{n: json.dumps(getattr(seen, n)) for n in ("facts", "concepts", "files_read", "files_modified")},
                 **{"session_id": where["id"], "project": where["project"], "project_key": where["project_key"]},
                 **{"prompt_number": 1, "memory_id": "bench", "compressed": "{}", "provider": "offline", "at": at},
+                "instead_of": None,
                 **{"tool_name": None, "tool_input_json": None, "tool_response_text": None},
             }
             made = tx.one("observation_add", **row) or {}
@@ -135,11 +138,34 @@ def agreement(store: Store, asked: Sequence[str]) -> str:
     return f"{same / (10 * len(asked)):.0%}"
 
 
+def embedded(store: Store) -> Vectors:
+    """Everything has its vector, made as the worker makes it."""
+    made = Vectors(store, "static")
+    made.begin()
+    while made.make_some() or made.settle():
+        pass
+    made.find("what is loaded with the first search")
+    return made
+
+
 def measure(store: Store, asked: Sequence[str], size: int, floor: Sequence[float]) -> Iterator[list[str]]:
     name = f"{size:,}" + (" on PostgreSQL" if store.engine == "postgres" else "")
-    for label, where in (("words", Where()), ("words in a project", Where(project=MAIN))):
-        times = timed(asked, lambda q, w=where: store.read(lambda tx: search.by_words(tx, q, KINDS, w)))  # type: ignore[misc]
-        yield row(f"{name}: {label}", times, floor)
+    say(f"search: embedding, {load()}")
+    made = embedded(store)
+
+    def words(query: str, where: Where) -> object:
+        return store.read(lambda tx: search.by_words(tx, query, KINDS, where))
+
+    def meaning(query: str, where: Where) -> object:
+        return made.find(query, KINDS, where)
+
+    def both(query: str, where: Where) -> object:
+        return words(query, where), meaning(query, where)
+
+    for ask in (words, meaning, both):
+        for place, where in (("", Where()), (" in a project", Where(project=MAIN))):
+            times = timed(asked, lambda q, a=ask, w=where: a(q, w))  # type: ignore[misc]
+            yield row(f"{name}: {ask.__name__}{place}", times, floor)
 
 
 def postgres(size: int) -> tuple[Any, Store]:
@@ -162,6 +188,7 @@ def main() -> None:
     parser.add_argument("--postgres", type=int, default=100_000, help="how many on PostgreSQL; 0 for none")
     options = parser.parse_args()
     end_gently()
+    spare_cores()  # as the worker does
     before, rows, notes = load(), [], []
     with tempfile.TemporaryDirectory(prefix="backstory-bench-") as root:
         store, plain = SqliteStore(Path(root) / "backstory.db"), Plain(Path(root) / "plain.db")

@@ -360,11 +360,15 @@ def test_v11_an_index_in_the_database_answers_the_same(
 
 
 def test_v12_a_server_without_pgvector_is_searched_by_words(server: Store, database_url: str) -> None:
-    """Nothing fails; what stands in the way is said."""
+    """Nothing fails; what stands in the way is said. Once it has it, everything is embedded."""
     with psycopg.connect(database_url) as connection:
         connection.execute("ALTER TABLE vectors ALTER COLUMN vector TYPE text")  # as the migration makes it there
+        connection.execute("DROP EXTENSION vector")
     server.write(fill)
     made = ready(server)
     assert made.find("double billing", EVERY, Where(), 1) == []
     assert "pgvector" in server.read(made.status)["problem"]
     assert due(server) == 6
+    with psycopg.connect(database_url) as connection:
+        connection.execute("CREATE EXTENSION vector")
+    assert found(ready(server).find("double billing", EVERY, Where(), 1)) == [1]

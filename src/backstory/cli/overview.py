@@ -61,6 +61,8 @@ def stats(options: argparse.Namespace) -> int:
     print(f"events        {_counted(counts['events'])}")
     print(f"observations  {_counted(counts['observations'])}")
     print(f"summaries     {counts['summaries']}")
+    if counts["vectors"]:
+        print(f"vectors       {counts['vectors']}")
     print("on disk       " + ", ".join(f"{name} {show.size(size)}" for name, size in sizes.items()))
     if found["room"]:
         shown = sorted(((size, name) for name, size in found["room"].items() if size), reverse=True)

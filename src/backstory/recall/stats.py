@@ -21,12 +21,15 @@ def counts(tx: Tx, project: str) -> dict[str, Any]:
     sessions = tx.one("stats_sessions", project=project) or {}
     prompts = tx.one("stats_prompts", project=project) or {"count": 0}
     summaries = tx.one("stats_summaries", project=project) or {"count": 0}
+    serving = tx.one("embedder_serving")
+    vectors = tx.one("vectors_count", embedder_id=serving["id"]) if serving and not project else None
     return {
         "sessions": sessions.get("sessions", 0),
         "prompts": prompts["count"],
         "events": {row["status"]: row["count"] for row in tx.all("stats_events", project=project)},
         "observations": {row["type"]: row["count"] for row in tx.all("stats_observations", project=project)},
         "summaries": summaries["count"],
+        "vectors": vectors["count"] if vectors else 0,
         "first_at": sessions.get("first_at"),
         "last_at": sessions.get("last_at"),
     }

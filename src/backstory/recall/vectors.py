@@ -44,7 +44,7 @@ class Vectors:
         self._sync = threading.Lock()
         self._near: tuple[int, Near] | None = None  #: whose they are, and they
         self._number = 0  #: of the embedder that makes
-        self._is_able = False
+        self._is_able, self._asked_again = False, 0.0
         self._gone = 0  #: up to where removals are followed
         self._paused_until = 0.0
         self.problem = ""  #: why there are no vectors, if there are none
@@ -148,9 +148,10 @@ class Vectors:
         return self._embedders[name]
 
     def _can(self) -> bool:
-        """Whether the database can keep vectors at all."""
-        if not self._is_able:
-            row = self._store.read(lambda tx: tx.one("vectors_can"))
+        """Whether the database can keep vectors at all; if not, it is asked again after a while."""
+        if not self._is_able and time.monotonic() >= self._asked_again:
+            self._asked_again = time.monotonic() + PAUSE_S
+            row = self._store.write(lambda tx: tx.one("vectors_can"))
             self._is_able = bool(row and row["can"])
             self.problem = "" if self._is_able else "the database has no pgvector (0.7 or later)"
         return self._is_able

@@ -98,8 +98,7 @@ JOIN pg_settings s ON s.name = given.name;
 
 -- name: vectors_can
 -- Whether the server has pgvector.
-SELECT format_type(atttypid, NULL) = 'halfvec' AS can FROM pg_attribute
-WHERE attrelid = 'vectors'::regclass AND attname = 'vector';
+SELECT vectors_can() AS can;
 
 -- name: vectors_make_index
 SELECT vectors_make_index(:id, :dims) AS done;

@@ -40,11 +40,18 @@ UNION ALL SELECT 'summary', id, '' FROM session_summaries
 UNION ALL SELECT 'prompt', id, '' FROM user_prompts WHERE prompt IS NOT NULL;
 
 -- The numbers themselves, where the server has pgvector (0.7 or later); elsewhere search goes by words alone.
-DO $$ BEGIN
-  ALTER TABLE vectors ADD COLUMN vector halfvec;
-EXCEPTION WHEN undefined_object THEN
-  ALTER TABLE vectors ADD COLUMN vector TEXT;
+ALTER TABLE vectors ADD COLUMN vector TEXT;
+-- Whether it has; one that gets it later is noticed.
+CREATE FUNCTION vectors_can() RETURNS BOOLEAN LANGUAGE plpgsql AS $$ BEGIN
+  IF to_regtype('halfvec') IS NULL THEN
+    RETURN FALSE;
+  END IF;
+  IF (SELECT format_type(atttypid, NULL) <> 'halfvec' FROM pg_attribute WHERE attrelid = 'vectors'::regclass AND attname = 'vector') THEN
+    ALTER TABLE vectors ALTER COLUMN vector TYPE halfvec USING vector::halfvec;
+  END IF;
+  RETURN TRUE;
 END $$;
+SELECT vectors_can();
 
 -- An index knows vectors of one length only, so each embedder has its own.
 CREATE FUNCTION vectors_make_index(embedder BIGINT, dims BIGINT) RETURNS BIGINT LANGUAGE plpgsql AS $$ BEGIN
