@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 EXACT = 50_000
 #: Vectors are held in blocks of so many. A block is never changed, only replaced: who searches goes on with the old.
 BLOCK = 16_384
+_CODES = {kind: code for code, kind in enumerate(KINDS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ def block_of(
 
     return Block(
         np.array(ids, dtype=np.int64),
-        np.array([KINDS.index(kind) for kind in kinds], dtype=np.uint8),
+        np.array([_CODES[kind] for kind in kinds], dtype=np.uint8),
         np.array(sessions, dtype=np.int64),
         np.array(seconds, dtype=np.int64),
         signs(vectors),

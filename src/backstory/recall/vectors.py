@@ -28,7 +28,7 @@ RESCORED = 1000
 BATCH = 64
 PAGE = 4096
 #: From here on the database is worth an index of its own; made so early, it is made in a moment.
-INDEXED = 5000
+INDEXED, LOOKED = 5000, 1000
 #: The most dimensions that such an index takes.
 INDEXED_DIMS = 4000
 #: An embedder that failed is left alone for so long by those who search.
@@ -45,23 +45,24 @@ class Vectors:
         self._near: tuple[int, Near] | None = None  #: whose they are, and they
         self._number = 0  #: of the embedder that makes
         self._is_able, self._asked_again = False, 0.0
+        self._is_indexed = False  #: by the database, where it has such an index
+        self._unlooked = 0  #: made since that was looked at
         self._gone = 0  #: up to where removals are followed
         self._paused_until = 0.0
         self.problem = ""  #: why there are no vectors, if there are none
 
     # Making them
 
-    def begin(self) -> int:
-        """Once, before anything is made: whose vectors are made from now on; how much is due."""
-
-        def work(tx: Tx) -> int:
-            if self._store.engine == "sqlite":
-                tx.run("vectors_gone_clear")
-            if self._name:
-                self._number = int(vectors.embedder(tx, self._name)["id"])
-            return int((tx.one("vectors_due_count") or {"count": 0})["count"])
-
-        return self._store.write(work)
+    def begin(self) -> None:
+        """Once, before anything is made: whose vectors are made from now on."""
+        self._store.write(lambda tx: tx.run("vectors_gone_clear"))
+        if not self._name:
+            return
+        ours = self._store.write(lambda tx: vectors.embedder(tx, self._name))
+        self._number = int(ours["id"])
+        if ours["state"] == "filling":
+            vectors.again(self._store)
+            self._store.write(lambda tx: tx.run("embedder_filled", id=self._number))
 
     def make_some(self) -> int:
         """Embed some of what is due and keep it; how many were done with. Raises `embed.Away`."""
@@ -74,6 +75,10 @@ class Vectors:
             done = {one.of for one in made}
             rest = [item for item in due if item not in done]
             self._store.write(lambda tx: self._keep(tx, made, rest))
+            self._unlooked += len(made)
+            if self._unlooked >= LOOKED and not self._is_indexed:
+                self._unlooked = 0
+                self._index()
         self.problem = ""
         return len(due)
 
@@ -117,7 +122,7 @@ class Vectors:
             return vectors.sweep(tx, PAGE)
 
         more = self._store.write(work)
-        if not more and self._store.engine == "postgres":
+        if not more and not self._is_indexed:
             self._index()
         return more
 
@@ -129,6 +134,7 @@ class Vectors:
             dims = tx.one("vectors_dims", embedder_id=self._number)
             if count and dims and count["count"] >= INDEXED and dims["dims"] <= INDEXED_DIMS:
                 tx.one("vectors_make_index", id=self._number, dims=dims["dims"])
+                self._is_indexed = True
 
         self._store.write(work)
 
@@ -271,10 +277,20 @@ def _block(rows: list[Row]) -> Block:
         [row["id"] for row in rows],
         [row["kind"] for row in rows],
         [row["session_id"] for row in rows],
-        [_second(row["at"]) or 0 for row in rows],
+        _seconds([row["at"][:19] for row in rows]),
         np.frombuffer(b"".join(row["vector"] for row in rows), dtype=np.int8).reshape(len(rows), -1),
         [row["scale"] for row in rows],
     )
+
+
+def _seconds(times: list[str]) -> Sequence[int]:
+    """Many times at once; all of them one by one only where one is none."""
+    import numpy as np
+
+    try:
+        return np.array(times, dtype="datetime64[s]").astype(np.int64)  # type: ignore[return-value]
+    except ValueError:
+        return [_second(text) or 0 for text in times]
 
 
 def _second(text: str, last: bool = False) -> int | None:

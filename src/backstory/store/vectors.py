@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from backstory import ids
-from backstory.store.db import Row, Tx
+from backstory.store.db import Row, Store, Tx
 from backstory.store.hits import Where
 
+#: So many ids are marked as due in one go.
+STEP = 2000
 #: How each kind of item is read to be embedded, in the order in which they are.
 _DUE = {
     "observation": "due_observations",
@@ -96,22 +99,27 @@ def put(tx: Tx, embedder_id: int, made: Iterable[Made], without: Iterable[Due] =
 
 
 def embedder(tx: Tx, name: str) -> Row:
-    """The embedder by whose name vectors are made from now on. A new one begins with everything that has words, and
-    the first of all serves at once; what was in the making for another is left."""
+    """The embedder by whose name vectors are made from now on. The first of all serves at once; another one is to begin
+    with everything that has words (`again`). What was in the making for another is left."""
     tx.run("embedders_leave", name=name)
     known = tx.one("embedder_by_name", name=name)
     if known is None or known["state"] == "past":
         tx.run("embedder_add", name=name, at=ids.now())
         known = tx.one("embedder_by_name", name=name)
         assert known is not None  # noqa: S101 - it was just added
-        if known["state"] == "making":
-            again(tx)
     return known
 
 
-def again(tx: Tx) -> int:
+def again(store: Store) -> None:
     """Everything that has words is due; what serves goes on serving."""
-    return tx.run("vectors_all_due", stamp=ids.new_event_id())
+    last = store.read(lambda tx: tx.one("vectors_last_item"))
+    stamp = ids.new_event_id()
+    for after in range(0, (last and last["id"]) or 0, STEP):
+        store.write(partial(_some_due, stamp=stamp, after=after))
+
+
+def _some_due(tx: Tx, stamp: str, after: int) -> None:
+    tx.run("vectors_all_due", stamp=stamp, after=after, until=after + STEP)
 
 
 def finish(tx: Tx, number: int) -> bool:

@@ -55,7 +55,7 @@ class Meaning:
         return Told(**await asyncio.to_thread(self._store.read, self.vectors.status))
 
     async def again(self, call: Call) -> Told:
-        await asyncio.wrap_future(self._store.submit(vectors.again))
+        await asyncio.to_thread(vectors.again, self._store)
         self.wake()
         return await self.told(call)
 

@@ -516,6 +516,7 @@ SELECT 1 AS yes FROM vectors_due WHERE kind = :kind LIMIT 1;
 SELECT COUNT(*) AS count FROM vectors_due;
 
 -- name: vectors_all_due
+-- Everything that has words, some ids at a time: whoever writes hardly waits.
 INSERT INTO vectors_due (kind, item_id, stamp)
 SELECT kind, item_id, :stamp FROM (
   SELECT 'observation' AS kind, id AS item_id FROM observations
@@ -523,8 +524,17 @@ SELECT kind, item_id, :stamp FROM (
   UNION ALL SELECT 'prompt', id FROM user_prompts WHERE prompt IS NOT NULL
   UNION ALL SELECT 'turn', id FROM turns WHERE text IS NOT NULL
   UNION ALL SELECT 'chunk', id FROM chunks
-) AS every WHERE TRUE
+) AS every WHERE item_id > :after AND item_id <= :until
 ON CONFLICT (kind, item_id) DO UPDATE SET stamp = excluded.stamp;
+
+-- name: vectors_last_item
+SELECT MAX(id) AS id FROM (
+  SELECT MAX(id) AS id FROM observations UNION ALL SELECT MAX(id) FROM session_summaries
+  UNION ALL SELECT MAX(id) FROM user_prompts UNION ALL SELECT MAX(id) FROM turns UNION ALL SELECT MAX(id) FROM chunks
+) AS every;
+
+-- name: embedder_filled
+UPDATE embedders SET state = 'making' WHERE id = :id AND state = 'filling';
 
 -- name: due_observations
 -- What is to be embedded of an item; no more than its ids if it is not there any more.
@@ -582,12 +592,12 @@ SELECT * FROM embedders WHERE state = 'serving';
 
 -- name: embedder_add
 INSERT INTO embedders (name, state, created_at)
-VALUES (:name, CASE WHEN EXISTS (SELECT 1 FROM embedders WHERE state = 'serving') THEN 'making' ELSE 'serving' END, :at)
-ON CONFLICT (name) DO UPDATE SET state = 'making';
+VALUES (:name, CASE WHEN EXISTS (SELECT 1 FROM embedders WHERE state = 'serving') THEN 'filling' ELSE 'serving' END, :at)
+ON CONFLICT (name) DO UPDATE SET state = 'filling';
 
 -- name: embedders_leave
 -- What was being made for another is not needed any more.
-UPDATE embedders SET state = 'past' WHERE state = 'making' AND name <> :name;
+UPDATE embedders SET state = 'past' WHERE state IN ('filling', 'making') AND name <> :name;
 
 -- name: embedders_serve
 UPDATE embedders SET state = CASE WHEN id = :id THEN 'serving' ELSE 'past' END;

@@ -4,7 +4,8 @@
 CREATE TABLE embedders (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   name TEXT NOT NULL UNIQUE,
-  state TEXT NOT NULL CHECK (state IN ('making', 'serving', 'past')),
+  -- 'filling': what is to be embedded is being marked as due. 'past': its vectors are being removed.
+  state TEXT NOT NULL CHECK (state IN ('filling', 'making', 'serving', 'past')),
   created_at TEXT NOT NULL
 );
 
