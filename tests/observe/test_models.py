@@ -12,14 +12,20 @@ from typing import Any
 
 import pytest
 from box import COMMAND, Box, until
+from claude import binary
 from endpoint import Endpoint, Held, Request, Step, answer, error, half, hang, html, text
 
 DEMO = Path(__file__).parent.parent.parent / "demo" / "session.jsonl"
 MODELS = ("anthropic", "openai")
+needs_claude = pytest.mark.skipif(binary() is None, reason="this platform's wheel has no claude inside")
 
 
 def choose(box: Box, provider: str, endpoint: Endpoint | None, **settings: Any) -> None:
     """Set a machine to a provider at an endpoint."""
+    if provider == "claude" and endpoint:
+        box.settings |= {"ANTHROPIC_BASE_URL": endpoint.url, "ANTHROPIC_API_KEY": "made-up"}
+        box.settings |= {"BACKSTORY_PROVIDER": provider, "BACKSTORY_CLAUDE_PATH": str(binary())}
+        return
     given = {"provider": provider, "model": "scripted", "api_key": "sk-test"} | settings
     if endpoint:
         given["base_url"] = endpoint.url + ("/v1" if provider == "openai" else "")
@@ -65,7 +71,7 @@ def sources(box: Box) -> list[int]:
     ]
 
 
-@pytest.mark.parametrize("provider", ["offline", *MODELS])
+@pytest.mark.parametrize("provider", ["offline", *MODELS, pytest.param("claude", marks=needs_claude)])
 def test_the_same_session_gives_rows_of_the_same_shape(box: Box, provider: str) -> None:
     """Whoever observes: a model is asked once a round, and what it says is stored as what the rules say."""
     with Endpoint(answer) as endpoint:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from backstory.errors import BackstoryError, BadSetting
+from backstory.errors import BackstoryError, BadSetting, StoreUnavailable
 from backstory.model import Call, Reply, Round
 from backstory.observe import modes, prices
 from backstory.observe.budget import Budget, OverBudget
@@ -105,7 +105,12 @@ class Asking:
             reply = await self._ask(round, calls)
         except OverBudget:
             return await self._stand_in(round, tuple(calls))
-        except ProviderFailure as failure:
+        except StoreUnavailable:
+            raise
+        except Exception as error:
+            # What is no failure of a known kind is a mistake of ours, or of a library's, about this question.
+            unknown = ProviderFailure("poison", f"The model could not be asked ({type(error).__name__}).")
+            failure = error if isinstance(error, ProviderFailure) else unknown
             log.warning("%s (%s)", failure, failure.kind)
             wait = self._pauses.failed(failure, round.events[0].id)
             if wait is not None:

@@ -62,8 +62,8 @@ def connect(choice: Choice) -> Anthropic:
         raise failing.not_installed("anthropic") from None
     if not choice.api_key:
         raise failing.no_key("ANTHROPIC_API_KEY")
-    # Whether and when to try again is ours to decide.
+    # Whether and when to try again, and when to give up, is ours to decide.
     client = anthropic.AsyncAnthropic(
-        api_key=choice.api_key, base_url=choice.base_url or ADDRESS, max_retries=0, timeout=choice.call_s
+        api_key=choice.api_key, base_url=choice.base_url or ADDRESS, max_retries=0, timeout=choice.call_s + 5
     )
     return Anthropic(choice, client)

@@ -71,11 +71,11 @@ def connect(choice: Choice) -> OpenAI:
         raise ProviderFailure("setup", "`base_url` is set and `model` is not: `backstory config set model NAME`.")
     if not choice.api_key and not choice.base_url:
         raise failing.no_key("OPENAI_API_KEY")
-    # A server of one's own wants no key. Whether and when to try again is ours to decide.
+    # A server of one's own wants no key. Whether and when to try again, and when to give up, is ours to decide.
     client = openai.AsyncOpenAI(
         api_key=choice.api_key or "none",
         base_url=choice.base_url or ADDRESS,
         max_retries=0,
-        timeout=choice.call_s,
+        timeout=choice.call_s + 5,
     )
     return OpenAI(choice, client)

@@ -1,0 +1,110 @@
+"""When a model is left alone, what a refusal means, and what tokens cost."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+
+from backstory.model import Call
+from backstory.observe import prices
+from backstory.observe.pauses import HOUR_MS, ROW, Pauses
+from backstory.observe.providers import FailureKind, ProviderFailure
+from backstory.observe.providers.failing import of_status, retry_after
+
+
+def failure(kind: FailureKind, after_s: float | None = None) -> ProviderFailure:
+    return ProviderFailure(kind, f"It is {kind}.", after_s)
+
+
+@pytest.mark.parametrize("kind", ["auth", "quota", "setup"])
+def test_what_somebody_must_mend_pauses_for_an_hour(kind: FailureKind) -> None:
+    """The rules tell the round at once, nobody asks, and a change ends it."""
+    pauses = Pauses(1)
+    assert pauses.failed(failure(kind), 1) is None
+    assert pauses.holds() and pauses.lasts and pauses.waits() is None
+    assert f"It is {kind}. It is left alone until" in pauses.sentence()
+    pauses.answered(1)  # one that was under way
+    assert pauses.holds() and pauses.sentence()
+    pauses.forget()
+    assert not pauses.holds() and pauses.sentence() == ""
+    assert HOUR_MS == 3_600_000
+
+
+def test_a_pause_that_is_asked_for_is_kept() -> None:
+    """A round waits for a short one; for a long one memory does not wait."""
+    pauses = Pauses(1)
+    assert 4 < (pauses.failed(failure("rate_limit", 5), 1) or 0) <= 5
+    assert 4 < (pauses.waits() or 0) <= 5
+    assert pauses.failed(failure("rate_limit", 3600), 1) is None
+    assert pauses.holds() and pauses.waits() is None and not pauses.lasts
+    assert Pauses(1).failed(failure("rate_limit"), 1)
+
+
+def test_what_passes_is_tried_again_with_growing_pauses() -> None:
+    """A round four times, then the rules tell it; a hang counts twice; what others manage goes on."""
+    pauses, waits = Pauses(1), []
+    for _ in range(5):
+        waits.append(pauses.failed(failure("transient"), 7))
+        pauses.answered(8)
+    assert waits == [1, 4, 16, 64, None]
+    assert not pauses.holds() and pauses.sentence() == ""
+    assert [pauses.failed(failure("hang"), 9) for _ in range(3)] == [4, 64, None]
+
+
+def test_nobody_asks_for_a_while_after_a_row_of_failures() -> None:
+    """Of whichever rounds; an answer in between begins the row anew."""
+    pauses = Pauses(1)
+    for number in range(ROW - 1):
+        pauses.failed(failure("poison"), number)
+        assert not pauses.holds()
+    pauses.answered(0)
+    for number in range(ROW):
+        assert not pauses.holds()
+        pauses.failed(failure("transient"), number)
+    assert pauses.holds() and not pauses.lasts
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "kind"),
+    [
+        (400, "", "poison"),
+        (400, "Your credit balance is too low", "quota"),
+        (401, "", "auth"),
+        (402, "", "quota"),
+        (403, "", "auth"),
+        (404, "", "setup"),
+        (408, "", "transient"),
+        (413, "", "poison"),
+        (429, "", "rate_limit"),
+        (429, "{'code': 'insufficient_quota'}", "quota"),
+        (500, "", "transient"),
+        (529, "overloaded", "transient"),
+    ],
+)
+def test_a_refusal_is_of_a_kind(status: int, said: str, kind: str) -> None:
+    """By its status, and by what some say under it; what was said is not passed on."""
+    found = of_status("It", status, said)
+    assert found.kind == kind
+    assert str(status) in str(found) and (not said or said not in str(found))
+
+
+def test_retry_after_is_a_number_or_a_date() -> None:
+    """Never negative, never longer than a day, and nonsense is none."""
+    assert retry_after({"retry-after": "7"}) == 7
+    assert retry_after({"retry-after": "-1"}) == 0
+    assert retry_after({"retry-after": "1e12"}) == 86_400
+    soon = retry_after({"retry-after": format_datetime(datetime.now(UTC) + timedelta(seconds=60), usegmt=True)})
+    assert soon and 50 < soon <= 60
+    assert retry_after({}) is retry_after({"retry-after": "soon"}) is retry_after({"retry-after": "nan"}) is None
+
+
+def test_a_price_is_known_by_a_name_however_it_is_written() -> None:
+    """A maker before it, a date after it; what is cached costs less; what is unknown has no price."""
+    million = 1_000_000
+    for name in ("claude-haiku-4-5", "claude-haiku-4-5-20251001", "anthropic/claude-haiku-4.5"):
+        assert prices.cost_micros(Call("x", name, million, million)) == 6_000_000
+    assert prices.cost_micros(Call("x", "claude-haiku-4-5", million, 0, million)) == 100_000
+    assert prices.cost_micros(Call("x", "gpt-5-mini-2025-08-07", million, million)) == 2_250_000
+    assert prices.cost_micros(Call("x", "qwen3:8b", million, million)) is None
