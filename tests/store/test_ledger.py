@@ -69,3 +69,22 @@ def test_a_round_is_done_over_whole_or_not_at_all(store: Store) -> None:
 
 def _observations(store: Store, round: Round) -> list[dict[str, object]]:
     return store.read(lambda tx: tx.all("observations_of_whole_session", session_id=round.session_id))
+
+
+def test_a_round_that_waits_for_a_model_is_not_blamed(store: Store) -> None:
+    """However often it is postponed: it stays whole, keeps its tries, and blocks no other session."""
+    for name in ("a", "a", "a"):
+        put(store, name)
+    put(store, "a", kind="stop")
+    for _ in range(events.TRIES + 2):
+        claim = store.write(lambda tx: events.claim(tx, 60_000))
+        assert claim and len(claim.round.events) == 4
+        assert {event.attempts for event in claim.round.events} == {0}
+        store.write(lambda tx, claim=claim: events.postpone(tx, claim, 0))  # type: ignore[misc]
+    claim = store.write(lambda tx: events.claim(tx, 60_000))
+    assert claim
+    store.write(lambda tx: events.postpone(tx, claim, 60_000))
+    put(store, "b", kind="stop")
+    other = store.write(lambda tx: events.claim(tx, 60_000))
+    assert other and other.round.content_id == "b"
+    assert store.write(lambda tx: events.claim(tx, 60_000)) is None
