@@ -132,6 +132,13 @@ class Asking:
         self._pauses.forget()  # whatever was wrong, it answers
         return reply if reply.provider else replace(reply, provider=self._settings.provider)
 
+    async def estimate(self, round: Round) -> int:
+        """About how many tokens a model would read if it were asked about a round."""
+        from backstory.observe import prompts
+
+        asked = await asyncio.to_thread(prompts.question, round, self._mode_now(), self._settings.language)
+        return tokens(asked.ask.system) + tokens(asked.ask.prompt)
+
     async def _ask(self, round: Round, calls: list[Call]) -> Reply:
         """At most two calls: what can't be read is asked for once more, then told by the rules."""
         from backstory.observe import prompts, replies

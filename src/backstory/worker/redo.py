@@ -13,11 +13,9 @@ from backstory import ids
 from backstory.errors import BadInput
 from backstory.model import Call as ModelCall
 from backstory.model import Round
-from backstory.observe import prompts
 from backstory.observe.asking import Asking, NotDone
 from backstory.store import ledger, redo
 from backstory.store.db import Store
-from backstory.text import tokens
 from backstory.worker.web import Call, Endpoint
 
 
@@ -65,7 +63,7 @@ class Redo:
         if round is None:
             return done
         if asked.dry_run:
-            done.tokens_estimate = await asyncio.to_thread(lambda: tokens(prompts.tell(round)))
+            done.tokens_estimate = await self._asking.estimate(round)
             return done
         await self._do(round, done)
         return done
