@@ -23,7 +23,7 @@ from backstory.model import ContentId, Report
 from backstory.project import Project
 from backstory.recall.vectors import Vectors
 from backstory.settings import spare_cores
-from backstory.store import observations, search, sessions
+from backstory.store import observations, queries, search, sessions
 from backstory.store.db import Store, Tx
 from backstory.store.hits import KINDS, Where
 from backstory.store.migrate import migrate
@@ -86,15 +86,16 @@ class Filling:
             self.have += 1
             seen, where = self.words.observation(0), self.session
             row = {
+                column.name: column.default for column in queries.owned(tx.engine)["observations"].columns.values()
+            } | {
                 **{name: getattr(seen, name) for name in ("type", "title", "subtitle", "narrative")},
                 **{n: json.dumps(getattr(seen, n)) for n in ("facts", "concepts", "files_read", "files_modified")},
-                **{"session_id": where["id"], "project": where["project"], "project_key": where["project_key"]},
-                **{"prompt_number": 1, "memory_id": "bench", "compressed": "{}", "provider": "offline", "at": at},
-                "instead_of": None,
-                **{"tool_name": None, "tool_input_json": None, "tool_response_text": None},
+                **{name: where[name] for name in ("project", "project_key")},
+                **{"id": self.have, "session_id": where["id"], "prompt_number": 1, "memory_session_id": "bench"},
+                **{"compressed_observation": "{}", "provider": "offline", "created_at": at},
             }
-            made = tx.one("observation_add", **row) or {}
-            observations.index_row(tx, "observation", row | made | {"created_at": at}, where)
+            tx.run("insert_observations", **row)
+            observations.index_row(tx, "observation", row, where)
             text = "\n".join((seen.title, seen.subtitle, seen.narrative, *seen.facts, *seen.files_modified))
             texts.append(text)
             if dice.random() < 0.01 and len(self.asked) < 2000:

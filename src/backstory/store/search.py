@@ -73,7 +73,8 @@ class _Index:
         """How many rows match; beyond the budget, how many it must be if the rest is like the beginning."""
         budget = BUDGET[self.tx.engine]
         asked = json.dumps([self.told(each) for each in matches], ensure_ascii=False)
-        found = [json.loads(row["found"]) for row in self.tx.all("words_counts", matches=asked, budget=budget)]
+        rows = self.tx.all("words_counts", matches=asked, budget=budget, last=self.last)
+        found = [json.loads(row["found"]) for row in rows]
         return [count if count < budget else budget * self.last // max(1, at) for count, at in found]
 
     def find(self, asked: Match, weights: dict[Term, float], limit: int) -> dict[int, float]:
