@@ -76,6 +76,9 @@ class Settings:
         (), "Projects never to remember: names or paths with * and ?, with commas between them."
     )
     context_tokens: int = _say(2000, "How many tokens a new session is told at the most.")
+    prompt_tokens: int = _say(
+        300, "How many tokens a prompt brings along of what is clearly about the same thing, at the most; 0 for none."
+    )
     observers: int = _say(4, "How many sessions are observed at the same time.")
     settle_seconds: float = _say(10.0, "How long a round must be quiet before it is observed without its end.")
     lease_seconds: float = _say(60.0, "How long the observer may work on a round before it is given to another.")
@@ -111,6 +114,7 @@ _FROM_ZERO = frozenset(
         "retry_seconds",
         "backup_hours",
         "spare_mb",
+        "prompt_tokens",
         "output_days",
         "daily_tokens",
         "daily_money",

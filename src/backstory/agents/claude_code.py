@@ -95,6 +95,10 @@ def reply(event: str, context: str) -> bytes:
     if event == "SessionStart":
         output = {"hookEventName": event, "additionalContext": context}
         return json.dumps({"hookSpecificOutput": output}, ensure_ascii=False).encode() if context else b""
+    if event == "UserPromptSubmit" and context:
+        output = {"hookEventName": event, "additionalContext": context}
+        told = {"continue": True, "suppressOutput": True, "hookSpecificOutput": output}
+        return json.dumps(told, ensure_ascii=False).encode()
     # What the output of an event that we do not know would do, we do not know either.
     return b"" if event in _SILENT or event not in _KINDS else _CONTINUE
 

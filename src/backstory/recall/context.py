@@ -168,7 +168,8 @@ def _index(tx: Tx, observations: list[Row], room: _Room, command: str) -> list[s
         return []
     chosen, days = [], set()
     for row in observations:
-        line, day = _entry(row), local(row["created_at"])[:10]
+        moment = local(row["created_at"])
+        line, day = entry(row, moment[11:]), moment[:10]
         # Room for the mark of a changed file is kept, too.
         if not room.take(line + CHANGED if day in days else f"{day}\n{line}{CHANGED}"):
             break
@@ -185,11 +186,18 @@ def _index(tx: Tx, observations: list[Row], room: _Room, command: str) -> list[s
     return lines
 
 
-def _entry(row: Row) -> str:
+def entry(row: Row, moment: str) -> str:
+    """An observation in one line."""
     files = [_line(name, 80) for name in json.loads(row["files_modified"])[:3]]
     title = _line(row["title"], 140)
     where = f" [{', '.join(files)}]" if files and not any(name in title for name in files) else ""
-    return f"#{row['id']} {local(row['created_at'])[11:]} {row['type']}: {title}{where}"
+    return f"#{row['id']} {moment} {row['type']}: {title}{where}"
+
+
+def fenced(head: list[str], lines: list[str], budget: int) -> str:
+    """As many lines as the budget holds, marked as notes; nothing if there are none."""
+    kept = _take(lines, _Room(budget, "\n".join([OPEN, *head, CLOSE])))
+    return "\n".join([OPEN, *head, *kept, CLOSE]) if kept else ""
 
 
 def _line(text: str, limit: int) -> str:

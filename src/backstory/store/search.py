@@ -124,13 +124,24 @@ def by_words(
 
 def rarity(tx: Tx, words: Sequence[str]) -> dict[str, float]:
     """How much each word says: the rarer, the more."""
+    counts, total = occurs(tx, words)
+    return {word: bm25.weight(total, count) for word, count in counts.items()}
+
+
+def occurs(
+    tx: Tx, words: Sequence[str], kinds: Sequence[str] = KINDS, where: Where = ANYWHERE
+) -> tuple[dict[str, int], int]:
+    """In how many items each word stands, and how many items there are."""
     terms = {word: found[0] for word in dict.fromkeys(words) if (found := tokens.of_query(word))}
     newest = tx.one("words_last")
     if not terms or newest is None or newest["last"] is None:
-        return {}
-    index = _Index(tx, newest["last"], ANYWHERE, ())
-    counts = index.counts([Match((term,)) for term in terms.values()])
-    return {word: bm25.weight(index.last, count) for word, count in zip(terms, counts, strict=True)}
+        return {}, 0
+    marks = match.marks_for(kinds, where)
+    index = _Index(tx, newest["last"], where, marks)
+    total, *counts = index.counts([Match((), marks)] * bool(marks) + [Match((t,), marks) for t in terms.values()])
+    if not marks:
+        total, counts = index.last, [total, *counts]
+    return dict(zip(terms, counts, strict=True)), total
 
 
 def _candidates(index: _Index, counts: dict[Term, int], weights: dict[Term, float], limit: int) -> dict[int, float]:

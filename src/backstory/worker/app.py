@@ -48,6 +48,7 @@ from backstory.worker.reconcile import Reconcile
 from backstory.worker.redo import Redo
 from backstory.worker.reindex import Reindex
 from backstory.worker.spool import Spool
+from backstory.worker.telling import Telling
 
 #: A round that a model is asked about is waited for this long, so that it is one question.
 PATIENCE_MS = 30 * 60_000
@@ -86,10 +87,12 @@ class App:
         self.intake = Intake(settings, self.store, self.live, self.wake, roots)
         past = Past(settings, self.intake)
         self.reconcile = Reconcile(settings, self.store, past, roots, self.wake)
-        reporting = Reporting(settings, self.store, self.intake, self.live, self.reconcile.soon, self.asking.state)
+        search = Search(self.store, self.vectors)
+        # By words alone: an agent waits, and what is clearly about the same shares its words.
+        telling = Telling(settings, self.store, self.intake, Search(self.store), self.asking.state)
+        reporting = Reporting(settings, self.store, self.intake, self.live, telling, self.reconcile.soon)
         self.spool = Spool(settings.paths, reporting.deliver)
         self.care = Care(settings, self.store)
-        search = Search(self.store, self.vectors)
         codes = guard.Codes()
         admin = Admin(settings, self.store, self.live, codes, self.token, self.wake, self.asking.state)
         self.table = [*admin.table(), *reporting.table(), *Recall(settings, self.store, search).table()]

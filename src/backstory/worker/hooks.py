@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -12,17 +12,14 @@ from starlette.responses import Response
 
 from backstory import ids
 from backstory.agents import AGENTS
-from backstory.errors import BadInput, NotFound, StoreUnavailable
+from backstory.errors import BadInput, NotFound
 from backstory.model import ContentId, Kind, Report
-from backstory.observe.asking import State
-from backstory.recall import context
-from backstory.recall.choose import Scene
 from backstory.settings import Settings
 from backstory.store import sessions
 from backstory.store.db import Store, Tx
-from backstory.worker import worktree
 from backstory.worker.intake import Intake, Taken
 from backstory.worker.live import Live
+from backstory.worker.telling import Telling
 from backstory.worker.web import Call, Endpoint, read_body
 
 T = TypeVar("T")
@@ -119,11 +116,11 @@ class Reporting:
         store: Store,
         intake: Intake,
         live: Live,
+        telling: Telling,
         look: Callable[[Report, int | None], None],
-        state: Callable[[], Awaitable[State]],
     ) -> None:
         self._settings, self._store, self._intake, self._live = settings, store, intake, live
-        self._state = state  #: how it goes with the provider
+        self._telling = telling
         self._look = look  #: told of each report, with the session it belongs to; reads transcripts
 
     def table(self) -> list[Endpoint]:
@@ -196,26 +193,10 @@ class Reporting:
                 return Response(b"", 200)  # the end of a session that we never saw
             self._look(report, taken.session["id"] if taken.session else None)
             if report.kind == "session_start" and taken.skipped in (None, "duplicate"):
-                told = await self.context_for(report, taken)
+                told = await self._telling.at_start(report, taken)
+            elif report.kind == "prompt":
+                told = await self._telling.at_prompt(report, taken)
         return Response(agent.reply(event, told), 200, media_type="application/json")
-
-    async def context_for(self, report: Report, taken: Taken) -> str:
-        """What this start of a session is told: one that goes on has most of it already."""
-        where, session = await self._intake.project(report.cwd), taken.session
-        budget, command = self._settings.context_tokens, self._settings.paths.called
-        scene = Scene(where.branch, await worktree.changed(report.cwd))
-
-        def render(tx: Tx) -> str:
-            shorter = {"compact": context.for_compact, "resume": context.for_resume, "fork": context.for_resume}
-            source = report.payload.get("source")
-            if session and isinstance(source, str) and source in shorter:
-                return shorter[source](tx, session, budget, command)
-            return context.for_start(tx, where.name, where.key, budget, command, scene)
-
-        try:
-            return context.noted(await self._read(render), (await self._state()).trouble)
-        except StoreUnavailable:
-            return ""
 
     async def _read(self, work: Callable[[Tx], T]) -> T:
         return await asyncio.to_thread(self._store.read, work)
