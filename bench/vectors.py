@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,6 +53,13 @@ _END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 def memory_mb() -> float:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def held_mb(made: Vectors) -> float:
+    """What the vectors in memory take."""
+    blocks = made._near[1]._blocks if made._near else ()
+    parts = [getattr(block, field.name) for block in blocks for field in fields(block)]
+    return sum(part.nbytes for part in parts if part is not None) / 1e6
 
 
 def sentences(folder: Path | None) -> list[str]:
@@ -139,11 +147,11 @@ def measure(store: Store, corpus: Corpus, filling: Filling, calls: int) -> list[
     made = Vectors(store, "static")
     made.begin()
     made.find("warm", EVERY)  # the weights are loaded
-    size, before = f"{filling.have:,}", memory_mb()
+    size = f"{filling.have:,}"
     fresh = Vectors(store, "static")
     began = time.perf_counter()
     fresh.find("first", EVERY)
-    loading, held = time.perf_counter() - began, memory_mb() - before
+    loading, held = time.perf_counter() - began, held_mb(fresh)
     asked = [corpus.query() for _ in range(calls)]
     rows = []
     wheres = {"all": Where(), "in a project, a tenth": Where(project="p3"), "in a session": Where(session_id=7)}
