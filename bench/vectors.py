@@ -59,7 +59,7 @@ def held_mb(made: Vectors) -> float:
     """What the vectors in memory take."""
     blocks = made._near[1]._blocks if made._near else ()
     parts = [getattr(block, field.name) for block in blocks for field in fields(block)]
-    return sum(part.nbytes for part in parts if part is not None) / 1e6
+    return float(sum(part.nbytes for part in parts if part is not None)) / 1e6
 
 
 def sentences(folder: Path | None) -> list[str]:
@@ -167,7 +167,7 @@ def measure(store: Store, corpus: Corpus, filling: Filling, calls: int) -> list[
     for query in asked[:50]:
         found = {hit.item_id for hit in fresh.find(query, EVERY, Where(), FIRST)}
         same += len(found & filling.nearest(ours.embed([query])[0]))
-    rows[0][3:] = [f"{same / (50 * FIRST):.1%}", f"{loading:.2f} s", f"{held:.0f} MB"]
+    rows[0][3:] = [f"{same / (len(asked[:50]) * FIRST):.1%}", f"{loading:.2f} s", f"{held:.0f} MB"]
     return rows
 
 
