@@ -179,7 +179,7 @@ def test_i14_planted_secrets_are_found_nowhere(box: Box) -> None:
     secret = [part.rpartition("=")[2] if "=" in part[:40] and not part.endswith("=") else part for part in parts]
     assert_nowhere(box, *[s for s in secret if "://" not in s and len(s) > 12])
     assert_nowhere(box, "pa55pa55")
-    assert "[redacted:" in box.rows("SELECT group_concat(payload) AS all_of_it FROM events")[0]["all_of_it"]
+    assert any("[redacted:" in row["payload"] for row in box.rows("SELECT payload FROM events WHERE payload <> ''"))
 
 
 def test_a_key_at_the_cut_of_a_large_answer_is_not_stored_in_half(running: Box) -> None:
