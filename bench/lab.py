@@ -92,10 +92,12 @@ class Lab:
         for folder in (self.home, self.project):
             folder.mkdir()
         self._worker: subprocess.Popen[bytes] | None = None
+        self.settings: dict[str, str] = {}
 
     @property
     def env(self) -> dict[str, str]:
-        return {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8", "BACKSTORY_PORT": "0"}
+        plain = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8", "BACKSTORY_PORT": "0"}
+        return plain | self.settings
 
     def install(self) -> Path:
         """The shim, as the agent's settings name it."""

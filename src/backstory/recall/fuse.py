@@ -22,6 +22,8 @@ MEANING, MEANING_PERSONAL = 0.5, 2.0
 RECENT = 0.1
 #: What a session's second and third best add to its best.
 FURTHER, DEEP = 0.3, 3
+#: What was made of the work (observations, summaries, prompts) repeats what was said; so much it adds to it.
+MADE = 0.3
 #: A reply is long and repeats what was asked: it counts less than the user's own words.
 REPLY_IN_SESSION, REPLY = 0.8, 0.7
 #: What a turn lends to the one after it and to the one before: an answer need not repeat the question. Those with
@@ -140,8 +142,7 @@ def ordered(items: Iterable[Found]) -> list[Found]:
 
 
 def by_session(families: Sequence[Mapping[Key, Found]], turns: Mapping[int, Turn], look: Look) -> dict[int, Found]:
-    """Sessions by the best of what was found in them, a little also by the next best. What was said, the pieces of
-    it, and what was made of it are asked alike."""
+    """Sessions by the best of what was found in them, a little also by the next best."""
     made: dict[int, Found] = {}
     most: dict[int, float] = {}
     for family in families:
@@ -151,6 +152,8 @@ def by_session(families: Sequence[Mapping[Key, Found]], turns: Mapping[int, Turn
                 part = item.parts.get(name, 0.0)
                 if part and item.kind == "turn" and name == "words" and _is_reply(turns.get(item.id)):
                     part *= REPLY_IN_SESSION
+                if item.kind not in ("turn", "chunk"):
+                    part *= MADE
                 if part:
                     best[item.session_id].append(part)
             for session_id, parts in best.items():

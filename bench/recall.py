@@ -1,0 +1,266 @@
+"""Bench: does search find it? Four sets of questions, loaded and asked through the product, beside plain FTS5, vectors
+alone and both fused with equal weights.
+
+The sets are not part of this repository: `--data` names the folder (its README says what is in it).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from lab import COMMAND, Lab, Wire, end_gently, lab, load, say, table
+
+from backstory.recall import embed, fuse
+from backstory.recall.search import DEPTH, MEMORY
+from backstory.recall.vectors import Vectors
+from backstory.store import search
+from backstory.store.db import Store, Tx
+from backstory.store.hits import Where
+from backstory.store.postgres import PostgresStore
+from backstory.store.sqlite import SqliteStore
+
+SETS = ("claude-code", "locomo", "longmemeval-s", "longmemeval-pooled")
+#: set, what is asked for, kind of question ("" is all), metric, what it should reach
+WANTED = (
+    ("claude-code", "sessions", "commit-to-session", "any@5", 70),
+    ("claude-code", "sessions", "session-start", "any@5", 70),
+    ("locomo", "turns", "", "ndcg@10", 50),
+    ("locomo", "sessions", "", "rec@10", 95),
+    ("longmemeval-s", "sessions", "", "any@5", 97),
+    ("longmemeval-s", "sessions", "", "all@5", 84),
+    ("longmemeval-pooled", "sessions", "", "rec@10", 90),
+    ("longmemeval-pooled", "turns", "", "rec@10", 75),
+    ("longmemeval-pooled", "sessions", "", "newest first", 85),
+)
+COMMON = frozenset(
+    "a an and are as at be but by did do does for from had has have he her him his how i in is it its me my of on or "  # noqa: SIM905 - a list of words reads as one
+    "our she so that the their them they this to was we were what when where which who why will with you your".split()
+)
+Ranked = Callable[[dict[str, Any], str], list[str]]  #: a question and what is asked for -> names, best first
+
+
+def measured(ranked: Sequence[str], question: dict[str, Any], level: str) -> dict[str, float]:
+    """A question's figures; the same as the sets' own scorer has."""
+    if question.get("before") is not None:
+        known = set(question["before"])
+        ranked = [name for name in ranked if name in known]
+    ranked, gold = list(dict.fromkeys(ranked)), set(question[level])
+    hits = [name in gold for name in ranked]
+    gain = sum(1 / math.log2(at + 2) for at, hit in enumerate(hits[:10]) if hit)
+    ideal = sum(1 / math.log2(at + 2) for at in range(min(10, len(gold))))
+    made: dict[str, float] = {
+        "any@5": any(hits[:5]),
+        "all@5": sum(hits[:5]) >= min(5, len(gold)),
+        "rec@10": sum(hits[:10]) / len(gold),
+        "ndcg@10": gain / ideal,
+    }
+    if level == "sessions" and question.get("newest"):
+        found = [name for name in ranked if name in gold]
+        made["newest first"] = bool(found) and found[0] == question["newest"]
+    return made
+
+
+def score(questions: Iterable[dict[str, Any]], level: str, ranked: Ranked) -> dict[str, dict[str, float]]:
+    """Per cent by kind of question and metric."""
+    every: dict[str, list[dict[str, float]]] = defaultdict(list)
+    for question in questions:
+        if question.get(level):
+            one = measured(ranked(question, level), question, level)
+            every[""].append(one)
+            every[question["kind"]].append(one)
+    return {
+        kind: {
+            name: 100 * sum(one[name] for one in many if name in one) / sum(name in one for one in many)
+            for name in dict.fromkeys(name for one in many for name in one)
+        }
+        for kind, many in every.items()
+    }
+
+
+class Plain:
+    """FTS5 as it comes: turns for turns, pieces of about 900 characters for sessions; ties in no order of ours."""
+
+    def __init__(self, store: Store) -> None:
+        self.db = sqlite3.connect(":memory:", check_same_thread=False)
+        for name in ("turns", "sessions"):
+            self.db.execute(f"CREATE VIRTUAL TABLE {name} USING fts5(project, name, text, tokenize='porter unicode61')")
+        self.names: dict[int, tuple[str, str]] = {}
+        self.turns: dict[int, str] = {}
+        store.read(self._read)
+
+    def _read(self, tx: Tx) -> None:
+        number = 0
+        while session := tx.one("session_by_id", id=(number := number + 1)):
+            project, name = self.names.setdefault(number, (session["project"], session["content_session_id"]))
+            for turn in tx.all("turns_of_session", session_id=number, after=-1, limit=100_000):
+                self.turns[turn["id"]] = f"{name}#{turn['number']}"
+                self._put("turns", project, self.turns[turn["id"]], turn["text"])
+            for chunk in tx.all("chunks_from", session_id=number, number=0):
+                self._put("sessions", project, name, chunk["text"])
+
+    def _put(self, level: str, *values: str | None) -> None:
+        self.db.execute(f"INSERT INTO {level} VALUES (?, ?, ?)", values)  # noqa: S608 - our words
+
+    def ranked(self, question: dict[str, Any], level: str) -> list[str]:
+        words = re.findall(r"\w+", question["query"][:1500].lower())
+        wanted = " OR ".join(f'"{word}"' for word in dict.fromkeys(words) if word not in COMMON)
+        asked = f"text : ({wanted or chr(34) * 2})"
+        order = f"ORDER BY bm25({level}, 0, 0, 1) LIMIT 1500"
+        query = f"SELECT name FROM {level} WHERE {level} MATCH ? AND project = ? {order}"  # noqa: S608 - our words
+        return list(dict.fromkeys(row[0] for row in self.db.execute(query, (asked, question["project"]))))
+
+
+@dataclass(frozen=True)
+class Ways:
+    """The ways to answer that are held against each other."""
+
+    wire: Wire
+    plain: Plain
+    vectors: Vectors
+
+    def product(self, question: dict[str, Any], level: str) -> list[str]:
+        asked = {"query": question["query"], "project": question["project"], "kind": level, "limit": 50}
+        items = json.loads(self.wire.call("GET", f"/api/search?{urlencode(asked)}"))["items"]
+        return [f"{item['session']}#{item['turn']}" if level == "turns" else item["session"] for item in items]
+
+    def near(self, question: dict[str, Any], level: str) -> list[str]:
+        kinds = ("turn",) if level == "turns" else ("turn", "chunk")
+        hits = self.vectors.find(question["query"], kinds, Where(project=question["project"]), 400)
+        if level == "turns":
+            return [self.plain.turns[hit.item_id] for hit in hits]
+        return list(dict.fromkeys(self.plain.names[hit.session_id][1] for hit in hits))
+
+    def equal(self, question: dict[str, Any], level: str) -> list[str]:
+        """Reciprocal ranks, as everybody does it."""
+        made: dict[str, float] = defaultdict(float)
+        for ranked in (self.plain.ranked(question, level), self.near(question, level)):
+            for rank, name in enumerate(ranked):
+                made[name] += 1 / (60 + rank)
+        return sorted(made, key=lambda name: -made[name])
+
+
+def made_of(store: Store, vectors: Vectors, names: dict[int, tuple[str, str]], *families: tuple[str, ...]) -> Ranked:
+    """Sessions by some of what is indexed only, fused as the product does."""
+
+    def ranked(question: dict[str, Any], level: str) -> list[str]:
+        look, where = fuse.look_of(question["query"]), Where(project=question["project"])
+        told = re.findall(r"[^\W_]+", question["query"].lower())
+        weights = store.read(lambda tx: search.rarity(tx, told))
+        lists = []
+        for kinds in families:
+            hits = store.read(lambda tx, kinds=kinds: search.by_words(tx, question["query"], kinds, where, DEPTH))  # type: ignore[misc]
+            lists.append(fuse.together(hits, vectors.find(question["query"], kinds, where, DEPTH, weights), look))
+        best = fuse.ordered(fuse.by_session(lists, {}, look).values())
+        return [names[item.id][1] for item in best]
+
+    return ranked
+
+
+def fill(here: Lab, data: Path, sets: Sequence[str], env: dict[str, str]) -> None:
+    for name in sets:
+        began = time.perf_counter()
+        words = ["claude-code", data / name / "transcripts"]
+        if (corpus := data / name / "corpus.jsonl.gz").exists():
+            words = ["conversations", corpus]
+        subprocess.run([COMMAND, "import", *map(str, words)], env=env, check=True, capture_output=True, cwd=here.home)
+        here.settle()
+        say(f"{name} loaded in {time.perf_counter() - began:.0f} s")
+    with closing(Wire(here)) as wire:
+        while json.loads(wire.call("GET", "/api/vectors"))["due"]:
+            time.sleep(0.5)
+
+
+def report(data: Path, sets: Sequence[str], ways: Ways, observed: Sequence[tuple[str, Ranked]], every: int) -> None:
+    systems: dict[str, Ranked] = {
+        "product": ways.product,
+        "FTS5": ways.plain.ranked,
+        "vectors": ways.near,
+        "equal": ways.equal,
+    }
+    asked = {
+        name: [json.loads(line) for line in (data / name / "queries.jsonl").read_text().splitlines()][::every]
+        for name in sets
+    }
+    took: list[float] = []
+    found: dict[tuple[str, str, str], dict[str, dict[str, float]]] = {}
+    for name in sets:
+        for level in ("sessions", "turns"):
+            for system, ranked in systems.items():
+                began = time.perf_counter()
+                found[name, level, system] = score(asked[name], level, ranked)
+                if system == "product":
+                    took.append((time.perf_counter() - began) / max(1, len(asked[name])))
+            say(f"{name}: {level} asked")
+    rows = []
+    for name, level, kind, metric, aim in WANTED:
+        if name in sets:
+            values = [found[name, level, system].get(kind, {}).get(metric, math.nan) for system in systems]
+            rows.append([f"{name} {kind or level} {metric}", *(f"{value:.1f}" for value in values), str(aim)])
+    print(table(["per cent", *systems, "at least"], rows))
+    if "claude-code" in sets:
+        commits = [question for question in asked["claude-code"] if question["kind"] == "commit-to-session"]
+        rows = []
+        for label, ranked in observed:
+            one = score(commits, "sessions", ranked)[""]
+            rows.append([label, *(f"{one[metric]:.1f}" for metric in ("any@5", "rec@10", "ndcg@10"))])
+        print(f"\nWhich session made this commit, by what was indexed ({len(commits)} questions):\n")
+        print(table(["indexed", "any@5", "rec@10", "ndcg@10"], rows))
+    print(f"\nUp to {max(took) * 1000:.0f} ms a question, on average over a set; {load()}.")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sets", nargs="*", default=SETS, metavar="SET", help=f"of {', '.join(SETS)}")
+    parser.add_argument("--data", type=Path, default=Path(os.environ.get("BACKSTORY_RECALL_SETS", "../shared/data")))
+    parser.add_argument("--engine", choices=["sqlite", "postgres"], default="sqlite")
+    parser.add_argument("--every", type=int, default=1, help="of the questions, each so many-th (1)")
+    options = parser.parse_args()
+    if not options.data.is_dir():
+        say(f"the sets are not here: {options.data}")
+        sys.exit(0)
+    end_gently()
+    with ExitStack() as stack:
+        here = stack.enter_context(lab())
+        store: Store
+        if options.engine == "postgres":
+            sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+            from postgres import Server
+
+            server = Server()
+            stack.callback(server.remove)
+            here.settings["BACKSTORY_DATABASE_URL"] = server.make()
+        here.start()
+        fill(here, options.data.resolve(), options.sets, here.env)
+        url = here.settings.get("BACKSTORY_DATABASE_URL")
+        store = PostgresStore(url, here.data) if url else SqliteStore(here.data / "backstory.db")
+        stack.callback(store.close)
+        vectors = Vectors(store, embed.name_of("static"))
+        ways = Ways(stack.enter_context(closing(Wire(here))), Plain(store), vectors)
+        indexed: dict[str, tuple[tuple[str, ...], ...]] = {
+            "observations": (("observation",),),
+            "observations, summaries, prompts": (MEMORY,),
+            "raw chunks": (("chunk",),),
+            "both": (MEMORY, ("chunk",)),
+        }
+        observed = [(label, made_of(store, vectors, ways.plain.names, *parts)) for label, parts in indexed.items()]
+        print(f"{options.engine}, one configuration, no model.\n")
+        report(options.data, options.sets, ways, observed, options.every)
+
+
+if __name__ == "__main__":
+    main()

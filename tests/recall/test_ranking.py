@@ -1,0 +1,113 @@
+"""Ranking: words and meaning together, on both engines, over a small history that was made up for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from backstory.recall import embed, fuse
+from backstory.recall.search import Asked, Search
+from backstory.recall.vectors import Vectors
+from backstory.store import search
+from backstory.store.db import Row, Store, Tx
+from backstory.store.hits import Hit, Where, item_of
+
+#: session -> day and what was said, the user first
+TALKS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "payments": ("2026-01-02", ("Shoppers were charged twice", "Fixed retry_charge in billing/charge.py")),
+    "login": ("2026-01-03", ("Users can't sign in after a password reset", "AuthSession.refresh kept a stale token")),
+    "gym-old": ("2026-01-04", ("My gym class with Dana is on Tuesday evening now", "Noted, Tuesday it is")),
+    "gym-new": ("2026-03-09", ("My gym class with Dana is on Friday evening from now on", "Good, Friday then")),
+    "garden": ("2026-02-01", ("What is the name of the tall plant?", "It was a foxglove", "Water it once a week")),
+}
+SESSION = """INSERT INTO sdk_sessions (id, content_session_id, agent, project, project_key, created_at, last_event_at)
+VALUES ({n}, '{name}', 'claude-code', 'life', 'k/life', '{day}', '{day}');
+"""
+TURN = """INSERT INTO turns (id, session_id, number, role, text, at)
+VALUES ({id}, {n}, {number}, '{role}', '{text}', '{day}T00:00:0{number}.000Z');
+"""
+
+
+def fill(tx: Tx) -> None:
+    for n, (name, (day, said)) in enumerate(TALKS.items(), 1):
+        tx.script(SESSION.format(n=n, name=name, day=day))
+        session = tx.one("session_by_id", id=n)
+        assert session
+        for number, text in enumerate(said):
+            role, quoted = ("user", "assistant")[number % 2], text.replace("'", "''")
+            tx.script(TURN.format(id=n * 10 + number, n=n, number=number, role=role, text=quoted, day=day))
+            item = item_of("turn", n * 10 + number, session, f"{day}T00:00:0{number}.000Z")
+            search.put_words(tx, item, "", text)
+
+
+@pytest.fixture
+def finder(store: Store) -> Search:
+    store.write(fill)
+    vectors = Vectors(store, embed.name_of("static"))
+    vectors.begin()
+    while vectors.make_some() or vectors.settle():
+        pass
+    return Search(store, vectors)
+
+
+def sessions(finder: Search, query: str, explain: bool = False) -> list[Row]:
+    return finder.find(Asked(query, "session", Where(project="life"), 5, explain))
+
+
+def first(finder: Search, query: str) -> str:
+    found = sessions(finder, query)
+    return str(found[0]["session"]) if found else ""
+
+
+def test_an_identifier_is_found_by_its_letters(finder: Search) -> None:
+    """A name out of code leads to the session that has it, whole or in part."""
+    assert first(finder, "retry_charge") == first(finder, "billing/charge.py") == "payments"
+    assert first(finder, "AuthSession.refresh") == "login"
+
+
+def test_a_paraphrase_is_found_by_its_meaning(finder: Search) -> None:
+    """Not one word of the query was said."""
+    assert first(finder, "double billing of customers") == "payments"
+
+
+def test_of_two_that_say_the_like_the_newer_comes_first(finder: Search) -> None:
+    """A fact that changed is told as it is now, and what it was comes right behind."""
+    found = [row["session"] for row in sessions(finder, "Which day is my gym class with Dana on Tuesday or so?")]
+    assert found[:2] == ["gym-new", "gym-old"]
+
+
+def test_an_answer_need_not_repeat_the_question(finder: Search) -> None:
+    """A short turn is found by the one that it answers, under the number that it has in its session."""
+    found = finder.find(Asked("name of the tall plant", "turn", Where(project="life"), 2))
+    assert [(row["session"], row["turn"]) for row in found] == [("garden", 0), ("garden", 1)]
+
+
+def test_nothing_found_is_an_empty_list(finder: Search) -> None:
+    """Any two texts are a little alike; that is no match. No text is an error."""
+    assert not sessions(finder, "zqxvkj_wwfp") and not sessions(finder, "")
+    for odd in ('"', '%_*"', "foo::bar->baz", "😀", "日本語", "x" * 10_000, "AND OR NOT ("):
+        for kind in ("memory", "all", "turn", "session"):
+            assert isinstance(finder.find(Asked(odd, kind, explain=True)), list)
+
+
+def test_reasons_are_told(finder: Search) -> None:
+    """With explain: what words and meaning gave, their ranks, and how the query looked; else not."""
+    why = sessions(finder, "retry_charge in billing", explain=True)[0]["why"]
+    assert why["adds"]["words"] > 0 and why["rank"]["words"] == 1 and why["look"]["meaning"] == fuse.MEANING
+    assert "why" not in sessions(finder, "retry_charge")[0]
+
+
+def test_meaning_counts_more_where_people_talk_of_themselves() -> None:
+    """The same two lists: letters decide for a name, meaning for plain words."""
+    words, near = [Hit("turn", 1, 1, 9.0, ""), Hit("turn", 2, 2, 3.0, "")], [Hit("turn", 2, 2, 0.8, "")]
+    near.append(Hit("turn", 1, 1, 0.4, ""))
+    best = {
+        query: fuse.ordered(fuse.together(words, near, fuse.look_of(query)).values())[0].id
+        for query in ("fix load_rows in store/db.py", "what did I say about my holidays")
+    }
+    assert list(best.values()) == [1, 2]
+
+
+def test_words_alone_answer_while_there_are_no_vectors(store: Store) -> None:
+    """From the first second."""
+    store.write(fill)
+    assert first(Search(store, Vectors(store, embed.name_of("static"))), "password reset") == "login"
