@@ -160,7 +160,7 @@ def made_of(store: Store, vectors: Vectors, names: dict[int, tuple[str, str]], *
     def ranked(question: dict[str, Any], level: str) -> list[str]:
         look, where = fuse.look_of(question["query"]), Where(project=question["project"])
         told = re.findall(r"[^\W_]+", question["query"].lower())
-        weights = store.read(lambda tx: search.rarity(tx, told))
+        weights = store.read(lambda tx: search.rarity(tx, told, where))
         lists = []
         for kinds in families:
             hits = store.read(lambda tx, kinds=kinds: search.by_words(tx, question["query"], kinds, where, DEPTH))  # type: ignore[misc]

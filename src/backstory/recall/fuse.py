@@ -25,7 +25,7 @@ FURTHER, DEEP = 0.3, 3
 #: What was made of the work (observations, summaries, prompts) repeats what was said; so much it adds to it.
 MADE = 0.3
 #: A reply is long and repeats what was asked: it counts less than the user's own words.
-REPLY_IN_SESSION, REPLY = 0.8, 0.7
+REPLY_IN_SESSION, REPLY = 0.8, 0.6
 #: What a turn lends to the one after it and to the one before: an answer need not repeat the question. Those with
 #: more letters than this speak for themselves.
 LENDS_NEXT, LENDS_BEFORE, LENDS_MEANING, SHORT = 0.4, 0.3, 0.1, 300

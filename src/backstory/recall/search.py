@@ -76,7 +76,7 @@ class Search:
         def by_words(tx: Tx) -> tuple[list[list[Hit]], dict[str, float]]:
             hits = [words.by_words(tx, asked.query, kinds, asked.where, depth) for kinds in families]
             told = _WORD.findall(asked.query[:4000].lower())
-            return hits, words.rarity(tx, told) if self._vectors else {}
+            return hits, words.rarity(tx, told, asked.where) if self._vectors else {}
 
         hits, weights = self._store.read(by_words)
         near: list[list[Hit]] = [[] for _ in families]

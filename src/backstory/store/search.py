@@ -117,14 +117,23 @@ def by_words(
     else:
         near = _near(index, [term for term, count in counts.items() if not count])
         counts = {term: count for term, count in (counts | near).items() if count}
-        weights = {t: bm25.weight(index.last, n) * (NEAR_WEIGHT if t in near else 1) for t, n in counts.items()}
+        weights = {t: each * (NEAR_WEIGHT if t in near else 1) for t, each in _weights(index, counts).items()}
         found = _candidates(index, counts, weights, limit)
     return _weighed(tx, found, weights, limit)
 
 
-def rarity(tx: Tx, words: Sequence[str]) -> dict[str, float]:
+def _weights(index: _Index, counts: dict[Term, int]) -> dict[Term, float]:
+    """How much each says: the rarer in what is searched, the more. (In a project a name may be everywhere that is rare
+    elsewhere.) Where that is much, how rare it is at all is close enough."""
+    total, inside = index.last, list(counts.values())
+    if index.marks and (room := index.counts([Match((), index.marks)])[0]) < BUDGET[index.tx.engine]:
+        total, inside = room, index.counts([Match((term,), index.marks) for term in counts])
+    return {term: bm25.weight(total, count) for term, count in zip(counts, inside, strict=True)}
+
+
+def rarity(tx: Tx, words: Sequence[str], where: Where = ANYWHERE) -> dict[str, float]:
     """How much each word says: the rarer, the more."""
-    counts, total = occurs(tx, words)
+    counts, total = occurs(tx, words, KINDS, where)
     return {word: bm25.weight(total, count) for word, count in counts.items()}
 
 
