@@ -96,7 +96,7 @@ class App:
         codes = guard.Codes()
         admin = Admin(settings, self.store, self.live, codes, self.token, self.wake, self.asking.state)
         self.table = [*admin.table(), *reporting.table(), *Recall(settings, self.store, search).table()]
-        self.table += [*Imports(self.store, past).table(), *TurnImports(self.intake).table()]
+        self.table += [*Imports(self.store, past).table(), *TurnImports(self.intake, self.meaning.wake).table()]
         self.table += self.meaning.table()
         self.memories = Memories(self.store, self.intake, self.spool, self.live, self.meaning, self.conversations)
         self.table += [*self.memories.table(), *Overview(settings, self.store, search).table()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Annotated, Literal
 
@@ -55,8 +55,8 @@ class Taken(msgspec.Struct):
 class TurnImports:
     """The route of an import."""
 
-    def __init__(self, intake: Intake) -> None:
-        self._intake = intake
+    def __init__(self, intake: Intake, wake: Callable[[], None]) -> None:
+        self._intake, self._wake = intake, wake
 
     def table(self) -> list[Endpoint]:
         route = "/api/import/turns"
@@ -71,6 +71,8 @@ class TurnImports:
         for start in range(0, len(wanted), STORED):
             piece = wanted[start : start + STORED]
             added += await self._intake.write(lambda tx, piece=piece: _store(tx, asked.agent, piece))  # type: ignore[misc]
+        if added:
+            self._wake()
         return Taken(added, len(wanted) - added, len(said) - len(wanted))
 
     def _unwanted(self, agent: str, said: Said) -> bool:
