@@ -270,8 +270,8 @@ def test_an_imported_conversation_is_found_by_its_meaning(running: Box) -> None:
     until(lambda: told(running)["embedder"], "the embedder")
     time.sleep(0.5)  # it has looked, found nothing, and waits to be told
     turn = {"session": "s", "number": 4, "role": "user", "at": "2026-01-02T03:04:05Z", "project": "shop"}
-    running.client.post("/api/import/turns", {"turns": [turn | {"text": "Shoppers were charged twice"}]})
+    running.client.post("/api/import/turns", {"turns": [turn | {"text": "Nobody can sign in after a password reset"}]})
     made(running)
     for kind in ("sessions", "turns"):
-        (item,) = running.client.get("/api/search", query="double billing of customers", kind=kind)["items"]
+        (item,) = running.client.get("/api/search", query="login trouble", kind=kind)["items"]
         assert item["session"] == "s" and item.get("turn", 4) == 4
