@@ -87,7 +87,7 @@ def measure(provider: str, session: Path) -> Cost:
         box = Box(Path(folder))
         box.home.mkdir()
         box.project.mkdir()
-        box.settings |= settings(provider, endpoint)
+        box.settings |= settings(provider, endpoint) | {"BACKSTORY_PAST_DAYS": "0"}
         try:
             box.start()
             subprocess.run([COMMAND, "import", "claude-code", session], env=box.env, check=True, capture_output=True)

@@ -54,6 +54,11 @@ class Settings:
     language: str = _say("", "The language that a model writes memory in; empty leaves it to the model.")
     daily_tokens: int = _say(0, "How many tokens models may take a day, read and written; 0 for no limit.")
     daily_money: float = _say(0.0, "How many dollars models may take a day, by list prices; 0 for no limit.")
+    past_days: float = _say(
+        7.0,
+        "How many days back a model is asked about what happened; what is older, such as an import, is told by the "
+        "rules until `backstory reobserve` is run; 0 for no limit.",
+    )
     call_seconds: float = _say(60.0, "How long a model may take for an answer before it is cut off.")
     claude_path: str = _say(
         "", "The `claude` that the provider claude asks; empty means the one on PATH, else the one inside the SDK."
@@ -118,6 +123,7 @@ _FROM_ZERO = frozenset(
         "output_days",
         "daily_tokens",
         "daily_money",
+        "past_days",
     }
 )
 _FIELDS = {f.name: f for f in fields(Settings)}

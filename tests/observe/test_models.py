@@ -14,6 +14,7 @@ import pytest
 from box import COMMAND, Box, until
 from claude import binary
 from endpoint import Endpoint, Held, Request, Step, answer, error, half, hang, html, text
+from transcripts import Script
 
 DEMO = Path(__file__).parent.parent.parent / "demo" / "session.jsonl"
 MODELS = ("anthropic", "openai")
@@ -298,6 +299,27 @@ def test_a_budget_stops_calls_and_not_memory(box: Box) -> None:
     total = box.client.get("/api/stats")["models"]["total"]
     assert total["calls"] == rows[0]["calls"] and total["cost_micros"] == rows[0]["cost_micros"] > 0
     assert "by list prices" in box.cli("stats").stdout
+
+
+def test_an_import_of_the_past_costs_nothing_until_it_is_asked_for(box: Box) -> None:
+    """A chosen model is for what happens now: the rules tell what is long past, marked, and `reobserve` asks."""
+    script = Script()
+    script.prompt("Fix the total.")
+    script.uses("Bash", {"command": "pytest cart.py"}, "toolu_1", "m1")
+    script.answers("toolu_1", "FAILED cart.py")
+    script.says("The total is fixed.")
+    script.write(box.root / "old")
+    with Endpoint(answer) as endpoint:
+        choose(box, "openai", endpoint)
+        box.start()
+        box.cli("import", "claude-code", str(box.root / "old"))
+        box.settle()
+        rows = box.rows(OBSERVED)
+        assert rows and {(row["provider"], row["instead_of"]) for row in rows} == {("offline", "openai")}
+        assert endpoint.requests == []
+        assert json.loads(box.cli("reobserve", "--json").stdout)["done"] == 1
+        assert len(endpoint.requests) == 1
+    assert {row["provider"] for row in box.rows(OBSERVED)} == {"openai"}
 
 
 def test_what_cannot_be_read_is_asked_for_once_more(box: Box) -> None:

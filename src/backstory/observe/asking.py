@@ -7,6 +7,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from backstory import ids
 from backstory.errors import BackstoryError, BadSetting, StoreUnavailable
 from backstory.model import Call, Reply, Round
 from backstory.observe import modes, prices
@@ -96,6 +97,8 @@ class Asking:
         name = self._settings.provider
         if name == OFFLINE:
             return replace(await _rules(round), provider=OFFLINE)
+        if self._is_past(round):
+            return await self._stand_in(round)
         if wait_s := self._pauses.waits():
             raise Later(wait_s, "rate_limit")
         if self._pauses.holds():
@@ -118,6 +121,11 @@ class Asking:
             return await self._stand_in(round, tuple(calls))
         self._pauses.answered(round.events[0].id)
         return reply if reply.provider else replace(reply, provider=name)
+
+    def _is_past(self, round: Round) -> bool:
+        """Whoever chose a model for today's work did not ask it to read years of it: `reobserve` does."""
+        days = self._settings.past_days
+        return bool(days) and ids.now_ms() - ids.at_ms(round.events[-1].occurred_at) > days * 86_400_000
 
     async def redo(self, round: Round) -> Reply:
         """Ask the model once more about a round that the rules told; whatever stands in the way is raised."""
