@@ -129,13 +129,14 @@ class Plain:
 class Ways:
     """The ways to answer that are held against each other."""
 
-    wire: Wire
+    here: Lab
     plain: Plain
     vectors: Vectors
 
     def product(self, question: dict[str, Any], level: str) -> list[str]:
         asked = {"query": question["query"], "project": question["project"], "kind": level, "limit": 50}
-        items = json.loads(self.wire.call("GET", f"/api/search?{urlencode(asked)}"))["items"]
+        with closing(Wire(self.here)) as wire:
+            items = json.loads(wire.call("GET", f"/api/search?{urlencode(asked)}"))["items"]
         return [f"{item['session']}#{item['turn']}" if level == "turns" else item["session"] for item in items]
 
     def near(self, question: dict[str, Any], level: str) -> list[str]:
@@ -250,7 +251,7 @@ def main() -> None:
         store = PostgresStore(url, here.data) if url else SqliteStore(here.data / "backstory.db")
         stack.callback(store.close)
         vectors = Vectors(store, embed.name_of("static"))
-        ways = Ways(stack.enter_context(closing(Wire(here))), Plain(store), vectors)
+        ways = Ways(here, Plain(store), vectors)
         indexed: dict[str, tuple[tuple[str, ...], ...]] = {
             "observations": (("observation",),),
             "observations, summaries, prompts": (MEMORY,),
