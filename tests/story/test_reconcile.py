@@ -85,6 +85,7 @@ def complete(shop: Box, session_id: str) -> None:
 def test_a_session_without_any_hook_is_complete_after_its_transcript_was_read(shop: Box) -> None:
     """The hooks are gone from the settings; the worker finds the transcript when it starts."""
     (shop.home / ".claude" / "settings.json").write_text("{}")
+    (shop.home / ".claude.json").unlink()  # the tools would start a worker
     session_id = work(shop)
     assert not (shop.data / "backstory.db").exists()
     worker = shop.start()
@@ -161,6 +162,7 @@ def test_every_hook_was_heard_and_the_transcript_adds_nothing(shop: Box) -> None
 def test_a_private_prompt_in_a_transcript_is_never_stored(shop: Box) -> None:
     """No hook was there to strip it: it keeps its number and no text, and its round leaves tombstones."""
     (shop.home / ".claude" / "settings.json").write_text("{}")
+    (shop.home / ".claude.json").unlink()  # the tools would start a worker
     session_id = work(shop, f"<private>{SECRET}</private>")
     assert SECRET in transcript(shop, session_id).read_text()
     shop.start()
@@ -232,6 +234,7 @@ def test_nothing_from_before_the_install_and_nothing_from_elsewhere(shop: Box) -
     """Old lines of a changed file, files outside the agent's folders, links, our own sessions: left alone."""
     projects = shop.home / ".claude" / "projects"
     (shop.home / ".claude" / "settings.json").write_text("{}")
+    (shop.home / ".claude.json").unlink()  # the tools would start a worker
     session_id = work(shop)
     path = transcript(shop, session_id)
     path.write_bytes(old(shop, session=session_id).raw() + path.read_bytes())
