@@ -78,6 +78,8 @@ class Box:
     @property
     def env(self) -> dict[str, str]:
         quick = {"BACKSTORY_PORT": "0", "BACKSTORY_SETTLE_SECONDS": "0.2", "BACKSTORY_RETRY_SECONDS": "0.05"}
+        # Loading what makes vectors costs more than most tests: those that are about them ask for it (`meaning`).
+        quick["BACKSTORY_EMBEDDER"] = "off"
         return (
             {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8", "TZ": "UTC"} | quick | self.settings
         )

@@ -33,6 +33,12 @@ def box(tmp_path: Path) -> Iterator[Box]:
 
 
 @pytest.fixture
+def meaning(box: Box) -> None:
+    """With vectors, as everybody has them: to be asked for before `running`."""
+    box.settings["BACKSTORY_EMBEDDER"] = "static"
+
+
+@pytest.fixture
 def running(box: Box) -> Box:
     """The same with the worker up."""
     box.start()

@@ -16,6 +16,8 @@ from test_private import assert_nowhere, every_file
 
 from backstory.store import backups
 
+pytestmark = pytest.mark.usefixtures("meaning")
+
 CANARY = "heliotrope9d41"
 HOOKS: list[tuple[str, dict[str, Any]]] = [
     ("SessionStart", {"source": "startup"}),

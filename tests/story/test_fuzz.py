@@ -13,6 +13,8 @@ from urllib.parse import quote, urlencode
 import pytest
 from box import Box
 
+pytestmark = pytest.mark.usefixtures("meaning")
+
 ODD: list[Any] = [
     *(
         None,

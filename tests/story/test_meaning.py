@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from box import Box, until
 
+pytestmark = pytest.mark.usefixtures("meaning")
+
 CANARY = "heliotrope9d41"
 
 
@@ -245,7 +247,7 @@ def test_off_makes_none(box: Box) -> None:
     assert told(box) == {"embedder": "", "next": "", "vectors": 0, "due": 0, "problem": ""}
     assert "numpy" not in maps(worker.pid)
     box.stop(worker)
-    del box.settings["BACKSTORY_EMBEDDER"]
+    box.settings["BACKSTORY_EMBEDDER"] = "static"
     box.start()
     assert made(box)["vectors"] == 1
 

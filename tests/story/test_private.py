@@ -15,6 +15,8 @@ from box import Box
 
 from backstory.secret_kinds import SECRETS
 
+pytestmark = pytest.mark.usefixtures("meaning")
+
 CANARY = "canary7f3a"
 
 

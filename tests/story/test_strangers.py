@@ -152,9 +152,12 @@ def test_bad_input_gets_a_clear_4xx_on_every_route_and_nothing_is_half_written(
                 "/api/queue/drop",
                 "/api/sessions/1/init",
                 "/sessions/1/init",
+                "/api/vectors",
+                "/api/reindex",
+                "/api/reobserve",
             )
             assert 400 <= answer.status < 500 or (harmless and answer.status == 200), (path, answer.status, answer.body)
-            if answer.status >= 400:
+            if answer.status >= 400 and path != "/mcp":  # which answers in its own protocol
                 assert set(answer.json) == {"error", "hint"}
                 assert "Traceback" not in answer.json["error"]
     assert running.rows("SELECT * FROM sdk_sessions") == []

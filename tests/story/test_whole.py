@@ -11,6 +11,8 @@ from claude import Claude, binary
 from endpoint import Endpoint, Step, text, tool_use
 from test_damage import backups, flip
 
+pytestmark = pytest.mark.usefixtures("meaning")
+
 pytestmark = pytest.mark.skipif(binary() is None, reason="this platform's wheel has no claude inside")
 
 
