@@ -64,6 +64,13 @@ def test_an_identifier_is_found_by_its_letters(finder: Search) -> None:
     assert first(finder, "AuthSession.refresh") == "login"
 
 
+def test_what_is_quoted_must_be_there(finder: Search) -> None:
+    """Meaning adds nothing to a phrase in quotes or to a single name; to plain words it does."""
+    assert [row["session"] for row in sessions(finder, '"password reset"')] == ["login"]
+    assert [row["session"] for row in sessions(finder, "AuthSession.refresh")] == ["login"]
+    assert sessions(finder, '"login trouble"') == []
+
+
 def test_a_paraphrase_is_found_by_its_meaning(finder: Search) -> None:
     """Not one word of the query was said."""
     assert first(finder, "login trouble") == "login"

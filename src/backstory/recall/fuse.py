@@ -42,6 +42,7 @@ _MYSELF = re.compile(r"\b(?:i|i['\u2019](?:m|ve|d|ll)|my|me|mine)\b", re.IGNOREC
 _TALK = re.compile(
     r"\b(?:i|i['\u2019](?:m|ve|d|ll)|my|me|we|we['\u2019]re|our|us|you|your|let['\u2019]s|please|help)\b", re.IGNORECASE
 )
+_QUOTED, _DIGIT = re.compile(r'"[^"]*\w[^"]*"'), re.compile(r"\d")
 _WORD = re.compile(r"\w+")
 #: A longer query is not a few words to look for: somebody tells what is to be done.
 LONG = 160
@@ -52,6 +53,7 @@ class Look:
     """How a query looks."""
 
     is_code: bool  #: a name out of code, a path, an option
+    is_exact: bool  #: a phrase in quotes, or a single name: what does not have it is not meant
     is_personal: bool  #: somebody asks about themselves, in plain words
     is_talk: bool  #: somebody talks, as to an agent
     words: frozenset[str]
@@ -67,7 +69,8 @@ def look_of(query: str) -> Look:
     is_code = bool(_CODE.search(query))
     is_personal = bool(_MYSELF.search(query)) and not is_code
     is_talk = bool(_TALK.search(query)) or len(query) > LONG
-    return Look(is_code, is_personal, is_talk, frozenset(word.lower() for word in _WORD.findall(query)))
+    is_exact = bool(_QUOTED.search(query)) or (len(query.split()) == 1 and (is_code or bool(_DIGIT.search(query))))
+    return Look(is_code, is_exact, is_personal, is_talk, frozenset(word.lower() for word in _WORD.findall(query)))
 
 
 @dataclass(slots=True)

@@ -84,6 +84,9 @@ class Search:
             near = [self._vectors.find(asked.query, kinds, asked.where, depth, weights) for kinds in families]
             least = NEAR if any(hits) else 1.0 if look.is_code else ALONE
             near = [[hit for hit in each if hit.score >= least] for each in near]
+        if look.is_exact:
+            had = [{(hit.kind, hit.item_id) for hit in each} for each in hits]
+            near = [[h for h in each if (h.kind, h.item_id) in has] for each, has in zip(near, had, strict=True)]
         return Lists(look, [fuse.together(*both, look) for both in zip(hits, near, strict=True)])
 
 
