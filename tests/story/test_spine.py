@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -265,7 +266,14 @@ def test_session_end_never_creates_a_session(running: Box) -> None:
 def test_i15_rendering_context_writes_nothing(running: Box) -> None:
     """Whoever asks, and however often, the database stays as it was."""
     replay(running)
-    before = running.dump()
+
+    def at_rest() -> dict[str, list[dict[str, Any]]] | None:
+        """The end of the last round is looked at once more, a moment later, whether its transcript has more."""
+        seen = running.dump()
+        time.sleep(0.5)
+        return seen if seen == running.dump() else None
+
+    before = until(at_rest, "the worker to rest")
     for _ in range(5):
         running.client.get("/api/context/inject", project="shop")
         running.cli("context")
