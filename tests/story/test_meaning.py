@@ -98,7 +98,7 @@ def memory_mb(pid: int) -> float:
 def test_a_worker_with_nothing_to_embed_loads_nothing(box: Box) -> None:
     """numpy and the weights come with the first text; with them it stays under 150 MB."""
     worker = box.start()
-    assert told(box)["embedder"] == "static"
+    until(lambda: told(box)["embedder"] == "static", "its name")
     assert "numpy" not in maps(worker.pid)
     remember(box, *(f"The basket rounds the price of thing {n} once." for n in range(20)))
     assert made(box)["vectors"] == 20
@@ -108,7 +108,8 @@ def test_a_worker_with_nothing_to_embed_loads_nothing(box: Box) -> None:
     assert "20 vectors by static" in shown
     box.stop(worker)
     again = box.start()
-    assert told(box) == {"embedder": "static", "next": "", "vectors": 20, "due": 0, "problem": ""}
+    done = {"embedder": "static", "next": "", "vectors": 20, "due": 0, "problem": ""}
+    until(lambda: told(box) == done, "its name")
     assert "numpy" not in maps(again.pid), "nor does one whose work is done"
 
 

@@ -15,8 +15,6 @@ from box import Box
 
 from backstory.secret_kinds import SECRETS
 
-pytestmark = pytest.mark.usefixtures("meaning")
-
 CANARY = "canary7f3a"
 
 
@@ -104,6 +102,7 @@ def test_i14_a_canary_goes_nowhere(box: Box, name: str, event: str, payload: dic
     assert CANARY not in json.dumps(box.client.get("/api/search", query=CANARY))
 
 
+@pytest.mark.usefixtures("meaning")
 def test_i14_the_api_strips_too(running: Box) -> None:
     """Whoever sends without a hook is stripped by the worker before it writes."""
     hidden = f"<private>{CANARY}</private>"
@@ -158,6 +157,7 @@ def _whole(data: bytes) -> bool:
     return bool(found) and len(body) >= int(head.partition(b"Content-Length: ")[2].split(b"\r\n")[0])
 
 
+@pytest.mark.usefixtures("meaning")
 def test_i14_planted_secrets_are_found_nowhere(box: Box) -> None:
     """Every kind, in input, output, prompt and message; by the hook, by the spool and over HTTP."""
     samples = [sample for _, _, _, sample in SECRETS]
