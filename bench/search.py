@@ -21,6 +21,7 @@ from recall_load import MAIN, OTHERS, SESSION, Words
 from backstory import ids
 from backstory.model import ContentId, Report
 from backstory.project import Project
+from backstory.recall.search import Asked, Search
 from backstory.recall.vectors import Vectors
 from backstory.settings import spare_cores
 from backstory.store import observations, queries, search, sessions
@@ -160,10 +161,13 @@ def measure(store: Store, asked: Sequence[str], size: int, floor: Sequence[float
     def meaning(query: str, where: Where) -> object:
         return made.find(query, KINDS, where)
 
-    def both(query: str, where: Where) -> object:
-        return words(query, where), meaning(query, where)
+    both = Search(store, made)
 
-    for ask in (words, meaning, both):
+    def hybrid(query: str, where: Where) -> object:
+        """What the route answers with: both, fused, and the rows to show."""
+        return both.find(Asked(query, "memory", where))
+
+    for ask in (words, meaning, hybrid):
         for place, where in (("", Where()), (" in a project", Where(project=MAIN))):
             times = timed(asked, lambda q, a=ask, w=where: a(q, w))  # type: ignore[misc]
             yield row(f"{name}: {ask.__name__}{place}", times, floor)
