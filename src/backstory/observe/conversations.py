@@ -39,5 +39,7 @@ class Conversations:
             )
             for file in found:
                 with contextlib.suppress(OSError):
-                    if mark in file.read_bytes():
+                    text = file.read_bytes()
+                    # One that was cut off at its beginning names no directory at all.
+                    if mark in text or b'"cwd":' not in text:
                         yield file
