@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -248,6 +248,17 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 def p50(values: Sequence[float]) -> float:
     return statistics.median(values)
+
+
+def timed(asked: Sequence[str], ask: Callable[[str], object]) -> list[float]:
+    """Seconds for each question; the first few only warm it up."""
+    times = []
+    for number, query in enumerate(asked):
+        began = time.perf_counter()
+        ask(query)
+        if number >= 5:
+            times.append(time.perf_counter() - began)
+    return times
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -10,13 +10,12 @@ import re
 import sqlite3
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
-from lab import Lab, Wire, end_gently, lab, load, machine, ms, p50, percentile, say, table
+from lab import Lab, Wire, end_gently, lab, load, machine, ms, p50, percentile, say, table, timed
 
 from backstory import ids
 from backstory.model import CONCEPTS, TYPES, ContentId, Event, Observation, Reply, Report, Round, Summary
@@ -120,16 +119,6 @@ def plain_index(store: SqliteStore, path: Path) -> sqlite3.Connection:
 def queries(words: Words, count: int) -> list[str]:
     """What people ask: one to three words, some common, some a name."""
     return [" ".join(words.say(1) for _ in range(words.dice.randint(1, 3))) for _ in range(count)]
-
-
-def timed(asked: list[str], ask: Callable[[str], object]) -> list[float]:
-    times = []
-    for number, query in enumerate(asked):
-        began = time.perf_counter()
-        ask(query)
-        if number >= 5:
-            times.append(time.perf_counter() - began)
-    return times
 
 
 def row(name: str, times: list[float], floor: float | None = None) -> list[str]:

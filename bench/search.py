@@ -10,12 +10,12 @@ import sqlite3
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from lab import end_gently, load, machine, ms, p50, percentile, say, table
+from lab import end_gently, load, machine, ms, p50, percentile, say, table, timed
 from recall_load import MAIN, OTHERS, SESSION, Words
 
 from backstory import ids
@@ -110,16 +110,6 @@ class Filling:
             at = dice.randrange(max(1, len(said) - count))
             return " ".join(said[at : at + count])
         return " ".join(dice.sample(said, min(count, len(said))))
-
-
-def timed(asked: Sequence[str], ask: Callable[[str], object]) -> list[float]:
-    times = []
-    for number, query in enumerate(asked):
-        began = time.perf_counter()
-        ask(query)
-        if number >= 5:
-            times.append(time.perf_counter() - began)
-    return times
 
 
 def row(name: str, times: Sequence[float], floor: Sequence[float] = ()) -> list[str]:

@@ -38,7 +38,6 @@ CONCEPTS = (
     "pattern",
     "trade-off",
 )
-STATES = ("created", "active", "paused", "completed", "expired", "failed")
 
 
 @dataclass(frozen=True, slots=True)

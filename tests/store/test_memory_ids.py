@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from box import rows_of
+from debugging import LINKAGE, ORPHANS, STATE
 from engines import BROKEN_RULE
 
 from backstory import ids
@@ -20,36 +21,6 @@ from backstory.store import events, sessions
 from backstory.store.db import Row, Store, Tx
 from backstory.store.observations import Stored
 
-# The debugging queries that the design gives to people, word for word.
-STATE = """
-SELECT
-  id,
-  content_session_id,
-  memory_session_id,
-  CASE
-    WHEN memory_session_id IS NULL THEN 'NOT_CAPTURED'
-    ELSE 'CAPTURED'
-  END as state
-FROM sdk_sessions
-WHERE content_session_id = 'your-session-id';
-"""
-ORPHANS = """
-SELECT o.*
-FROM observations o
-LEFT JOIN sdk_sessions s ON o.memory_session_id = s.memory_session_id
-WHERE s.id IS NULL;
-"""
-LINKAGE = """
-SELECT
-  o.id,
-  o.title,
-  o.memory_session_id,
-  s.content_session_id,
-  s.memory_session_id as session_memory_id
-FROM observations o
-JOIN sdk_sessions s ON o.memory_session_id = s.memory_session_id
-WHERE s.content_session_id = 'your-session-id';
-"""
 WITHOUT_ID = (
     "INSERT INTO observations (session_id, prompt_number, memory_session_id, project, project_key, type, title, "
     "compressed_observation, provider, created_at) VALUES (1, 1, NULL, '', '', 'change', 't', '{}', 'claude', '');"

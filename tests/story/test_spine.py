@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from box import Box, until
+from debugging import LINKAGE, ORPHANS, STATE
 
 RECORDED = Path(__file__).parent.parent / "agents" / "recorded" / "claude-code"
 DEMO = Path(__file__).parent.parent.parent / "demo" / "session.jsonl"
@@ -125,44 +126,15 @@ def test_the_sql_of_the_session_id_documents_runs_as_it_stands(running: Box) -> 
     replay(running)
     running.hook("SessionStart", {"session_id": "your-session-id", "source": "startup"})
     running.hook("UserPromptSubmit", {"session_id": "your-session-id", "prompt": "only asked so far"})
-    state = """
-SELECT
-  id,
-  content_session_id,
-  memory_session_id,
-  CASE
-    WHEN memory_session_id IS NULL THEN 'NOT_CAPTURED'
-    ELSE 'CAPTURED'
-  END as state
-FROM sdk_sessions
-WHERE content_session_id = 'your-session-id';
-"""
-    orphans = """
-SELECT o.*
-FROM observations o
-LEFT JOIN sdk_sessions s ON o.memory_session_id = s.memory_session_id
-WHERE s.id IS NULL;
-"""
-    linked = """
-SELECT
-  o.id,
-  o.title,
-  o.memory_session_id,
-  s.content_session_id,
-  s.memory_session_id as session_memory_id
-FROM observations o
-JOIN sdk_sessions s ON o.memory_session_id = s.memory_session_id
-WHERE s.content_session_id = 'your-session-id';
-"""
-    assert [r["state"] for r in running.rows(state)] == ["NOT_CAPTURED"]
-    assert running.rows(linked) == []
+    assert [r["state"] for r in running.rows(STATE)] == ["NOT_CAPTURED"]
+    assert running.rows(LINKAGE) == []
     edit = json.loads((RECORDED / "PostToolUse.Edit.json").read_text())
     running.hook("PostToolUse", edit | {"session_id": "your-session-id"})
     running.hook("Stop", {"session_id": "your-session-id", "last_assistant_message": "Done."})
     running.settle()
-    assert [r["state"] for r in running.rows(state)] == ["CAPTURED"]
-    assert running.rows(orphans) == []
-    found = running.rows(linked)
+    assert [r["state"] for r in running.rows(STATE)] == ["CAPTURED"]
+    assert running.rows(ORPHANS) == []
+    found = running.rows(LINKAGE)
     assert found
     assert all(r["memory_session_id"] == r["session_memory_id"] for r in found)
     assert running.rows("SELECT claude_session_id FROM sdk_sessions WHERE claude_session_id = 'your-session-id'")

@@ -6,8 +6,7 @@ import re
 
 from backstory.model import Call
 
-#: When these were looked up. A price that changes is a line here; what was spent before keeps what it cost then.
-AS_OF = "2026-11-15"
+#: As of 2026-11-15. A price that changes is a line here; what was spent before keeps what it cost then.
 PRICES: dict[str, tuple[float, float, float]] = {
     "claude-haiku-5-5": (0.10, 0.01, 0.50),
     "claude-haiku-4-5": (1.00, 0.10, 5.00),

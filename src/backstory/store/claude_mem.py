@@ -13,8 +13,6 @@ from backstory.errors import BackstoryError
 from backstory.store.db import Row
 from backstory.store.queries import parse
 
-TABLES = ("sdk_sessions", "observations", "session_summaries", "user_prompts")
-
 
 class NotClaudeMem(BackstoryError):
     """The file is not a database of claude-mem."""

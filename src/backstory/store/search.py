@@ -147,9 +147,8 @@ def occurs(
         return {}, 0
     marks = match.marks_for(kinds, where)
     index = _Index(tx, newest["last"], where, marks)
-    total, *counts = index.counts([Match((), marks)] * bool(marks) + [Match((t,), marks) for t in terms.values()])
-    if not marks:
-        total, counts = index.last, [total, *counts]
+    counts = index.counts([Match((term,), marks) for term in terms.values()])
+    total = index.counts([Match((), marks)])[0] if marks else index.last
     return dict(zip(terms, counts, strict=True)), total
 
 

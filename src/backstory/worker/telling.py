@@ -42,13 +42,14 @@ class Telling:
         """What this start of a session is told: one that goes on has most of it already."""
         where, session = await self._intake.project(report.cwd), taken.session
         budget, command = self._settings.context_tokens, self._settings.paths.called
-        scene = Scene(where.branch, await worktree.changed(report.cwd))
+        shorter = {"compact": context.for_compact, "resume": context.for_resume, "fork": context.for_resume}
+        goes_on = shorter.get(str(report.payload.get("source"))) if session else None
+        # An agent waits: git is asked only where the answer counts.
+        scene = Scene() if goes_on else Scene(where.branch, await worktree.changed(report.cwd))
 
         def render(tx: Tx) -> str:
-            shorter = {"compact": context.for_compact, "resume": context.for_resume, "fork": context.for_resume}
-            source = report.payload.get("source")
-            if session and isinstance(source, str) and source in shorter:
-                return shorter[source](tx, session, budget, command)
+            if session and goes_on:
+                return goes_on(tx, session, budget, command)
             return context.for_start(tx, where.name, where.key, budget, command, scene)
 
         try:
