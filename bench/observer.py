@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import html
+import re
 import subprocess
 import sys
 import tempfile
@@ -40,6 +42,7 @@ class Cost:
     input_tokens: int
     observations: int
     summaries: int
+    shown: int  #: lines of what may be replaced
 
     @property
     def each(self) -> float:
@@ -63,6 +66,17 @@ def read(requests: Sequence[Request]) -> int:
     return sum(tokens(text) for request in requests for text in texts(request.body))
 
 
+def lasting(request: Request) -> Step:
+    """A good answer, as decisions in the round's own words: later rounds may replace them, and are shown them."""
+    words = re.findall(r'<(?:event n|said event)="\d+".*>\n(.*)', request.texts("user")[-1]) or ["It was so"]
+
+    def one(told: re.Match[str]) -> str:
+        title = html.escape(words[min(int(told[1]), len(words) - 1)][:120])
+        return f"<type>decision</type><title>{title}</title>"
+
+    return re.sub(r"<type>\w+</type><title>Told \w+ (\d+)</title>", one, answer(request))
+
+
 def settings(provider: str, endpoint: Endpoint) -> dict[str, str]:
     given = {"BACKSTORY_PROVIDER": provider, "BACKSTORY_OBSERVERS": "1"}
     if provider == "claude":
@@ -77,13 +91,7 @@ def settings(provider: str, endpoint: Endpoint) -> dict[str, str]:
 
 def measure(provider: str, session: Path) -> Cost:
     """Import the session, have it observed, and count."""
-    asked: list[Request] = []
-
-    def model(request: Request) -> Step:
-        asked.append(request)
-        return answer(request)
-
-    with tempfile.TemporaryDirectory() as folder, Endpoint(model) as endpoint:
+    with tempfile.TemporaryDirectory() as folder, Endpoint(lasting) as endpoint:
         box = Box(Path(folder))
         box.home.mkdir()
         box.project.mkdir()
@@ -112,6 +120,7 @@ def _cost(box: Box, provider: str, requests: Sequence[Request]) -> Cost:
         read(requests),
         count("observations"),
         count("session_summaries WHERE source = 'stop'"),
+        sum(len(re.findall(r"^#\d+ decision: ", r.texts("user")[-1], re.M)) for r in requests),
     )
 
 
@@ -137,16 +146,17 @@ def main() -> None:
                 f"{cost.calls}",
                 f"{cost.input_tokens:,}",
                 f"{cost.observations}",
+                f"{cost.shown}",
                 f"**{cost.each:,.0f}**",
             )
         )
-    rows.append(("claude-mem (its own figure)", "", "", "one a tool use", "", "201", f"{CLAUDE_MEM:,}"))
-    head = ("provider", "events", "rounds", "calls", "input tokens", "observations", "input tokens an observation")
+    rows.append(("claude-mem (its own figure)", "", "", "one a tool use", "", "201", "", f"{CLAUDE_MEM:,}"))
+    head = ("provider", "events", "rounds", "calls", "input tokens", "observations", "shown", "tokens an observation")
     print(table(head, rows))
     print(
         "\nTokens are counted at the endpoint, from the text of each request (system prompt and messages), by "
         "`backstory.text.tokens`, an estimate that rather counts too many; the endpoint answers with one observation "
-        "for every five events."
+        "for every five events, in the round's own words, so that later rounds are shown what they may replace."
     )
 
 

@@ -110,6 +110,7 @@ class Observation:
     files_read: tuple[str, ...] = ()
     files_modified: tuple[str, ...] = ()
     event_ids: tuple[int, ...] = ()  #: Event.id of each event it came from
+    replaces: tuple[int, ...] = ()  #: earlier observations that hold no longer, now that this one does
 
 
 @dataclass(frozen=True, slots=True)

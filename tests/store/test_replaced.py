@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from test_contract import add, session_of
 
+from backstory import ids
 from backstory.errors import BadInput, NotFound
-from backstory.model import ContentId, Event, Observation, Reply, Round
-from backstory.store import forget, observations
+from backstory.model import ContentId, Event, Observation, Reply, Report, Round
+from backstory.project import Project
+from backstory.store import forget, observations, sessions, standing
 from backstory.store.db import Row, Store, Tx
 
 
@@ -72,3 +74,75 @@ def test_a_pin_goes_on_to_what_replaces_it(store: Store) -> None:
     assert store.read(pinned) == []
     with pytest.raises(BadInput, match=f"replaced by #{two}"):
         store.write(lambda tx: observations.pin(tx, of(tx, one), True))
+
+
+def elsewhere(tx: Tx) -> None:
+    """A session of another project."""
+    report = Report("claude-code", "session_start", ContentId("elsewhere"), ids.new_event_id(), ids.now())
+    sessions.get_or_create(tx, report, Project("till", "key/till"))
+
+
+def round_of(tx: Tx, session: str = "b", at: str = "2026-02-01T00:00:00.000Z") -> Round:
+    """A round that comes after all that is remembered."""
+    added, row = add(tx, session, f"of {session} at {at}"), session_of(tx, session)
+    event = Event(added.id, row["id"], 1, "tool", at, "Bash", None, {})
+    return Round(row["id"], ContentId(session), None, "claude-code", "shop", "", 1, "", (event,))
+
+
+def told(tx: Tx, round: Round, title: str, *replaces: int) -> int:
+    """What a model said of a round, stored."""
+    reply = Reply((Observation("decision", title, event_ids=(round.events[0].id,), replaces=replaces),))
+    return observations.store(tx, round, observations.Stored(reply, "anthropic")).observation_ids[0]
+
+
+def test_what_a_round_may_replace_is_about_the_same_and_holds(store: Store) -> None:
+    """By its words or a file; nothing that was replaced, that only happened, is later, or another project's; a
+    handful of it."""
+
+    def remember(tx: Tx, title: str, kind: str = "decision", file: str = "", month: int = 1, name: str = "a") -> int:
+        round = round_of(tx, name, at=f"2026-0{month}-01T00:00:00.000Z")
+        seen = Observation(kind, title, files_read=(file,) if file else (), event_ids=(round.events[0].id,))
+        return observations.store(tx, round, observations.Stored(Reply((seen,)), "offline")).observation_ids[0]
+
+    def fill(tx: Tx) -> tuple[int, int]:
+        for other in ("Releases are cut on Tuesdays", "Parser errors name a line", "Themes are kept in colours.css"):
+            remember(tx, other)
+        wanted = remember(tx, "Login sessions are cached in Redis")
+        by_file = remember(tx, "Retries wait five seconds", "change", "src/retry.py")
+        remember(tx, "Fixed login sessions that Redis had cached", "bugfix")
+        remember(tx, "Cached login sessions will leave Redis", month=3)
+        elsewhere(tx)
+        remember(tx, "Login sessions are cached in Redis there", name="elsewhere")
+        old = remember(tx, "Cached login sessions: Redis in one process")
+        observations.supersede(tx, of(tx, old), wanted)
+        return wanted, by_file
+
+    wanted, by_file = store.write(fill)
+
+    def shown(about: str, *files: str) -> list[int]:
+        return [one.id for one in store.write(lambda tx: standing.find(tx, round_of(tx), about, files))]
+
+    assert shown("Move the cached login sessions from Redis to Postgres") == [wanted]
+    assert shown("src/retry.py\nwait longer before retries", "src/retry.py") == [by_file]
+    for nothing in ("Make the page wider", "login", "", '"* OR NEAR('):
+        assert shown(nothing) == []
+    store.write(lambda tx: [remember(tx, f"Login sessions are cached in Redis {n}") for n in range(10)])
+    assert len(shown("Move the cached login sessions from Redis to Postgres")) == standing.MOST
+
+
+def test_a_model_may_replace_what_holds_and_the_same_twice_is_once(store: Store) -> None:
+    """What is gone, was replaced meanwhile, is later or of another project is passed over; a pin goes on."""
+    old, pinned, done, by = store.write(lambda tx: [seen(tx, title) for title in ("old", "pinned", "done", "by")])
+    store.write(elsewhere)
+    other = store.write(lambda tx: seen(tx, "other", "elsewhere"))
+    store.write(lambda tx: observations.pin(tx, of(tx, pinned), True))
+    store.write(lambda tx: observations.supersede(tx, of(tx, done), by))
+    round = store.write(round_of)
+    new = store.write(lambda tx: told(tx, round, "new", 4711, other, done, old, pinned))
+    again = store.write(lambda tx: told(tx, round, "new", old, pinned))
+    pointers = {n: store.read(lambda tx, n=n: of(tx, n)["superseded_by"]) for n in (old, pinned, done, other, new)}  # type: ignore[misc]
+    assert pointers == {old: new, pinned: new, done: by, other: None, new: None}
+    assert store.read(lambda tx: of(tx, new))["pinned_at"] and not store.read(lambda tx: of(tx, again))["pinned_at"]
+    before = store.write(lambda tx: round_of(tx, at="2025-01-01T00:00:00.000Z"))
+    store.write(lambda tx: told(tx, before, "long ago", new))
+    assert store.read(lambda tx: of(tx, new))["superseded_by"] is None

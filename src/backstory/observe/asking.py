@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from backstory import ids
 from backstory.errors import BackstoryError, BadSetting, StoreUnavailable
@@ -17,8 +18,12 @@ from backstory.observe.pauses import Pauses
 from backstory.observe.providers import DEFAULT_MODELS, Answer, Ask, Choice, Model, ProviderFailure, connect
 from backstory.settings import Settings
 from backstory.settings import load as settings_now
+from backstory.store import standing
 from backstory.store.db import Store
 from backstory.text import tokens
+
+if TYPE_CHECKING:
+    from backstory.observe.prompts import Question
 
 log = logging.getLogger(__name__)
 OFFLINE = "offline"
@@ -57,7 +62,7 @@ class Asking:
     """The provider of the settings, as the observer calls it; it follows the settings while it runs."""
 
     def __init__(self, settings: Settings, store: Store, conversations: Conversations | None = None) -> None:
-        self._settings, self._budget = settings, Budget(store)
+        self._settings, self._store, self._budget = settings, store, Budget(store)
         self._conversations = conversations or Conversations()
         self._config_seen = self._config_stamp()
         self._model: Model | None = None
@@ -142,18 +147,16 @@ class Asking:
 
     async def estimate(self, round: Round) -> int:
         """About how many tokens a model would read if it were asked about a round."""
-        from backstory.observe import prompts
-
-        asked = await asyncio.to_thread(prompts.question, round, self._mode_now(), self._settings.language)
+        asked = await asyncio.to_thread(self._question, round)
         return tokens(asked.ask.system) + tokens(asked.ask.prompt)
 
     async def _ask(self, round: Round, calls: list[Call]) -> Reply:
         """At most two calls: what can't be read is asked for once more, then told by the rules."""
-        from backstory.observe import prompts, replies
+        from backstory.observe import replies
 
-        mode, language = self._mode_now(), self._settings.language
+        mode = self._mode_now()
         # In a thread: a round may be large, and hooks wait for this loop.
-        asked = await asyncio.to_thread(prompts.question, round, mode, language)
+        asked = await asyncio.to_thread(self._question, round)
         answer = Answer("", Call("", ""))
         for again in (False, True):
             ask = asked.again if again else asked.ask
@@ -164,10 +167,10 @@ class Asking:
                     raise
                 # Its conversation is gone: the same from the beginning, in a fresh one.
                 round = replace(round, resume=None)
-                asked = await asyncio.to_thread(prompts.question, round, mode, language)
+                asked = await asyncio.to_thread(self._question, round)
                 answer = await self._call(asked.ask, calls)
             try:
-                found = await asyncio.to_thread(replies.read, answer.text, round, mode, asked.mark)
+                found = await asyncio.to_thread(replies.read, answer.text, round, mode, asked.mark, asked.known)
             except replies.Unreadable as error:
                 log.info("session %s: %s", round.session_id, error)
                 continue
@@ -184,6 +187,14 @@ class Asking:
         told = await self._stand_in(round, tuple(calls))
         # Whatever confused it is in that conversation, so the next begins anew.
         return replace(told, memory_id=answer.memory_id, grown=answer.memory_id is not None)
+
+    def _question(self, round: Round) -> Question:
+        """A round, with what is remembered that it may replace."""
+        from backstory.observe import prompts
+
+        about, files = prompts.about(round)
+        known = self._store.read(lambda tx: standing.find(tx, round, about, files))
+        return prompts.question(round, self._mode_now(), self._settings.language, known)
 
     async def _call(self, ask: Ask, calls: list[Call]) -> Answer:
         chosen, model = self._settings, await self._connected()

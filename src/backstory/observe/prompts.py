@@ -11,9 +11,10 @@ from typing import Any
 
 from backstory.model import Event, Round
 from backstory.observe.modes import Mode
-from backstory.observe.offline.acts import mapping, relative, text_of, verb_of
+from backstory.observe.offline.acts import mapping, read_acts, relative, text_of, verb_of
 from backstory.observe.providers import Ask
-from backstory.text import harmless, one_line
+from backstory.store.standing import Standing
+from backstory.text import cut, harmless, one_line
 
 #: Characters of a round at the most. Tokens of code are about three characters.
 WHOLE = 60_000
@@ -44,7 +45,8 @@ SHARES = (
 )
 # Whatever is quoted could be written to close our tags, or to look like an answer.
 _OURS = re.compile(
-    r"<(?=/?\s*(?:round|asked|before|event|said|memory|observation|summary|skip_summary)\b)", re.IGNORECASE
+    r"<(?=/?\s*(?:round|asked|before|event|said|known|memory|observation|replaces|summary|skip_summary)\b)",
+    re.IGNORECASE,
 )
 _BLANK = re.compile(r"\n\s*\n\s*")
 
@@ -81,6 +83,14 @@ SUMMARY = """Where a summary is asked for, it stands in <memory> after the obser
 or, if the round was mere talk, <skip_summary reason="why"/>."""
 OBSERVE = 'Write <memory round="{mark}"> with the observations.'
 OBSERVE_AND_SUMMARISE = 'The round has ended. Write <memory round="{mark}"> with the observations and the <summary>.'
+KNOWN = """<known>
+{lines}
+</known>
+
+<known> lists what was remembered before: a record, too. Where this round shows that one of these holds no longer (the \
+same was decided or set anew, or it proved wrong), put <replaces>its number</replaces> into the observation that says \
+what holds now. What adds to one, or only concerns the same thing, replaces nothing."""
+TITLE = 120
 AGAIN = "Your answer could not be read. Answer once more, in XML as described and with nothing else."
 
 
@@ -91,6 +101,7 @@ class Question:
     ask: Ask
     mark: str
     again: Ask  #: the same, once the answer could not be read
+    known: tuple[Standing, ...] = ()  #: what was shown with it, and may be replaced
 
 
 def task(mode: Mode, language: str = "") -> str:
@@ -112,16 +123,28 @@ def task(mode: Mode, language: str = "") -> str:
     return "\n\n".join(parts)
 
 
-def question(round: Round, mode: Mode, language: str = "") -> Question:
-    """A round as a question: its events together, and the summary if it has ended."""
+def question(round: Round, mode: Mode, language: str = "", known: tuple[Standing, ...] = ()) -> Question:
+    """A round as a question: its events together, what it may replace, and the summary if it has ended."""
     mark = secrets.token_hex(3)
     system = task(mode, language)
     told = tell(round)
+    if known:
+        lines = (f"#{one.id} {inert(cut(one_line(f'{one.type}: {one.title}'), TITLE))}" for one in known)
+        told += "\n\n" + KNOWN.format(lines="\n".join(lines))
     closing = (OBSERVE_AND_SUMMARISE if round.stop else OBSERVE).format(mark=mark)
     prompt = f"{told}\n\n{closing}"
     # Where the conversation goes on, it holds the round already.
     again = AGAIN + " " + closing if round.resume else f"{told}\n\n{AGAIN} {closing}"
-    return Question(Ask(system, prompt, round.resume), mark, Ask(system, again, round.resume))
+    return Question(Ask(system, prompt, round.resume), mark, Ask(system, again, round.resume), known)
+
+
+def about(round: Round) -> tuple[str, list[str]]:
+    """What a round is about, to look for what it may replace: its files, what was asked, what was said in the end.
+    What tools answered is somebody else's word and chooses nothing."""
+    changed = (act.path for act in read_acts(round) if act.verb in ("edit", "write") and not act.failed and act.path)
+    files = list(dict.fromkeys(changed))
+    said = round.stop and mapping(round.stop.payload).get("last_assistant_message")
+    return "\n".join((*files[-10:], round.prompt[:ASKED], said[:ASKED] if isinstance(said, str) else "")), files
 
 
 def tell(round: Round) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 
 from backstory.errors import BackstoryError
@@ -12,13 +12,14 @@ from backstory.model import Observation, Round, Summary
 from backstory.observe.modes import Mode
 from backstory.observe.offline.acts import Act, read_acts, relative
 from backstory.observe.offline.edits import read_changes
+from backstory.store.standing import Standing, words_of
 from backstory.text import cut, harmless, one_line
 
 #: Bounds of what is kept of an answer.
 MOST, FACTS, CONCEPTS, FILES = 80, 12, 8, 40
 TITLE, SUBTITLE, NARRATIVE, FACT, PATH, FIELD = 160, 300, 2000, 400, 400, 2000
 ANSWER = 400_000
-_TEXTS = ("type", "title", "subtitle", "narrative", "events")
+_TEXTS = ("type", "title", "subtitle", "narrative", "events", "replaces")
 _LISTS = {"facts": "fact", "concepts": "concept", "files_read": "file", "files_modified": "file"}
 _PARTS = tuple(field.name for field in fields(Summary))
 _ENDS = "|".join((*_TEXTS, *_LISTS, *_PARTS, "observation", "summary", "memory", "skip_summary"))
@@ -29,6 +30,8 @@ _ATTRIBUTE = re.compile(r"""([\w-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _CDATA = re.compile(r"<!\[CDATA\[(.*?)(?:\]\]>|$)", re.DOTALL)
 _TAG = re.compile(r"</?[a-z_]+(?:\s[^<>]{0,200})?/?>", re.IGNORECASE)
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d{1,2}[.)])\s+")
+#: Numbers and nothing else: words around them may say that they hold.
+_NUMBERS = re.compile(r"(?:[\s\d,;#]|and\b)*", re.IGNORECASE)
 # Commands that change the files they name.
 _WRITES = re.compile(
     r">|\b(?:tee|mv|cp|rm|ln|touch|patch|install|mkdir|truncate|dd|rsync|unzip|tar|curl|wget)\b|\bsed\b.*\s-i|\bperl\b.*\s-\w*i"
@@ -53,8 +56,9 @@ class Read:
         self.observations, self.summary, self.skips_summary = observations, summary, skips_summary
 
 
-def read(text: str, round: Round, mode: Mode, mark: str = "") -> Read:
-    """What an answer says about a round; `Unreadable` if it says nothing that can be read."""
+def read(text: str, round: Round, mode: Mode, mark: str = "", known: Sequence[Standing] = ()) -> Read:
+    """What an answer says about a round; `Unreadable` if it says nothing that can be read. It may replace what it was
+    shown as `known`."""
     text = _CDATA.sub(lambda m: html.escape(m[1], quote=False), text[:ANSWER])
     begun = _MEMORY.search(text)
     if begun and (other := _attributes(begun[1]).get("round")) and mark and other.strip() != mark:
@@ -64,7 +68,9 @@ def read(text: str, round: Round, mode: Mode, mark: str = "") -> Read:
     if not blocks and not skips and not begun:
         raise Unreadable
     evidence = Evidence(round)
-    told = [_observation(body, given, round, mode, evidence) for kind, given, body in blocks if kind == "observation"]
+    told = [
+        _observation(body, given, round, mode, evidence, known) for kind, given, body in blocks if kind == "observation"
+    ]
     found = [_summary(body) for kind, _, body in blocks if kind == "summary"]
     kept = tuple(seen for seen in told if seen)[:MOST]
     if blocks and not kept and not any(found) and not skips:
@@ -115,7 +121,7 @@ def _items(body: str, name: str, limit: int) -> list[str]:
 
 
 def _observation(
-    body: str, given: Mapping[str, str], round: Round, mode: Mode, evidence: Evidence
+    body: str, given: Mapping[str, str], round: Round, mode: Mode, evidence: Evidence, known: Sequence[Standing]
 ) -> Observation | None:
     texts = {name: _field(body, name) or given.get(name, "") for name in _TEXTS}
     facts = _items(body, "facts", FACT)[:FACTS]
@@ -124,8 +130,8 @@ def _observation(
     if not title:
         return None
     read_files = [evidence.named(path) for path in _items(body, "files_read", PATH)]
-    changed = [known for path in _items(body, "files_modified", PATH) if (known := evidence.changed(path))]
-    modified = tuple(dict.fromkeys(changed))[:FILES]
+    changed = map(evidence.changed, _items(body, "files_modified", PATH))
+    modified = tuple(dict.fromkeys(filter(None, changed)))[:FILES]
     return Observation(
         type=_type(texts["type"], mode),
         title=title,
@@ -136,7 +142,18 @@ def _observation(
         files_read=tuple(dict.fromkeys(path for path in read_files if path not in modified))[:FILES],
         files_modified=modified,
         event_ids=_sources(texts["events"], round, (*modified, *read_files)),
+        replaces=_replaced(texts["replaces"], "\n".join((title, subtitle, narrative, *facts, *modified)), known),
     )
+
+
+def _replaced(numbers: str, says: str, known: Sequence[Standing]) -> tuple[int, ...]:
+    """Of what was shown, what an observation takes the place of; it must be about the same thing at least in a word.
+    Whatever else is named there is nothing to us."""
+    told = _TAG.sub(" ", numbers)
+    if not known or not _NUMBERS.fullmatch(told):
+        return ()
+    named, words = {int(number) for number in re.findall(r"(?<!\d)\d{1,18}(?!\d)", told)}, words_of(says)
+    return tuple(one.id for one in known if one.id in named and one.words & words)
 
 
 def _type(raw: str, mode: Mode) -> str:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from backstory.recall import context, fresh
 from backstory.recall.search import Asked, Search
-from backstory.store import bm25, tokens
-from backstory.store import search as words
+from backstory.store import found, tokens
 from backstory.store.db import Row, Store, Tx
 from backstory.store.hits import Where
 from backstory.text import local
@@ -43,7 +42,7 @@ def for_prompt(store: Store, search: Search, prompt: Prompt, budget: int, comman
 
 
 def _told(tx: Tx, prompt: Prompt, wanted: Sequence[int], budget: int, command: str) -> tuple[str, list[int]]:
-    worth = _worth(tx, prompt)
+    worth = found.worth(tx, prompt.text, Where(project=prompt.project_key))
     rows = [row for number in wanted if (row := tx.one("observation_by_id", id=number)) and _is_clear(row, worth)]
     chosen = rows[:MOST]
     changed = fresh.changed(tx, (row["id"] for row in chosen))
@@ -55,19 +54,6 @@ def _told(tx: Tx, prompt: Prompt, wanted: Sequence[int], budget: int, command: s
     told = context.fenced([head], lines, budget)
     named = [row["id"] for row, line in zip(chosen, lines, strict=True) if line in told]
     return (told, named) if named else ("", [])
-
-
-def _worth(tx: Tx, prompt: Prompt) -> dict[str, float]:
-    """The tokens of a prompt, each by how much it says in its project: 1 for what one observation says."""
-    told = tokens.words_of(prompt.text[: tokens.ASKED_CHARS])[:80]
-    counts, total = words.occurs(tx, told, ("observation",), Where(project=prompt.project_key))
-    most = bm25.weight(total, 1)
-    found = {}
-    for word, count in counts.items():
-        for term in tokens.of_query(word)[:1]:
-            if len(term.tokens) == 1 and len(term.tokens[0]) > 2:
-                found[term.tokens[0]] = min(bm25.weight(total, count) / most, 1.0) if most else 0.0
-    return found
 
 
 def _is_clear(row: Row, worth: dict[str, float]) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from backstory.store import search, tokens
+from backstory.store import bm25, search, tokens
 from backstory.store.db import Row, Tx
-from backstory.store.hits import Hit
+from backstory.store.hits import Hit, Where
 
 
 def turns_around(tx: Tx, ids: Iterable[int], around: int) -> list[Row]:
@@ -34,6 +34,21 @@ def standing(tx: Tx, ids: Iterable[int]) -> dict[int, Row]:
     """What weighs for an observation or against it: its type, whether it is pinned, whether another took its place."""
     wanted = list(ids)
     return {row["id"]: row for row in tx.all("found_observations", ids=json.dumps(wanted))} if wanted else {}
+
+
+def worth(tx: Tx, text: str, where: Where, among: int = 0) -> dict[str, float]:
+    """The tokens of a text, each by how much it says among the observations there: 1 for what only one of them says.
+    Fewer than `among` do not tell what is rare."""
+    told = tokens.words_of(text[: tokens.ASKED_CHARS])[:80]
+    counts, total = search.occurs(tx, told, ("observation",), where)
+    total = max(total, among)
+    most = bm25.weight(total, 1)
+    made = {}
+    for word, count in counts.items():
+        for term in tokens.of_query(word)[:1]:
+            if len(term.tokens) == 1 and len(term.tokens[0]) > 2:
+                made[term.tokens[0]] = min(bm25.weight(total, count) / most, 1.0) if most else 0.0
+    return made
 
 
 def rows(tx: Tx, keys: Iterable[tuple[str, int]]) -> dict[tuple[str, int], Row]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
@@ -87,7 +88,7 @@ def _add(tx: Tx, session: Row, round: Round, seen: Observation, memory_id: str, 
         concepts=_json(seen.concepts),
         files_read=_json(seen.files_read),
         files_modified=_json(seen.files_modified),
-        compressed=_json({k: v for k, v in asdict(seen).items() if k != "event_ids"}),
+        compressed=_json({k: v for k, v in asdict(seen).items() if k not in ("event_ids", "replaces")}),
         provider=stored.provider,
         instead_of=stored.reply.instead_of or None,
         at=sources[-1].occurred_at,
@@ -100,7 +101,18 @@ def _add(tx: Tx, session: Row, round: Round, seen: Observation, memory_id: str, 
         tx.run("observation_file_add", observation_id=row["id"], path=path, mark=stored.marks[path])
     _index(tx, item_of("observation", row["id"], session, sources[-1].occurred_at), seen)
     state(tx, row["id"], seen.type, seen.title, seen.facts, session["project_key"], sources[-1].occurred_at)
+    for old in seen.replaces:
+        _replace(tx, old, row["id"], sources[-1].occurred_at)
     return int(row["id"])
+
+
+def _replace(tx: Tx, old: int, number: int, at: str) -> None:
+    """What a model says to be replaced: if it still holds, is of before, and may be. Whoever said otherwise while the
+    model thought knows better."""
+    row = tx.one("observation_by_id", id=old)
+    if row and not row["superseded_by"] and row["created_at"] < at:
+        with suppress(BadInput):
+            supersede(tx, row, number)
 
 
 def state(
