@@ -32,6 +32,11 @@ def block(vectors: Any, first: int = 1) -> Block:
     return block_of(ids, ["observation"] * size, [n % 10 for n in ids], ids, numbers, scales.tolist())
 
 
+def nearest(near: Near, query: Any, wanted: Wanted, number: int) -> tuple[list[int], bool]:
+    ids, _, more = near.look(query, wanted).nearest(wanted.kinds, number)
+    return ids, more
+
+
 def test_by_signs_nearly_the_same_are_found() -> None:
     """Of the ten nearest among thousands, 97 in a hundred are among the thousand whose signs agree most."""
     made = embed.named("static").embed(sentences(6000))
@@ -43,10 +48,10 @@ def test_by_signs_nearly_the_same_are_found() -> None:
     hits = 0
     for query in made[::200]:
         truth = set((np.argsort(-(made @ query))[:10] + 1).tolist())
-        near, more = exact.nearest(query, ANY, 12)
+        near, more = nearest(exact, query, ANY, 12)
         assert more and len(near) == 12
         assert len(truth & set(near)) >= 9, "bytes are nearly as good as numbers"
-        hits += len(truth & set(signs.nearest(query, ANY, 1000)[0]))
+        hits += len(truth & set(nearest(signs, query, ANY, 1000)[0]))
     assert hits >= 0.97 * 300
 
 
@@ -55,10 +60,10 @@ def test_only_what_is_wanted_is_found() -> None:
     made = embed.named("static").embed(sentences(300))
     for near in (Near(), Near(exact=0)):
         near.add(block(made))
-        assert near.nearest(made[0], Wanted(("summary",)), 5) == ([], False)
-        ids, more = near.nearest(made[0], Wanted(("observation",), (3,), 100, 200), 50)
+        assert nearest(near, made[0], Wanted(("summary",)), 5) == ([], False)
+        ids, more = nearest(near, made[0], Wanted(("observation",), (3,), 100, 200), 50)
         assert sorted(ids) == [103, 113, 123, 133, 143, 153, 163, 173, 183, 193] and not more
-        ids, more = near.nearest(made[0], Wanted(("observation",), (3,)), 5)
+        ids, more = nearest(near, made[0], Wanted(("observation",), (3,)), 5)
         assert len(ids) >= 5 and {number % 10 for number in ids} == {3} and more
 
 
@@ -69,9 +74,9 @@ def test_removed_is_gone() -> None:
     near.add(block(made))
     near.remove([5, 50, 1000])
     assert len(near) == 98
-    assert sorted(near.nearest(made[4], ANY, 200)[0]) == [n for n in range(1, 101) if n not in (5, 50)]
+    assert sorted(nearest(near, made[4], ANY, 200)[0]) == [n for n in range(1, 101) if n not in (5, 50)]
     near.remove(list(range(1, 101)))
-    assert (len(near), near.last, near.nearest(made[0], ANY, 5)) == (0, 0, ([], False))
+    assert (len(near), near.last, nearest(near, made[0], ANY, 5)) == (0, 0, ([], False))
 
 
 def test_searching_while_others_add_and_remove() -> None:
@@ -84,7 +89,7 @@ def test_searching_while_others_add_and_remove() -> None:
     def search() -> None:
         while not done.is_set():
             try:
-                ids, _ = near.nearest(made[7], ANY, 20)
+                ids, _ = nearest(near, made[7], ANY, 20)
                 if 8 not in ids:
                     wrong.append("the same was not found")
             except Exception as error:

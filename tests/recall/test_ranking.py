@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import pytest
 
 from backstory.recall import embed, fuse
@@ -118,3 +120,28 @@ def test_words_alone_answer_while_there_are_no_vectors(store: Store) -> None:
     """From the first second."""
     store.write(fill)
     assert first(Search(store, Vectors(store, embed.name_of("static"))), "password reset") == "login"
+
+
+def test_a_query_is_embedded_once_whatever_is_looked_at(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An endpoint would be asked, and paid, for each time: sessions are looked for in three lists."""
+    store.write(fill)
+    asked: list[str] = []
+    static = embed.EMBEDDERS["static"]
+
+    def counting(model: str, url: str) -> embed.Run:
+        real = static(model, url)
+
+        def run(texts: Sequence[str], weights: Mapping[str, float]) -> embed.Matrix:
+            asked.extend(texts)
+            return real(texts, weights)
+
+        return run
+
+    monkeypatch.setitem(embed.EMBEDDERS, "static", counting)
+    vectors = Vectors(store, embed.name_of("static"))
+    vectors.begin()
+    while vectors.make_some() or vectors.settle():
+        pass
+    asked.clear()
+    assert first(Search(store, vectors), "password reset") == "login"
+    assert asked == ["password reset"]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from backstory.store import search
-from backstory.store.db import Store, Tx
+from backstory.store.db import Row, Store, Tx
 from backstory.store.hits import ANYWHERE, KINDS, Item, Where
 from backstory.store.migrate import migrate
 from backstory.store.postgres import PostgresStore
@@ -273,3 +275,50 @@ def test_w10_rarity(store: Store) -> None:
     found = store.read(lambda tx: search.rarity(tx, ["the", "discounts", "zebra", "🎉"]))
     assert found["zebra"] > found["discounts"] > found["the"] > 0
     assert "🎉" not in found
+
+
+class Watched:
+    """A transaction, and what was counted in it."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._tx, self.engine = tx, tx.engine
+        self.one, self.run, self.script = tx.one, tx.run, tx.script
+        self.counted: list[str] = []
+
+    def all(self, name: str, /, **values: Any) -> list[Row]:
+        if name == "words_counts":
+            self.counted += json.loads(values["matches"])
+        return self._tx.all(name, **values)
+
+
+def test_w11_nothing_is_counted_twice(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By searches that share their counts; and what is everywhere is counted again only when much was added."""
+    monkeypatch.setattr(search, "BUDGET", {"sqlite": 40, "postgres": 40})
+
+    def ask(known: search.Counts) -> list[str]:
+        def work(tx: Tx) -> list[str]:
+            watched = Watched(tx)
+            for kinds in (("prompt",), ("prompt", "turn"), KINDS):
+                assert search.by_words(watched, "lion zebra", kinds, Where(project="p0"), known=known)
+            assert search.rarity(watched, ["lion", "zebra"], Where(project="p0"), known)
+            return watched.counted
+
+        return store.read(work)
+
+    def put(first: int, last: int) -> None:
+        store.write(lambda tx: put_all(tx, {n: f"lion {'' if n % 30 else 'zebra'}" for n in range(first, last)}))
+
+    def about(word: str, counted: list[str]) -> list[str]:
+        return [told for told in counted if word in told]
+
+    put(1, 101)
+    known = search.Counts()
+    counted = ask(known)
+    assert about("zebra", counted) and about("lion", counted) and len(counted) == len(set(counted))
+    assert ask(known) == []
+    known = known.lasting(store.engine)
+    assert not about("lion", ask(known)) and about("zebra", ask(known.lasting(store.engine)))
+    put(101, 103)
+    assert not about("lion", ask(known))
+    put(103, 120)
+    assert about("lion", ask(known))

@@ -76,13 +76,13 @@ class Block:
             np.concatenate((self.scales, other.scales)) if both else None,  # type: ignore[arg-type]
         )
 
-    def allowed(self, wanted: Wanted) -> Mask:
-        """Which of them may be found."""
+    def allowed(self, wanted: Wanted, sessions: Mask | None) -> Mask:
+        """Which of them may be found; the last of the sessions' marks stands for all that come after."""
         import numpy as np
 
         mask = np.array([kind in wanted.kinds for kind in KINDS])[self.kinds]
-        if wanted.sessions is not None:
-            mask &= np.isin(self.sessions, np.array(wanted.sessions, dtype=np.int64))
+        if sessions is not None:
+            mask &= sessions[np.minimum(self.sessions, len(sessions) - 1)]
         if wanted.since is not None:
             mask &= self.seconds >= wanted.since
         if wanted.until is not None:
@@ -175,27 +175,58 @@ class Near:
             blocks.append(block.take(~going) if going.any() else block)
         self._blocks = tuple(block for block in blocks if len(block))
 
-    def nearest(self, query: Floats, wanted: Wanted, number: int) -> tuple[list[int], bool]:
-        """The ids of about so many that are nearest, and whether there are more to be had."""
+    def look(self, query: Floats, wanted: Wanted) -> Seen:
+        """How near each is that may be found."""
         import numpy as np
 
         blocks, query_signs = self._blocks, signs(query[None, :])[:, 0]
-        ids, close = [], []
+        sessions = None
+        if wanted.sessions is not None:
+            sessions = np.zeros(max(wanted.sessions, default=0) + 2, dtype=np.bool_)
+            sessions[list(wanted.sessions)] = True
+        ids, kinds, close = [], [], []
         for block in blocks:
-            mask = block.allowed(wanted)
-            if mask.all():
-                ids.append(block.ids)
-                close.append(block.closeness(query, query_signs))
-            elif mask.any():
+            mask = block.allowed(wanted, sessions)
+            many = int(np.count_nonzero(mask))
+            if 2 * many < len(block):
                 few = block.take(mask)
                 ids.append(few.ids)
+                kinds.append(few.kinds)
                 close.append(few.closeness(query, query_signs))
+            else:  # taking so many out would cost more than it saves
+                ids.append(block.ids[mask])
+                kinds.append(block.kinds[mask])
+                close.append(block.closeness(query, query_signs)[mask])
         if not ids:
-            return [], False
-        found, near = np.concatenate(ids), np.concatenate(close)
-        if len(found) <= number:
-            return found.tolist(), False
-        return found[_top(near, number)].tolist(), True
+            return Seen(np.zeros(0, np.int64), np.zeros(0, np.uint8), np.zeros(0, np.float32), wanted.kinds)
+        return Seen(np.concatenate(ids), np.concatenate(kinds), np.concatenate(close), wanted.kinds)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Vectors that may be found, and how near they are to a query: by number, or by the signs that agree."""
+
+    ids: Numbers
+    codes: NDArray[np.uint8]
+    close: NDArray[Any]
+    kinds: tuple[str, ...]
+
+    @property
+    def is_exact(self) -> bool:
+        return self.close.dtype.kind == "f"
+
+    def nearest(self, kinds: tuple[str, ...], number: int) -> tuple[list[int], NDArray[Any], bool]:
+        """The ids of about so many of these kinds that are nearest, how near they are, and whether there are more."""
+        import numpy as np
+
+        ids, close = self.ids, self.close
+        if set(kinds) != set(self.kinds):
+            mask = np.array([kind in kinds for kind in KINDS])[self.codes]
+            ids, close = ids[mask], close[mask]
+        if len(ids) <= number:
+            return ids.tolist(), close, False
+        best = _top(close, number)
+        return ids[best].tolist(), close[best], True
 
 
 def _top(near: NDArray[Any], number: int) -> Numbers:

@@ -61,6 +61,7 @@ class Search:
 
     def __init__(self, store: Store, vectors: Vectors | None = None) -> None:
         self._store, self._vectors = store, vectors
+        self._known = words.Counts()
 
     def find(self, asked: Asked) -> list[Row]:
         """Items, best first. No match is an empty list, whatever is asked."""
@@ -74,15 +75,18 @@ class Search:
         depth = max(DEPTH, asked.limit)
 
         def by_words(tx: Tx) -> tuple[list[list[Hit]], dict[str, float]]:
-            hits = [words.by_words(tx, asked.query, kinds, asked.where, depth) for kinds in families]
+            known = words.Counts(self._known)
+            hits = [words.by_words(tx, asked.query, kinds, asked.where, depth, known=known) for kinds in families]
             told = _WORD.findall(asked.query[:4000].lower())
-            return hits, words.rarity(tx, told, asked.where) if self._vectors else {}
+            weights = words.rarity(tx, told, asked.where, known) if self._vectors else {}
+            self._known = known.lasting(tx.engine)
+            return hits, weights
 
         hits, weights = self._store.read(by_words)
         near: list[list[Hit]] = [[] for _ in families]
         if self._vectors:
-            near = [self._vectors.find(asked.query, kinds, asked.where, depth, weights) for kinds in families]
             least = NEAR if any(hits) else 1.0 if look.is_code else ALONE
+            near = self._vectors.find_each(asked.query, families, asked.where, depth, weights)
             near = [[hit for hit in each if hit.score >= least] for each in near]
         if look.is_exact:
             had = [{(hit.kind, hit.item_id) for hit in each} for each in hits]

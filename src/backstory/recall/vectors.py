@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from backstory.recall import embed
-from backstory.recall.near import Block, Near, Wanted, block_of
+from backstory.recall.near import Block, Near, Seen, Wanted, block_of
 from backstory.store import vectors
 from backstory.store.db import Row, Store, Tx
 from backstory.store.hits import ANYWHERE, KINDS, Hit, Where
@@ -175,59 +175,97 @@ class Vectors:
         """What is nearest in meaning, best first, the cosine as score. Nothing, if there are no vectors to ask.
         Words of the query, in lower case, may count more or less than 1: rare ones say more of what is meant.
         Reads by itself: not to be called within a transaction."""
-        if not query.strip() or not kinds or time.monotonic() < self._paused_until or not self._can():
-            return []
+        return self.find_each(query, (kinds,), where, limit, weights)[0]
+
+    def find_each(
+        self,
+        query: str,
+        families: Sequence[Sequence[str]],
+        where: Where = ANYWHERE,
+        limit: int = 20,
+        weights: Mapping[str, float] = embed.NONE,
+    ) -> list[list[Hit]]:
+        """The same for several groups of kinds, with one look at the query."""
+        nothing: list[list[Hit]] = [[] for _ in families]
+        if not query.strip() or time.monotonic() < self._paused_until or not self._can():
+            return nothing
         serving = self._store.read(lambda tx: tx.one("embedder_serving"))
         if serving is None:
-            return []
+            return nothing
         try:
             asked = self._embedder(serving["name"]).embed([query], weights)[0]
         except embed.Away as error:
             self._paused_until, self.problem = time.monotonic() + PAUSE_S, str(error)
             log.warning("no search by meaning for a while: %s", error)
-            return []
+            return nothing
         if not asked.any():
-            return []
+            return nothing
         if self._store.engine == "postgres":
-            rows = self._store.read(lambda tx: self._ask(tx, serving["id"], _literal(asked), kinds, where, limit))
-            # An index behind a filter may give them a little out of their order.
-            return sorted((_hit(row, row["score"]) for row in rows), key=lambda hit: -hit.score)
-        return self._look(serving["id"], asked, kinds, where, limit)
+            return self._store.read(lambda tx: self._ask(tx, serving["id"], _literal(asked), families, where, limit))
+        return self._look(serving["id"], asked, families, where, limit)
 
-    def _ask(self, tx: Tx, embedder_id: int, query: str, kinds: Sequence[str], where: Where, limit: int) -> list[Row]:
+    def _ask(
+        self, tx: Tx, embedder_id: int, query: str, families: Sequence[Sequence[str]], where: Where, limit: int
+    ) -> list[list[Hit]]:
         tx.all("vectors_tune")
-        return vectors.near(tx, embedder_id, query, kinds, where, limit)
+        each = [vectors.near(tx, embedder_id, query, kinds, where, limit) if kinds else [] for kinds in families]
+        # An index behind a filter may give them a little out of their order.
+        return [sorted((_hit(row, row["score"]) for row in rows), key=lambda hit: -hit.score) for rows in each]
 
     def _look(
-        self, embedder_id: int, asked: NDArray[np.float32], kinds: Sequence[str], where: Where, limit: int
-    ) -> list[Hit]:
+        self,
+        embedder_id: int,
+        asked: NDArray[np.float32],
+        families: Sequence[Sequence[str]],
+        where: Where,
+        limit: int,
+    ) -> list[list[Hit]]:
         near = self._current(embedder_id)
         found = self._store.read(lambda tx: vectors.sessions_of(tx, where))
         sessions = None if found is None else tuple(found)
-        wanted = Wanted(tuple(kinds), sessions, _second(where.since), _second(where.until, last=True))
-        number = max(limit, RESCORED) if not near.is_exact else limit
+        every = tuple(kind for kinds in families for kind in kinds)
+        seen = near.look(asked, Wanted(every, sessions, _second(where.since), _second(where.until, last=True)))
+        return [self._best(seen, asked, tuple(kinds), where, limit) for kinds in families]
+
+    def _best(
+        self, seen: Seen, asked: NDArray[np.float32], kinds: tuple[str, ...], where: Where, limit: int
+    ) -> list[Hit]:
+        number = limit if seen.is_exact else max(limit, RESCORED)
         while True:
-            ids, more = near.nearest(asked, wanted, number)
-            hits = self._store.read(partial(self._scored, ids=ids, asked=asked, where=where, limit=limit))
+            ids, close, more = seen.nearest(kinds, number)
+            known = close if seen.is_exact else None
+            hits = self._store.read(partial(self._scored, ids=ids, close=known, asked=asked, where=where, limit=limit))
             # What a filter took, or was removed since, is made up for by looking farther.
             if len(hits) >= limit or not more:
                 return hits
             number *= 8
 
-    def _scored(self, tx: Tx, ids: list[int], asked: NDArray[np.float32], where: Where, limit: int) -> list[Hit]:
+    def _scored(
+        self,
+        tx: Tx,
+        ids: list[int],
+        close: NDArray[np.float32] | None,
+        asked: NDArray[np.float32],
+        where: Where,
+        limit: int,
+    ) -> list[Hit]:
         """The best of those that are still there and wanted, compared number by number."""
         import numpy as np
 
-        rows = vectors.some(tx, ids, where) if ids else []
-        if not rows:
+        if not ids:
             return []
-        numbers = np.frombuffer(b"".join([row["vector"] for row in rows]), dtype=np.int8).reshape(len(rows), -1)
-        scales = np.array([row["scale"] for row in rows], dtype=np.float32)
-        scores = (numbers.astype(np.float32) @ asked) * scales
-        found = np.array([row["id"] for row in rows])
-        best = np.lexsort((-found, -scores))[:limit]
-        known = vectors.whose(tx, found[best].tolist())
-        return [_hit(known[int(found[at])], float(scores[at])) for at in best]
+        if close is None:
+            rows = vectors.some(tx, ids, where)
+            if not rows:
+                return []
+            numbers = np.frombuffer(b"".join([row["vector"] for row in rows]), dtype=np.int8).reshape(len(rows), -1)
+            scales = np.array([row["scale"] for row in rows], dtype=np.float32)
+            close, ids = (numbers.astype(np.float32) @ asked) * scales, [row["id"] for row in rows]
+            best = np.lexsort((-np.array(ids), -close))[:limit]
+        else:
+            best = np.lexsort((-np.array(ids), -close))
+        known = vectors.whose(tx, [ids[at] for at in best], where)
+        return [_hit(row, float(close[at])) for at in best if (row := known.get(ids[at]))][:limit]
 
     def _current(self, embedder_id: int) -> Near:
         """What is in memory, brought up to what the store has."""

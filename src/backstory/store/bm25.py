@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
@@ -28,13 +29,15 @@ def scorer(weights: Mapping[Term, float]) -> Callable[[str, str], float]:
     """What gives a title and a body their score for terms of these weights."""
     words = {term.tokens[0]: each for term, each in weights.items() if len(term.tokens) == 1 and not term.is_prefix}
     others = [(term, each) for term, each in weights.items() if len(term.tokens) > 1 or term.is_prefix]
+    # Most of a text is not asked for, and is passed over by the expression: taking it apart takes three times as long.
+    places = re.compile(f" ({'|'.join(map(re.escape, words)) or '(?!)'})(?= )").finditer
 
     def score(title: str, body: str) -> float:
-        first, rest = title.split(), body.split()
-        slow = K1 * (1 - B + B * max(len(first) + len(rest), SHORT) / USUAL)
-        # Most tokens are not asked for: they are passed over here, as fast as can be.
-        in_title = [(at, token) for at, token in enumerate(first) if token in words]
-        in_body = [(at, token) for at, token in enumerate(rest) if token in words]
+        first, rest = f" {title} ", f" {body} "
+        length = first.count(" ") - (1 if title else 2) + rest.count(" ") - (1 if body else 2)
+        slow = K1 * (1 - B + B * max(length, SHORT) / USUAL)
+        in_title = [(place.start(), place[1]) for place in places(first)]
+        in_body = [(place.start(), place[1]) for place in places(rest)]
         counts: dict[str, int] = {}
         for _, token in in_title:
             counts[token] = counts.get(token, 0) + TITLE
@@ -44,21 +47,23 @@ def scorer(weights: Mapping[Term, float]) -> Callable[[str, str], float]:
         for term, each in others:
             if count := TITLE * _count(title, term) + _count(body, term):
                 total += each * count * (K1 + 1) / (count + slow)
-        return total + CLOSE * (_near(in_title, words) + _near(in_body, words)) if len(counts) > 1 else total
+        if len(counts) < 2:
+            return total
+        return total + CLOSE * (_near(first, in_title, words) + _near(rest, in_body, words))
 
     return score
 
 
-def _near(found: Sequence[tuple[int, str]], words: Mapping[str, float]) -> float:
+def _near(text: str, found: Sequence[tuple[int, str]], words: Mapping[str, float]) -> float:
     """Which words stand close to which, a pair once."""
     near = 0.0
     pairs: set[tuple[str, str]] = set()
     for (last_at, last), (at, token) in pairwise(found):
-        if token != last and at - last_at <= APART:
+        if token != last and (apart := text.count(" ", last_at, at)) <= APART:
             pair = (token, last) if token < last else (last, token)
             if pair not in pairs:
                 pairs.add(pair)
-                near += min(words[token], words[last]) / (at - last_at)
+                near += min(words[token], words[last]) / apart
     return near
 
 

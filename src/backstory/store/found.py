@@ -33,7 +33,7 @@ def words_said(tx: Tx, keys: Iterable[tuple[str, int]]) -> dict[tuple[str, int],
 def standing(tx: Tx, ids: Iterable[int]) -> dict[int, Row]:
     """What weighs for an observation or against it: its type, whether it is pinned, whether another took its place."""
     wanted = list(ids)
-    return {row["id"]: row for row in tx.all("found_observations", ids=json.dumps(wanted))} if wanted else {}
+    return {row["id"]: row for row in tx.all("observations_standing", ids=json.dumps(wanted))} if wanted else {}
 
 
 def worth(tx: Tx, text: str, where: Where, among: int = 0) -> dict[str, float]:

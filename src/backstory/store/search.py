@@ -1,13 +1,14 @@
 """Words in, words out: the text index of all that is remembered.
 
-The engine finds candidates in bounded time, by the rarest words; the best of them are weighed by `bm25`, so that both
-engines give the same answers in the same order.
+The engine finds candidates in bounded time, by the rarest words; it scores those that have the most of them, and the
+best are weighed by `bm25`, so that both engines give the same answers in the same order.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from backstory.store import bm25, match, tokens, vectors
@@ -18,8 +19,11 @@ from backstory.store.tokens import Term
 
 #: So many of the best candidates are weighed, as many as are asked for in between, and so much of their text.
 WEIGHED, WEIGHED_CHARS = (180, 300), 400_000
-#: So many matches an engine is let look at.
+#: So many matches an engine is let look at, and so many times what is asked for it scores.
 BUDGET = {"sqlite": 6_000, "postgres": 3_000}
+SCORED = 5
+#: By how much the index may grow until what is everywhere is counted again, and of how much that is kept.
+STILL, KEPT = 1.05, 4096
 #: So many of the newest are weighed where words choose too little, whatever an engine thinks of them.
 NEWEST, FIRST = 40, 1e9
 #: Words that nobody wrote are looked for with one letter changed, from this length on.
@@ -57,6 +61,16 @@ def remove_words(tx: Tx, kind: str, item_id: int) -> None:
     vectors.remove(tx, kind, item_id)
 
 
+class Counts(dict[str, tuple[int, int]]):
+    """How many rows match what was asked for, and how many rows there were then: within a transaction nothing is
+    counted twice."""
+
+    def lasting(self, engine: str) -> Counts:
+        """What is everywhere: costly to count, and as good for the next who asks."""
+        stay = {told: each for told, each in self.items() if each[0] >= BUDGET[engine]}
+        return Counts(stay if len(stay) <= KEPT else {})
+
+
 @dataclass(frozen=True, slots=True)
 class _Index:
     """The index as one search sees it."""
@@ -65,32 +79,66 @@ class _Index:
     last: int  #: the newest row
     where: Where
     marks: tuple[tuple[str, ...], ...]
+    known: Counts
+
+    @property
+    def budget(self) -> int:
+        return BUDGET[self.tx.engine]
 
     def told(self, asked: Match) -> str:
         return match.fts5(asked) if self.tx.engine == "sqlite" else match.tsquery(asked, self.last)
 
     def counts(self, matches: Sequence[Match]) -> list[int]:
         """How many rows match; beyond the budget, how many it must be if the rest is like the beginning."""
-        budget = BUDGET[self.tx.engine]
-        asked = json.dumps([self.told(each) for each in matches], ensure_ascii=False)
-        rows = self.tx.all("words_counts", matches=asked, budget=budget, last=self.last)
-        found = [json.loads(row["found"]) for row in rows]
-        return [count if count < budget else budget * self.last // max(1, at) for count, at in found]
+        told, budget = [self.told(each) for each in matches], self.budget
+        unknown = [each for each in dict.fromkeys(told) if not self._knows(each)]
+        if unknown:
+            asked = json.dumps(unknown, ensure_ascii=False)
+            rows = self.tx.all("words_counts", matches=asked, budget=budget, last=self.last)
+            for each, row in zip(unknown, rows, strict=True):
+                count, at = json.loads(row["found"])
+                self.known[each] = (count if count < budget else budget * self.last // max(1, at), self.last)
+        return [self.known[each][0] for each in told]
+
+    def _knows(self, told: str) -> bool:
+        """Of what is everywhere there is about as much as long as not much was added."""
+        count, last = self.known.get(told, (0, 0))
+        return last == self.last or (count >= self.budget and last <= self.last <= last * STILL)
+
+    def room(self) -> int:
+        """How many rows have the marks."""
+        return self.counts([Match((), self.marks)])[0] if self.marks else self.last
 
     def find(self, asked: Match, weights: dict[Term, float], limit: int) -> dict[int, float]:
-        """Rows and their rough scores."""
-        asked = replace(asked, marks=self.marks)
-        terms = [(self.told(Match((term,))), weights[term]) for term in asked.terms]
+        """Rows and their rough scores: those that have the most of what is asked for, and of these the best."""
+        each = [asked] if asked.is_every else [replace(asked, terms=(term,)) for term in asked.terms]
+        worth: dict[int, float] = {}
+        for part, numbers in zip(each, self._rows(each), strict=True):
+            more = sum(weights[term] for term in part.terms)
+            for number in numbers:
+                worth[number] = worth.get(number, 0.0) + more
+        if not worth:
+            return {}
+        least = _least(worth, SCORED * limit)
         rows = self.tx.all(
-            "words_find",
+            "words_scored",
             asked=self.told(asked),
-            terms=json.dumps(terms, ensure_ascii=False),
-            after=asked.after,
-            since=self.where.since,
-            until=self.where.until,
+            terms=json.dumps([(self.told(Match((term,))), weights[term]) for term in asked.terms], ensure_ascii=False),
+            numbers=json.dumps([number for number, each in worth.items() if each >= least]),
             limit=limit,
         )
         return {row["number"]: -row["score"] for row in rows}
+
+    def _rows(self, matches: Sequence[Match]) -> Iterable[list[int]]:
+        """The rows of each that have the marks and are of the time."""
+        asked = [self.told(replace(each, marks=self.marks)) for each in matches]
+        rows = self.tx.all(
+            "words_rows",
+            matches=json.dumps(asked, ensure_ascii=False),
+            since=self.where.since,
+            until=self.where.until,
+        )
+        return (json.loads(row["found"]) for row in rows)
 
     def newest(self, asked: Match) -> list[int]:
         """The last rows, however many there are before them."""
@@ -99,15 +147,36 @@ class _Index:
         return [row["number"] for row in rows]
 
 
+def _index(tx: Tx, kinds: Sequence[str], where: Where, known: Counts | None) -> _Index | None:
+    newest = tx.one("words_last")
+    if newest is None or newest["last"] is None:
+        return None
+    return _Index(tx, newest["last"], where, match.marks_for(kinds, where), Counts() if known is None else known)
+
+
+def _least(worth: Mapping[int, float], number: int) -> float:
+    """What so many are worth at least; few values are many rows'."""
+    for value, count in sorted(Counter(worth.values()).items(), reverse=True):
+        number -= count
+        if number <= 0:
+            return value
+    return 0.0
+
+
 def by_words(
-    tx: Tx, query: str, kinds: Sequence[str] = KINDS, where: Where = ANYWHERE, limit: int = 20, every: bool = False
+    tx: Tx,
+    query: str,
+    kinds: Sequence[str] = KINDS,
+    where: Where = ANYWHERE,
+    limit: int = 20,
+    every: bool = False,
+    known: Counts | None = None,
 ) -> list[Hit]:
     """Items with these words, best first. No match is an empty list, whatever is asked."""
     terms = tokens.of_every_word(query) if every else tokens.of_query(query)
-    newest = tx.one("words_last")
-    if not terms or newest is None or newest["last"] is None:
+    index = _index(tx, kinds, where, known)
+    if not terms or index is None:
         return []
-    index = _Index(tx, newest["last"], where, match.marks_for(kinds, where))
     counts = dict(zip(terms, index.counts([Match((term,)) for term in terms]), strict=True))
     if every:
         if not all(counts.values()):
@@ -126,40 +195,40 @@ def _weights(index: _Index, counts: dict[Term, int]) -> dict[Term, float]:
     """How much each says: the rarer in what is searched, the more. (In a project a name may be everywhere that is rare
     elsewhere.) Where that is much, how rare it is at all is close enough."""
     total, inside = index.last, list(counts.values())
-    if index.marks and (room := index.counts([Match((), index.marks)])[0]) < BUDGET[index.tx.engine]:
+    if index.marks and (room := index.room()) < index.budget:
         total, inside = room, index.counts([Match((term,), index.marks) for term in counts])
     return {term: bm25.weight(total, count) for term, count in zip(counts, inside, strict=True)}
 
 
-def rarity(tx: Tx, words: Sequence[str], where: Where = ANYWHERE) -> dict[str, float]:
+def rarity(tx: Tx, words: Sequence[str], where: Where = ANYWHERE, known: Counts | None = None) -> dict[str, float]:
     """How much each word says: the rarer, the more."""
-    counts, total = occurs(tx, words, KINDS, where)
+    counts, total = occurs(tx, words, KINDS, where, known)
     return {word: bm25.weight(total, count) for word, count in counts.items()}
 
 
 def occurs(
-    tx: Tx, words: Sequence[str], kinds: Sequence[str] = KINDS, where: Where = ANYWHERE
+    tx: Tx,
+    words: Sequence[str],
+    kinds: Sequence[str] = KINDS,
+    where: Where = ANYWHERE,
+    known: Counts | None = None,
 ) -> tuple[dict[str, int], int]:
     """In how many items each word stands, and how many items there are."""
     terms = {word: found[0] for word in dict.fromkeys(words) if (found := tokens.of_query(word))}
-    newest = tx.one("words_last")
-    if not terms or newest is None or newest["last"] is None:
+    index = _index(tx, kinds, where, known)
+    if not terms or index is None:
         return {}, 0
-    marks = match.marks_for(kinds, where)
-    index = _Index(tx, newest["last"], where, marks)
-    counts = index.counts([Match((term,), marks) for term in terms.values()])
-    total = index.counts([Match((), marks)])[0] if marks else index.last
-    return dict(zip(terms, counts, strict=True)), total
+    counts = index.counts([Match((term,), index.marks) for term in terms.values()])
+    return dict(zip(terms, counts, strict=True)), index.room()
 
 
 def _candidates(index: _Index, counts: dict[Term, int], weights: dict[Term, float], limit: int) -> dict[int, float]:
     """The rarest words first, for as long as the budget lasts; commoner ones only where those find too little."""
-    room = min(index.counts([Match((), index.marks)])) if index.marks else index.last
+    room, cost = index.room(), 0
     rare: list[Term] = []
-    cost = 0
     for term in sorted(counts, key=lambda term: counts[term]):
         cost += min(counts[term], room)
-        if cost > BUDGET[index.tx.engine]:
+        if cost > index.budget:
             break
         rare.append(term)
     most = max(limit, WEIGHED[0])
@@ -173,9 +242,9 @@ def _among_common(
 ) -> dict[int, float]:
     """Words that are everywhere do not choose by themselves: what has them all, what has the rarer ones in its title,
     and what is newest."""
-    budget, most = BUDGET[index.tx.engine], max(limit, WEIGHED[0])
+    most = max(limit, WEIGHED[0])
     every = Match(tuple(common), index.marks, is_every=True)
-    if len(common) > 1 and 0 < index.counts([every])[0] < budget:
+    if len(common) > 1 and 0 < index.counts([every])[0] < index.budget:
         found = index.find(every, weights, most) | found
         if len(found) >= limit:
             return found
@@ -203,17 +272,17 @@ def _weighed(tx: Tx, found: dict[int, float], weights: dict[Term, float], limit:
     order = sorted(found, key=lambda number: (-found[number], -number))
     head = order[: min(max(limit, WEIGHED[0]), WEIGHED[1])]
     score, left = bm25.scorer(weights), WEIGHED_CHARS
-    texts = {row["number"]: row for row in tx.all("words_texts", numbers=json.dumps(head))}
+    rows = {row["number"]: row for row in tx.all("words_texts", numbers=json.dumps(head))}
     best: dict[int, float] = {}
     for number in head:
-        if number in texts and left > 0:
-            title, body = texts[number]["title"], texts[number]["body"]
-            left -= len(body)
-            best[number] = score(title, body)
+        if left > 0 and (row := rows.get(number)):
+            left -= len(row["body"])
+            best[number] = score(row["title"], row["body"])
     least = min(best.values(), default=0.0)
     scores = {number: best.get(number, min(found[number], least)) for number in order}
     order.sort(key=lambda number: (-scores[number], number not in best, -number))
-    rows = {row["number"]: row for row in tx.all("words_found", numbers=json.dumps(order[:limit]))}
+    if more := [number for number in order[:limit] if number not in rows]:
+        rows |= {row["number"]: row for row in tx.all("words_found", numbers=json.dumps(more))}
     return [
         Hit(row["kind"], row["item_id"], row["session_id"], round(scores[number], 6), row["at"])
         for number in order[:limit]

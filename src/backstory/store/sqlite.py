@@ -37,12 +37,22 @@ class Transaction:
     def one(self, name: str, /, **values: Any) -> Row | None:
         """The first row, if any."""
         # All rows are taken: a statement left half-read would hold the savepoint open.
-        rows: list[Row] = self._execute(name, values).fetchall()
+        rows = self.all(name, **values)
         return rows[0] if rows else None
 
     def all(self, name: str, /, **values: Any) -> list[Row]:
-        rows: list[Row] = self._execute(name, values).fetchall()
-        return rows
+        cursor = self._execute(name, values)
+        rows = cursor.fetchall()
+        if not rows:
+            return []
+        names = [column[0] for column in cursor.description]
+        # All at once: a row factory would be called, and look at the names, for each.
+        made = [dict(zip(names, row, strict=True)) for row in rows]
+        if "payload" in names:
+            for each in made:
+                if isinstance(each["payload"], bytes):
+                    each["payload"] = unpack(each["payload"])
+        return made
 
     def _execute(self, name: str, values: dict[str, Any]) -> sqlite3.Cursor:
         if isinstance(text := values.get("payload"), str):
@@ -57,13 +67,6 @@ class Transaction:
             if sqlite3.complete_statement(statement):
                 self._connection.execute(statement)
                 statement = ""
-
-
-def _as_dict(cursor: sqlite3.Cursor, row: tuple[Any, ...]) -> Row:
-    made = {column[0]: value for column, value in zip(cursor.description, row, strict=True)}
-    if isinstance(made.get("payload"), bytes):
-        made["payload"] = unpack(made["payload"])
-    return made
 
 
 class SqliteStore:
@@ -85,7 +88,6 @@ class SqliteStore:
     def _connect(self) -> sqlite3.Connection:
         try:
             connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10)
-            connection.row_factory = _as_dict
             connection.create_function("unpacked", 1, unpack, deterministic=True)
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
@@ -142,7 +144,7 @@ class SqliteStore:
                 found = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         except sqlite3.Error as error:
             raise StoreUnavailable(f"What was forgotten could not be wiped from the database yet: {error}.") from None
-        if found["busy"]:
+        if found[0]:  # busy
             raise StoreUnavailable("What was forgotten is still being read by somebody, such as an export.")
         held = backups.copies(self.path)
         for file in held:

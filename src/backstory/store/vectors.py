@@ -144,7 +144,8 @@ def sessions_of(tx: Tx, where: Where) -> list[int] | None:
     if not (where.project or where.agent or where.session_id):
         return None
     asked = {"project": where.project, "agent": where.agent, "session_id": where.session_id}
-    return [row["id"] for row in tx.all("sessions_where", **asked)]
+    row = tx.one("vectors_sessions", **asked)
+    return list(json.loads(row["ids"])) if row else []
 
 
 def some(tx: Tx, numbers: Sequence[int], where: Where) -> list[Row]:
@@ -152,9 +153,9 @@ def some(tx: Tx, numbers: Sequence[int], where: Where) -> list[Row]:
     return tx.all("vectors_some", ids=json.dumps(numbers), **_filter(where))
 
 
-def whose(tx: Tx, numbers: Sequence[int]) -> dict[int, Row]:
-    """What they are the vectors of."""
-    return {row["id"]: row for row in tx.all("vectors_whose", ids=json.dumps(numbers))}
+def whose(tx: Tx, numbers: Sequence[int], where: Where) -> dict[int, Row]:
+    """What they are the vectors of, as far as they are there and the filter leaves them."""
+    return {row["id"]: row for row in tx.all("vectors_whose", ids=json.dumps(numbers), **_filter(where))}
 
 
 def near(tx: Tx, embedder_id: int, query: str, kinds: Sequence[str], where: Where, limit: int) -> list[Row]:

@@ -67,17 +67,22 @@ SELECT COALESCE(
     SELECT w.rowid AS number FROM words w WHERE w.tokens @@ CAST(asked.value AS tsquery) LIMIT :budget) counted)) AS found
 FROM jsonb_array_elements_text(CAST(:matches AS jsonb)) WITH ORDINALITY AS asked (value, number) ORDER BY asked.number;
 
--- name: words_find
--- Roughly the best: each term by how rare it is, a title before a body, a long text held back.
+-- name: words_rows
+-- The rows of each. How old they are is asked only where it matters.
+SELECT CAST(COALESCE((SELECT json_agg(w.rowid) FROM words w WHERE w.tokens @@ CAST(asked.value AS tsquery)
+  AND ((:since = '' AND :until = '') OR EXISTS (
+    SELECT 1 FROM word_rows r WHERE r.words_rowid = w.rowid AND r.at >= :since AND (:until = '' OR r.at <= :until || '~')))),
+  '[]') AS text) AS found
+FROM jsonb_array_elements_text(CAST(:matches AS jsonb)) WITH ORDINALITY AS asked (value, number) ORDER BY asked.number;
+
+-- name: words_scored
+-- Roughly the best of some rows: each term by how rare it is, a title before a body, a long text held back.
 WITH terms AS MATERIALIZED (
   SELECT CAST(t ->> 0 AS tsquery) AS query, CAST(t ->> 1 AS float8) AS weight FROM jsonb_array_elements(CAST(:terms AS jsonb)) t
 )
 SELECT w.rowid AS number,
   -(SELECT COALESCE(SUM(t.weight * ts_rank('{0.1, 0.1, 0.33, 1}', w.tokens, t.query, 1)), 0) FROM terms t) AS score
-FROM words w
-WHERE w.tokens @@ CAST(:asked AS tsquery) AND w.rowid > :after
-  AND ((:since = '' AND :until = '') OR EXISTS (
-    SELECT 1 FROM word_rows r WHERE r.words_rowid = w.rowid AND r.at >= :since AND (:until = '' OR r.at <= :until || '~')))
+FROM words w WHERE w.rowid IN (SELECT value::bigint FROM jsonb_array_elements_text(CAST(:numbers AS jsonb)))
 ORDER BY score, w.rowid DESC LIMIT :limit;
 
 -- name: words_newest
@@ -89,8 +94,9 @@ SELECT words_rowid AS number, kind, item_id, session_id, at FROM word_rows
 WHERE words_rowid IN (SELECT value::bigint FROM jsonb_array_elements_text(CAST(:numbers AS jsonb)));
 
 -- name: words_texts
-SELECT rowid AS number, title, body FROM words
-WHERE rowid IN (SELECT value::bigint FROM jsonb_array_elements_text(CAST(:numbers AS jsonb)));
+SELECT w.rowid AS number, w.title, w.body, r.kind, r.item_id, r.session_id, r.at
+FROM words w JOIN word_rows r ON r.words_rowid = w.rowid
+WHERE w.rowid IN (SELECT value::bigint FROM jsonb_array_elements_text(CAST(:numbers AS jsonb)));
 
 -- name: vector_put
 INSERT INTO vectors (embedder_id, kind, item_id, session_id, at, vector)
@@ -125,6 +131,9 @@ SELECT o.id, o.session_id, o.prompt_number, o.type, o.title, o.subtitle, o.proje
   s.agent, s.content_session_id
 FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
 WHERE o.id IN (SELECT value::bigint FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
+
+-- name: observations_standing
+SELECT id, type, pinned_at, superseded_by FROM observations WHERE id IN (SELECT value::bigint FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
 
 -- name: found_summaries
 SELECT m.id, m.session_id, m.prompt_number, m.request AS title, m.completed AS subtitle, m.project, m.created_at,

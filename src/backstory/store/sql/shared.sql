@@ -611,11 +611,6 @@ DELETE FROM embedders WHERE id = :id;
 -- name: vectors_sweep
 DELETE FROM vectors WHERE id IN (SELECT id FROM vectors WHERE embedder_id = :id LIMIT :limit);
 
--- name: sessions_where
-SELECT id FROM sdk_sessions
-WHERE (:project = '' OR project = :project OR project_key = :project) AND (:agent = '' OR agent = :agent)
-  AND (:session_id = 0 OR id = :session_id);
-
 -- name: migrations_done
 SELECT version, applied_at FROM schema_versions ORDER BY version;
 

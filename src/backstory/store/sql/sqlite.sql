@@ -20,12 +20,18 @@ SELECT (SELECT json_array(COUNT(*), MAX(number)) FROM (
     SELECT words.rowid AS number FROM words WHERE words MATCH asked.value LIMIT :budget)) AS found
 FROM json_each(:matches) asked ORDER BY asked.key;
 
--- name: words_find
--- Roughly the best: what they belong to and how old they are is asked only where it matters.
+-- name: words_rows
+-- The rows of each. How old they are is asked only where it matters.
+SELECT (SELECT json_group_array(number) FROM (
+    SELECT words.rowid AS number FROM words WHERE words MATCH asked.value
+      AND ((:since = '' AND :until = '') OR EXISTS (
+        SELECT 1 FROM word_rows r WHERE r.words_rowid = words.rowid AND r.at >= :since AND (:until = '' OR r.at <= :until || '~'))))) AS found
+FROM json_each(:matches) asked ORDER BY asked.key;
+
+-- name: words_scored
+-- Roughly the best of some rows. (With the plus they are no key: FTS5 would look for each by itself.)
 SELECT words.rowid AS number, bm25(words, 3.0, 1.0, 0.0) AS score FROM words
-WHERE words MATCH :asked AND words.rowid > :after
-  AND ((:since = '' AND :until = '') OR EXISTS (
-    SELECT 1 FROM word_rows r WHERE r.words_rowid = words.rowid AND r.at >= :since AND (:until = '' OR r.at <= :until || '~')))
+WHERE words MATCH :asked AND +words.rowid IN (SELECT value FROM json_each(:numbers))
 ORDER BY score, words.rowid DESC LIMIT :limit;
 
 -- name: words_newest
@@ -36,7 +42,8 @@ SELECT r.words_rowid AS number, r.kind, r.item_id, r.session_id, r.at FROM json_
 CROSS JOIN word_rows r ON r.words_rowid = n.value;
 
 -- name: words_texts
-SELECT w.rowid AS number, w.title, w.body FROM json_each(:numbers) n CROSS JOIN words w ON w.rowid = n.value;
+SELECT w.rowid AS number, w.title, w.body, r.kind, r.item_id, r.session_id, r.at FROM json_each(:numbers) n
+CROSS JOIN words w ON w.rowid = n.value CROSS JOIN word_rows r ON r.words_rowid = n.value;
 
 -- name: vector_put
 INSERT INTO vectors (embedder_id, kind, item_id, session_id, at, vector, scale)
@@ -56,7 +63,19 @@ SELECT v.id, v.vector, v.scale FROM vectors v WHERE v.id IN (SELECT value FROM j
         OR instr(lower(o.files_read || o.files_modified), '/' || :file || '"') > 0))));
 
 -- name: vectors_whose
-SELECT id, kind, item_id, session_id, at FROM vectors WHERE id IN (SELECT value FROM json_each(:ids));
+-- What they are the vectors of.
+SELECT v.id, v.kind, v.item_id, v.session_id, v.at FROM vectors v WHERE v.id IN (SELECT value FROM json_each(:ids))
+  AND v.at >= :since AND (:until = '' OR v.at <= :until || '~')
+  AND ((:type = '' AND :concept = '' AND :file = '') OR (v.kind = 'observation' AND EXISTS (
+    SELECT 1 FROM observations o WHERE o.id = v.item_id
+      AND (:type = '' OR o.type = :type) AND (:concept = '' OR instr(o.concepts, :concept) > 0)
+      AND (:file = '' OR instr(lower(o.files_read || o.files_modified), '"' || :file || '"') > 0
+        OR instr(lower(o.files_read || o.files_modified), '/' || :file || '"') > 0))));
+
+-- name: vectors_sessions
+SELECT json_group_array(id) AS ids FROM sdk_sessions
+WHERE (:project = '' OR project = :project OR project_key = :project) AND (:agent = '' OR agent = :agent)
+  AND (:session_id = 0 OR id = :session_id);
 
 -- name: vectors_can
 -- Whether the engine keeps vectors.
@@ -79,6 +98,9 @@ SELECT :id AS id;
 SELECT o.id, o.session_id, o.prompt_number, o.type, o.title, o.subtitle, o.project, o.created_at, o.pinned_at, o.superseded_by,
   s.agent, s.content_session_id
 FROM observations o JOIN sdk_sessions s ON s.id = o.session_id WHERE o.id IN (SELECT value FROM json_each(:ids));
+
+-- name: observations_standing
+SELECT id, type, pinned_at, superseded_by FROM observations WHERE id IN (SELECT value FROM json_each(:ids));
 
 -- name: found_summaries
 SELECT m.id, m.session_id, m.prompt_number, m.request AS title, m.completed AS subtitle, m.project, m.created_at,
