@@ -133,7 +133,7 @@ FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
 WHERE o.id IN (SELECT value::bigint FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
 
 -- name: observations_standing
-SELECT id, type, pinned_at, superseded_by FROM observations WHERE id IN (SELECT value::bigint FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
+SELECT id, type, title, created_at, pinned_at, superseded_by FROM observations WHERE id IN (SELECT value::bigint FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
 
 -- name: found_summaries
 SELECT m.id, m.session_id, m.prompt_number, m.request AS title, m.completed AS subtitle, m.project, m.created_at,

@@ -100,7 +100,7 @@ SELECT o.id, o.session_id, o.prompt_number, o.type, o.title, o.subtitle, o.proje
 FROM observations o JOIN sdk_sessions s ON s.id = o.session_id WHERE o.id IN (SELECT value FROM json_each(:ids));
 
 -- name: observations_standing
-SELECT id, type, pinned_at, superseded_by FROM observations WHERE id IN (SELECT value FROM json_each(:ids));
+SELECT id, type, title, created_at, pinned_at, superseded_by FROM observations WHERE id IN (SELECT value FROM json_each(:ids));
 
 -- name: found_summaries
 SELECT m.id, m.session_id, m.prompt_number, m.request AS title, m.completed AS subtitle, m.project, m.created_at,
