@@ -41,7 +41,8 @@ class Client:
         self._path, self._timeout = path, timeout
 
     def get(self, route: str, /, **query: Any) -> Any:
-        return self._call("GET", f"{route}?{urlencode({k: v for k, v in query.items() if v not in (None, '')})}")
+        asked = {name: value for name, value in query.items() if value not in (None, "")}
+        return self._call("GET", f"{route}?{urlencode(asked, errors='replace')}")  # a shell may pass any bytes
 
     def lines(self, route: str) -> Iterator[bytes]:
         """An answer that may be larger than memory, line by line."""

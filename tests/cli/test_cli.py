@@ -113,6 +113,9 @@ def test_stored_text_can_not_drive_the_terminal(running: Box) -> None:
         (("config", "set", "nothing", "1"), "no setting"),
         (("config", "set", "port", "99999"), "65535"),
         (("queue", "retry", "5"), "does not wait"),
+        (("search", "--since", "2026-02-30", "x"), "not a time"),
+        (("sessions", "show", ""), "No session is named"),
+        (("sessions", "show", "\udcff"), "no session"),
     ],
 )
 def test_a_mistake_gets_one_clear_sentence_and_an_exit_code(running: Box, words: tuple[str, ...], said: str) -> None:
@@ -122,6 +125,14 @@ def test_a_mistake_gets_one_clear_sentence_and_an_exit_code(running: Box, words:
     assert said in run.stderr
     assert "Traceback" not in run.stderr
     assert run.stderr.startswith("backstory: ")
+
+
+def test_a_shell_may_pass_any_bytes(running: Box) -> None:
+    """Words that are no text, or far too many, find nothing."""
+    for word in ("\udcff", "x" * 100_000, "検索" * 20_000, "\x1b[31m"):
+        for words in (("search", word), ("search", "zebra", "--project", word[:9])):
+            assert running.cli(*words).stdout == "Nothing was found.\n"
+    assert json.loads(running.cli("context", "--project", "\udcff", "--json").stdout)["project"]
 
 
 def test_settings_are_defaults_then_the_file_then_the_environment(box: Box) -> None:

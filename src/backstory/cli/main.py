@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Callable, Sequence
 
@@ -21,6 +22,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         words[:1] = ["--version"]
     if not words:
         words = ["--help"]
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may not know every sign
     try:
         options = parser().parse_args(words)
         run: Callable[[argparse.Namespace], int | None] = options.run

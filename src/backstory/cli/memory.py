@@ -45,7 +45,7 @@ def search(options: argparse.Namespace) -> int:
     if not 1 <= options.limit <= 200:
         raise BackstoryError("--limit takes a number from 1 to 200.")
     filters = ("project", "kind", "type", "concept", "file", "session", "agent", "since", "until", "limit")
-    page = connect().get("/api/search", query=query, **{name: getattr(options, name) for name in filters})
+    page = connect().post("/api/search", {"query": query} | {name: getattr(options, name) for name in filters})
     if options.json:
         show.as_json(page)
         return 0

@@ -44,9 +44,11 @@ def list_sessions(options: argparse.Namespace) -> int:
 
 
 def show_session(options: argparse.Namespace) -> int:
+    if not options.id.strip():
+        raise BackstoryError("No session is named.", "`backstory sessions` lists them.")
     if options.turns:
         return show_turns(options)
-    row = connect().get(f"/api/sessions/{quote(options.id, safe='')}")
+    row = connect().get(f"/api/sessions/{quote(options.id, safe='', errors='replace')}")
     if options.json:
         show.as_json(row)
         return 0
@@ -74,7 +76,7 @@ def show_session(options: argparse.Namespace) -> int:
 
 def show_turns(options: argparse.Namespace) -> int:
     """The whole conversation, page by page."""
-    client, route = connect(), f"/api/sessions/{quote(options.id, safe='')}/turns"
+    client, route = connect(), f"/api/sessions/{quote(options.id, safe='', errors='replace')}/turns"
     said: list[dict[str, Any]] = []
     cursor = ""
     while True:

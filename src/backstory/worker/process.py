@@ -17,6 +17,7 @@ from pathlib import Path
 from types import FrameType
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from backstory import __version__, ids
 from backstory.errors import BackstoryError, StoreUnavailable, WorkerAway
@@ -60,6 +61,17 @@ class Lock:
     def release(self) -> None:
         os.ftruncate(self._handle, 0)
         os.close(self._handle)
+
+
+class Talk(HttpToolsProtocol):
+    """HTTP as uvicorn speaks it; what can't be read is refused in our words."""
+
+    def send_400_response(self, msg: str) -> None:
+        says = {"error": "This is no HTTP, or its address is longer than 64 KiB.", "hint": "POST takes long queries."}
+        body = json.dumps(says).encode()
+        head = f"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        self.transport.write(head.encode() + b"Connection: close\r\n\r\n" + body)
+        self.transport.close()
 
 
 class Server(uvicorn.Server):
@@ -134,7 +146,7 @@ def _serve(settings: Settings, app: App, lock: Lock) -> bool:
         date_header=False,
         timeout_graceful_shutdown=STOP_S,
         timeout_keep_alive=30,
-        h11_max_incomplete_event_size=64 * 1024,
+        http=Talk,
     )
     # uvicorn raises the signal again when it is done; the default action would end us before we tidied up.
     for sig in (signal.SIGTERM, signal.SIGINT):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable
+from datetime import datetime
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -25,6 +26,8 @@ from backstory.worker.web import Call, Endpoint
 
 T = TypeVar("T")
 Limit = Annotated[int, msgspec.Meta(ge=1, le=200)]
+#: The beginning of a time as it is stored.
+_PART = re.compile(r"\d{4}(-\d\d(-\d\d(T\d\d(:\d\d(:\d\d(\.\d{3})?)?)?)?)?)?", re.ASCII)
 #: Rows with greater ids than any come first.
 LAST = 2**62
 
@@ -111,6 +114,9 @@ class Recall:
                 query=Search,
             ),
             Endpoint(
+                "POST", "/api/search", self.search, "The same, for a query too long for an address.", Page, Search
+            ),
+            Endpoint(
                 "GET", "/api/observations", self.observations, "Observations, newest first.", Page, query=Observations
             ),
             Endpoint("GET", "/api/observations/{id:int}", self.observation, "One observation, whole."),
@@ -161,7 +167,7 @@ class Recall:
         return PlainTextResponse(await self.read(work), media_type="text/markdown")
 
     async def search(self, call: Call) -> Page:
-        asked: Search = call.query
+        asked: Search = call.query or call.body
         kind, since, until = _kind(asked.kind), _moment(asked.since), _moment(asked.until)
         skip = min(_number(asked.cursor, 0), 10_000)
         number = 0
@@ -269,7 +275,7 @@ class Recall:
 
 def _kind(name: str) -> str:
     """What is asked for by a name, in the singular or the plural; what was made of the work, if by none."""
-    kind = "summary" if name == "summaries" else name.removesuffix("s") or "memory"
+    kind = "summary" if name == "summaries" else name.removesuffix("s") if name else "memory"
     if kind not in FAMILIES:
         raise BadInput(
             "There is no such kind.", "It is observations, summaries, prompts, turns, sessions or all, or left out."
@@ -279,12 +285,13 @@ def _kind(name: str) -> str:
 
 def _moment(text: str) -> str:
     """A time as it is stored, or the beginning of one: a year, a month or a day stands for all of it."""
-    if re.fullmatch(
-        r"(\d{4}(-\d\d(-\d\d(T\d\d(:\d\d(:\d\d(\.\d{3})?)?)?)?)?)?)?Z?", told := text.strip().replace(" ", "T")
-    ):
-        return told.removesuffix("Z")
+    told = text.strip().replace(" ", "T")
+    short = told.removesuffix("Z")
     try:
-        return ids.from_ms(ids.at_ms(told))
+        if _PART.fullmatch(short):
+            datetime.fromisoformat(short + "2000-01-01T00:00:00.000"[len(short) :])  # there is such a day
+            return short
+        return ids.from_ms(ids.at_ms(told)) if told else ""
     except (ValueError, OverflowError):
         raise BadInput("That is not a time.", "It looks like 2026-02-21 or 2026-02-21T03:39:07Z.") from None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from pathlib import Path
+import os
 
 #: An agent waits for this; a repository that takes longer goes without.
 SECONDS = 0.15
@@ -15,7 +15,7 @@ STATUS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "--no-
 
 async def changed(cwd: str) -> frozenset[str]:
     """Files with changes that are not committed, from the repository's root; none where that can't be told."""
-    if not cwd or not Path(cwd).is_dir():
+    if not cwd or not os.path.isdir(cwd):  # noqa: PTH112 - a Path raises where a name is too long
         return frozenset()
     try:
         git = await asyncio.create_subprocess_exec(
