@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import keyword
 import os
 import random
@@ -43,13 +44,12 @@ class Words:
         plain = re.findall(r"\b[a-z]{3,12}\b", " ".join(re.findall(r"#\s(.*)", source)))
         self.plain = [word for word in plain if not keyword.iskeyword(word)]
         self.names = sorted(set(re.findall(r"\b[a-z]+(?:_[a-z]+)+\b|\b[A-Z][a-z]+[A-Z]\w+\b", source)))
+        names = itertools.islice(itertools.cycle(self.names), int(len(self.plain) * 0.15 / 0.85))
+        self._said = [*self.plain, *names]  # of seven words one is a name
         self.files = [f"src/{self.dice.choice(self.names).lower()}/{file.name}" for file in files]
 
     def say(self, words: int) -> str:
-        return " ".join(
-            self.dice.choice(self.names) if self.dice.random() < 0.15 else self.dice.choice(self.plain)
-            for _ in range(words)
-        )
+        return " ".join(self.dice.choices(self._said, k=words))
 
     def observation(self, event_id: int) -> Observation:
         pick = self.dice

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import re
 import resource
+import shutil
 import sqlite3
 import sys
 import tempfile
@@ -24,7 +26,7 @@ from backstory.project import Project
 from backstory.recall.search import Asked, Search
 from backstory.recall.vectors import Vectors
 from backstory.settings import spare_cores
-from backstory.store import observations, queries, search, sessions
+from backstory.store import chunks, observations, queries, search, sessions, turns
 from backstory.store.db import Store, Tx
 from backstory.store.hits import KINDS, Where
 from backstory.store.migrate import migrate
@@ -44,7 +46,7 @@ class Plain:
     def __init__(self, path: Path) -> None:
         self.db = sqlite3.connect(path)
         self.db.execute("PRAGMA synchronous = OFF")
-        self.db.execute("CREATE VIRTUAL TABLE texts USING fts5 (text, tokenize = 'porter unicode61')")
+        self.db.execute("CREATE VIRTUAL TABLE IF NOT EXISTS texts USING fts5 (text, tokenize = 'porter unicode61')")
 
     def add(self, texts: Sequence[str]) -> None:
         self.db.executemany("INSERT INTO texts VALUES (?)", ((text,) for text in texts))
@@ -58,7 +60,7 @@ class Plain:
 
 
 class Filling:
-    """Observations, each in its session, stored and indexed by the store itself."""
+    """Observations, and a few turns of the session that each is in, stored and indexed by the store itself."""
 
     def __init__(self, words: Words) -> None:
         self.words, self.have = words, 0
@@ -84,6 +86,7 @@ class Filling:
                 name = MAIN if dice.random() < 0.7 else dice.choice(OTHERS)
                 start = Report("claude-code", "session_start", ContentId(f"b{self.have}"), f"e{self.have}", at)
                 self.session = sessions.get_or_create(tx, start, Project(name, name))
+                self._talk(tx, at)
             self.have += 1
             seen, where = self.words.observation(0), self.session
             row = {
@@ -101,6 +104,13 @@ class Filling:
             texts.append(text)
             if dice.random() < 0.01 and len(self.asked) < 2000:
                 self.asked.append(self._query(text))
+
+    def _talk(self, tx: Tx, at: str) -> None:
+        """What was said in the session: one turn for ten observations, and the chunks made of them."""
+        for number in range(SESSION // 10):
+            say = turns.reply if number % 2 else turns.ask
+            say(tx, self.session, 1, self.words.say(60), at, turns.Given(number=number))
+        chunks.extend(tx, self.session)
 
     def _query(self, text: str) -> str:
         """What people ask: two to eight words of something that was there, half of the time in a row."""
@@ -157,13 +167,52 @@ def measure(store: Store, asked: Sequence[str], size: int, floor: Sequence[float
         """What the route answers with: both, fused, and the rows to show."""
         return both.find(Asked(query, "memory", where))
 
-    for ask in (words, meaning, hybrid):
+    def for_turns(query: str, where: Where) -> object:
+        return both.find(Asked(query, "turn", where))
+
+    def for_sessions(query: str, where: Where) -> object:
+        """The most that can be asked for: turns, chunks and memory."""
+        return both.find(Asked(query, "session", where))
+
+    for ask in (words, meaning, hybrid, for_turns, for_sessions):
         for place, where in (("", Where()), (" in a project", Where(project=MAIN))):
             times = timed(asked, lambda q, a=ask, w=where: a(q, w))  # type: ignore[misc]
-            yield row(f"{name}: {ask.__name__}{place}", times, floor)
+            yield row(f"{name}: {ask.__name__.replace('_', ' ')}{place}", times, floor)
 
 
-def postgres(size: int) -> tuple[Any, Store]:
+def filled(root: Path, size: int) -> tuple[SqliteStore, Plain, list[str]]:
+    """A store of so many observations; one that was kept is as good."""
+    folder = root / str(size)
+    done = folder / "asked.json"
+    if not done.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+    store, plain = SqliteStore(folder / "backstory.db"), Plain(folder / "plain.db")
+    if not done.exists():
+        migrate(store)
+        filling = Filling(Words())
+        took = filling.to(store, size, plain)
+        say(f"search: {size:,} filled in {took:.0f} s, embedding, {load()}")
+        embedded(store)
+        done.write_text(json.dumps(filling.asked))
+    return store, plain, json.loads(done.read_text())
+
+
+def on_sqlite(root: Path, size: int, calls: int) -> tuple[list[list[str]], str]:
+    say(f"search: {size:,}, {load()}")
+    store, plain, told = filled(root, size)
+    with closing(store), closing(plain.db):
+        asked = random.Random(7).sample(told, min(calls + 5, len(told)))
+        floor = timed(asked, plain.ask)
+        rows = [row(f"{size:,}: plain FTS5, OR", floor, floor), *measure(store, asked, size, floor)]
+        return rows, f"{size:,}: {agreement(store, asked[:50])}, {peak_mb():.0f} MB"
+
+
+def peak_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+
+
+def on_postgres(size: int, calls: int) -> list[list[str]]:
     sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))
     from postgres import Server
 
@@ -171,49 +220,40 @@ def postgres(size: int) -> tuple[Any, Store]:
 
     server = Server()
     store = PostgresStore(server.make(), Path(tempfile.gettempdir()))
-    migrate(store)
-    say(f"search: filling PostgreSQL up to {size:,}, {load()}")
-    return server, store
+    try:
+        migrate(store)
+        say(f"search: filling PostgreSQL up to {size:,}, {load()}")
+        filling = Filling(Words())
+        filling.to(store, size)
+        store.scrub()
+        asked = random.Random(7).sample(filling.asked, min(calls + 5, len(filling.asked)))
+        return list(measure(store, asked, size, ()))
+    finally:
+        store.close()
+        server.remove()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calls", type=int, default=200, help="how often each is asked")
-    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES), help="how many observations")
+    parser.add_argument("--sizes", type=int, nargs="*", default=list(SIZES), help="how many observations")
     parser.add_argument("--postgres", type=int, default=100_000, help="how many on PostgreSQL; 0 for none")
+    parser.add_argument("--keep", type=Path, help="a folder for the filled stores, which another run goes on with")
     options = parser.parse_args()
     end_gently()
     spare_cores()  # as the worker does
     before, rows, notes = load(), [], []
     with tempfile.TemporaryDirectory(prefix="backstory-bench-") as root:
-        store, plain = SqliteStore(Path(root) / "backstory.db"), Plain(Path(root) / "plain.db")
-        migrate(store)
-        filling = Filling(Words())
-        with closing(store), closing(plain.db):
-            for size in options.sizes:
-                say(f"search: filling up to {size:,}, {load()}")
-                filling.to(store, size, plain)
-                asked = filling.words.dice.sample(filling.asked, min(options.calls + 5, len(filling.asked)))
-                floor = timed(asked, plain.ask)
-                rows.append(row(f"{size:,}: plain FTS5, OR", floor, floor))
-                rows += measure(store, asked, size, floor)
-                notes.append(f"{size:,}: {agreement(store, asked[:50])}")
+        for size in options.sizes:
+            more, note = on_sqlite(options.keep or Path(root), size, options.calls)
+            rows += more
+            notes.append(note)
     if options.postgres:
-        server, other = postgres(options.postgres)
-        try:
-            filling = Filling(Words())
-            filling.to(other, options.postgres)
-            other.scrub()
-            asked = filling.words.dice.sample(filling.asked, min(options.calls + 5, len(filling.asked)))
-            rows += measure(other, asked, options.postgres, ())
-        finally:
-            other.close()
-            server.remove()
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
-    print(f"{machine()}. {options.calls} calls each; {before} at the start, {load()} at the end.")
-    print(f"This process held {memory:.0f} MB at the most.\n")
+        rows += on_postgres(options.postgres, options.calls)
+    print(f"{machine()}. {options.calls} calls each; {before} at the start, {load()} at the end.\n")
     print(table(["observations: first 20, ms", "p50", "p95", "p95 / plain"], rows))
-    print(f"\nOf the first ten, the same as when every match is weighed: {', '.join(notes)}.")
+    print("\nOf the first ten by words, the same as when every match is weighed; the most memory until then:")
+    print(f"{'; '.join(notes)}.")
 
 
 if __name__ == "__main__":
