@@ -24,7 +24,9 @@ _MARKED = "\u0900-\u0963\u0966-\u0dff\u0e00-\u0e4f\u0e80-\u0ece\u1000-\u1049\u17
 _ACCENT = re.compile("[\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670]")
 _JOINT = r"(?:::|->|[-./\\:@#'\u2019])"
 #: Words, and words joined to a name: `src/cart.py`, `foo::bar->baz`, `re-index`, `Cart.apply_discount`.
-_NAME = re.compile(rf"[\w{_MARKED}]+(?:{_JOINT}[\w{_MARKED}]+)*")
+_NAME = re.compile(rf"[0-9A-Za-z_\w{_MARKED}]+(?:{_JOINT}[0-9A-Za-z_\w{_MARKED}]+)*")
+#: The same for plain letters, which most texts are made of, and several times as fast.
+_PLAIN_NAME = re.compile(r"[0-9A-Za-z_]+(?:(?:[-./\\:@#']|::|->)[0-9A-Za-z_]+)*")
 _CUT = re.compile(_JOINT)
 _HUMP = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|\d+|[^\x00-\x7f]+")
 #: Scripts without spaces between words: cut into pairs of signs.
@@ -60,14 +62,10 @@ def plain(text: str) -> str:
 
 def of_text(text: str) -> str:
     """A text as it is indexed: its tokens in their order, and behind them the names that were taken apart, whole."""
-    row: list[str] = []
-    names: dict[str, None] = {}
-    for name in _NAME.findall(plain(text[:INDEXED_CHARS])):
-        parts, wholes = _taken_apart(name)
-        row += parts
-        if wholes:
-            names.update(dict.fromkeys(wholes))
-    return " ".join((*row, *names))
+    text = plain(text[:INDEXED_CHARS])
+    found = list(map(_taken_apart, (_PLAIN_NAME if text.isascii() else _NAME).findall(text)))
+    names = dict.fromkeys(whole for _, wholes in found if wholes for whole in wholes)
+    return " ".join([*(token for parts, _ in found for token in parts), *names])
 
 
 def of_query(query: str) -> list[Term]:

@@ -52,16 +52,16 @@ INSERT INTO words (rowid, title, body, tokens) VALUES (:number, :title, :body, C
 ON CONFLICT (rowid) DO UPDATE SET title = excluded.title, body = excluded.body, tokens = excluded.tokens;
 
 -- name: words_counts
--- How many rows match each, up to a limit, and how far down the last of them stands. Of the commonest words the server
--- knows it, from the last time that it looked: counting them would take longer than the whole search.
+-- How many rows match each, up to a limit, and how far down the last of them stands. Of common words the server knows
+-- it well enough, from the last time that it looked: counting them would take longer than the whole search.
 WITH known AS MATERIALIZED (
   SELECT e.token, e.share FROM pg_stats s,
     LATERAL unnest(CAST(CAST(s.most_common_elems AS text) AS text[]), s.most_common_elem_freqs) AS e (token, share)
   WHERE s.schemaname = current_schema() AND s.tablename = 'words' AND s.attname = 'tokens'
-    AND e.token IS NOT NULL AND e.share * CAST(:last AS float8) > 2 * CAST(:budget AS float8)
+    AND e.token IS NOT NULL AND e.share * CAST(:last AS float8) > 0.1 * CAST(:budget AS float8)
 )
 SELECT COALESCE(
-  (SELECT CAST(json_build_array(CAST(:budget AS bigint), CAST(CAST(:budget AS float8) / k.share AS bigint)) AS text)
+  (SELECT CAST(json_build_array(CAST(k.share * CAST(:last AS float8) AS bigint), CAST(CAST(:budget AS float8) / k.share AS bigint)) AS text)
    FROM known k WHERE k.token = btrim(asked.value, $$()'$$) LIMIT 1),
   (SELECT CAST(json_build_array(COUNT(*), MAX(number)) AS text) FROM (
     SELECT w.rowid AS number FROM words w WHERE w.tokens @@ CAST(asked.value AS tsquery) LIMIT :budget) counted)) AS found
@@ -82,7 +82,7 @@ WITH terms AS MATERIALIZED (
 )
 SELECT w.rowid AS number,
   -(SELECT COALESCE(SUM(t.weight * ts_rank('{0.1, 0.1, 0.33, 1}', w.tokens, t.query, 1)), 0) FROM terms t) AS score
-FROM words w WHERE w.rowid IN (SELECT value::bigint FROM jsonb_array_elements_text(CAST(:numbers AS jsonb)))
+FROM words w WHERE w.rowid = ANY(ARRAY(SELECT value::bigint FROM jsonb_array_elements_text(CAST(:numbers AS jsonb))))
 ORDER BY score, w.rowid DESC LIMIT :limit;
 
 -- name: words_newest
@@ -91,12 +91,12 @@ ORDER BY w.rowid DESC LIMIT :limit;
 
 -- name: words_found
 SELECT words_rowid AS number, kind, item_id, session_id, at FROM word_rows
-WHERE words_rowid IN (SELECT value::bigint FROM jsonb_array_elements_text(CAST(:numbers AS jsonb)));
+WHERE words_rowid = ANY(ARRAY(SELECT value::bigint FROM jsonb_array_elements_text(CAST(:numbers AS jsonb))));
 
 -- name: words_texts
 SELECT w.rowid AS number, w.title, w.body, r.kind, r.item_id, r.session_id, r.at
 FROM words w JOIN word_rows r ON r.words_rowid = w.rowid
-WHERE w.rowid IN (SELECT value::bigint FROM jsonb_array_elements_text(CAST(:numbers AS jsonb)));
+WHERE w.rowid = ANY(ARRAY(SELECT value::bigint FROM jsonb_array_elements_text(CAST(:numbers AS jsonb))));
 
 -- name: vector_put
 INSERT INTO vectors (embedder_id, kind, item_id, session_id, at, vector)
@@ -130,10 +130,10 @@ SELECT vector_dims(vector) AS dims FROM vectors WHERE embedder_id = :embedder_id
 SELECT o.id, o.session_id, o.prompt_number, o.type, o.title, o.subtitle, o.project, o.created_at, o.pinned_at, o.superseded_by,
   s.agent, s.content_session_id
 FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
-WHERE o.id IN (SELECT value::bigint FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
+WHERE o.id = ANY(ARRAY(SELECT value::bigint FROM jsonb_array_elements_text(CAST(:ids AS jsonb))));
 
 -- name: observations_standing
-SELECT id, type, title, created_at, pinned_at, superseded_by FROM observations WHERE id IN (SELECT value::bigint FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
+SELECT id, type, title, created_at, pinned_at, superseded_by FROM observations WHERE id = ANY(ARRAY(SELECT value::bigint FROM jsonb_array_elements_text(CAST(:ids AS jsonb))));
 
 -- name: found_summaries
 SELECT m.id, m.session_id, m.prompt_number, m.request AS title, m.completed AS subtitle, m.project, m.created_at,
@@ -190,7 +190,7 @@ WHERE f.observation_id IN (SELECT value::bigint FROM jsonb_array_elements_text(C
 -- Turns and those that stand so many places before and after them, without what was said.
 SELECT DISTINCT t.id, t.session_id, t.number, t.role, t.speaker, LENGTH(t.text) AS length, t.at
 FROM turns h JOIN turns t ON t.session_id = h.session_id AND t.number BETWEEN h.number - :around AND h.number + :around
-WHERE h.id IN (SELECT value::bigint FROM jsonb_array_elements_text(CAST(:ids AS jsonb))) AND t.text IS NOT NULL;
+WHERE h.id = ANY(ARRAY(SELECT value::bigint FROM jsonb_array_elements_text(CAST(:ids AS jsonb)))) AND t.text IS NOT NULL;
 
 -- name: chunk_spans
 SELECT id, session_id, first_turn, last_turn FROM chunks WHERE id IN (SELECT value::bigint FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
