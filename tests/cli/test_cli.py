@@ -57,6 +57,11 @@ def test_search_show_context_and_sessions_find_the_round(filled: Box) -> None:
     assert "Asked:" in filled.cli("sessions", "show", "abcd").stdout
     assert json.loads(filled.cli("sessions", "show", "1", "--json").stdout)["prompts"]
     assert filled.cli("search", "zzzunknownzzz").stdout == "Nothing was found.\n"
+    assert re.search(r"#\d.*\n +words \d\.\d\d \(no\. \d\)", filled.cli("search", "discount", "--explain").stdout)
+    found = filled.cli(
+        "search", "was it the discount that went wrong"
+    ).stdout  # in one word, as a shell's quotes make it
+    assert "discount" in found
 
 
 def in_terminal(box: Box, *words: str, columns: int = 80) -> str:

@@ -81,7 +81,8 @@ def spool(box: Box, count: int, age_s: float = 0, agent: str = "claude-code") ->
 def test_a_machine_on_which_all_is_well(well: Box) -> None:
     """Nothing is named, exit code 0, and repair finds nothing to do."""
     assert found(well) == {}
-    assert well.cli("doctor").stdout == "All is well.\n"
+    for place in (well.project, well.home):  # at home, the user's files are the project's
+        assert well.cli("doctor", cwd=place).stdout == "All is well.\n"
     assert repair(well) == "All is well.\n"
 
 

@@ -110,7 +110,7 @@ def test_what_claude_mem_remembers_comes_over_once(running: Box) -> None:
         hit["title"] for hit in running.client.get("/api/search", query="float rounding", kind="observations")["items"]
     ]
     assert "Till rounds down" in running.cli("context").stdout
-    assert "(private)" in running.cli("sessions", "show", "c-one", "--turns").stdout
+    assert "(private" in running.cli("sessions", "show", "c-one", "--turns").stdout
     dump = running.dump()
     assert running.cli("import", "claude-mem", str(file)).stdout == "0 of 7 rows were new.\n"
     assert running.dump() == dump

@@ -21,7 +21,7 @@ def test_what_is_pinned_always_stands_in_context(running: Box) -> None:
     for count in range(130):
         running.client.post("/api/memories", {"text": f"Something else, number {count}.", "cwd": str(running.project)})
     assert f"#{number} " not in running.told()
-    assert "is pinned" in running.cli("pin", str(number)).stdout
+    assert "Pinned: #" in running.cli("pin", str(number)).stdout
     told = running.told()
     assert told.count(f"#{number} decision: Prices are kept in cents") == 1
     places = [told.index(words) for words in ("## Last hand-off", "## Pinned", f"#{number} ", "number 129")]

@@ -83,7 +83,7 @@ def pin(options: argparse.Namespace) -> int:
     client, numbers = connect(), [number_of(word) for word in options.ids]
     for number in numbers:
         row = client.patch(f"/api/observations/{number}", {"pinned": not options.off})
-        show.line(f"#{row['id']} {row['type']}: {row['title']} ({'no longer' if options.off else 'is'} pinned)")
+        show.line(f"{'No longer pinned' if options.off else 'Pinned'}: #{row['id']} {row['type']}: {row['title']}")
     return 0
 
 
@@ -92,8 +92,8 @@ def supersede(options: argparse.Namespace) -> int:
         raise BackstoryError("Name the older and the newer observation, or the older with --off.")
     old, new = number_of(options.old), None if options.off else number_of(options.new)
     row = connect().patch(f"/api/observations/{old}", {"superseded_by": new})
-    told = f"replaced by #{new}" if new else "holds again"
-    show.line(f"#{row['id']} {row['type']}: {row['title']} ({told})")
+    told = f"Replaced by #{new}" if new else "Holds again"
+    show.line(f"{told}: #{row['id']} {row['type']}: {row['title']}")
     return 0
 
 
@@ -103,7 +103,7 @@ def forget(options: argparse.Namespace) -> int:
     if options.session:
         from urllib.parse import quote
 
-        body["session"] = client.get(f"/api/sessions/{quote(options.session, safe='')}")["id"]
+        body["session"] = client.get(f"/api/sessions/{quote(options.session, safe='', errors='replace')}")["id"]
     if options.matching:
         body["matching"] = " ".join(f'"{word}"' if " " in word else word for word in options.matching)
     if not (options.ids or options.session or options.project or options.matching):
@@ -129,9 +129,8 @@ def _warn_if_large() -> None:
 
 def _print(gone: dict[str, Any], only_look: bool) -> None:
     for item in gone["items"]:
-        mark = f"#{item['id']}" if item["kind"] == "observation" else f"s{item['session_id']}"
         what = item.get("type") or item["kind"]
-        show.line(f"{mark:>6} {show.when(item['created_at'])} {item['project']} {what}: {item['title']}")
+        show.line(f"{show.mark(item):>6} {show.when(item['created_at'])} {item['project']} {what}: {item['title']}")
     counts = ", ".join(
         f"{number} {name if number != 1 else name.removesuffix('ies') + 'y' if name.endswith('ies') else name[:-1]}"
         for name in ("sessions", "prompts", "observations", "summaries", "turns", "events")

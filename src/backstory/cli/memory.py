@@ -27,6 +27,7 @@ def add(commands: Any) -> None:
     search_.add_argument("--since", default="", metavar="TIME", help="from then on: 2026-02, 2026-02-21, ...")
     search_.add_argument("--until", default="", metavar="TIME", help="up to then, that day included")
     search_.add_argument("--limit", type=int, default=20, help="how many (20)")
+    search_.add_argument("--explain", action="store_true", help="say why each was found")
     search_.add_argument("--json", action="store_true", help="print JSON")
     search_.set_defaults(run=search)
     show_ = commands.add_parser("show", help="show an observation whole", description="Show observations whole.")
@@ -41,24 +42,38 @@ def add(commands: Any) -> None:
 
 
 def search(options: argparse.Namespace) -> int:
-    query = " ".join(f'"{word}"' if " " in word else word for word in options.words)
     if not 1 <= options.limit <= 200:
         raise BackstoryError("--limit takes a number from 1 to 200.")
-    filters = ("project", "kind", "type", "concept", "file", "session", "agent", "since", "until", "limit")
-    page = connect().post("/api/search", {"query": query} | {name: getattr(options, name) for name in filters})
+    names = ("project", "kind", "type", "concept", "file", "session", "agent", "since", "until", "limit", "explain")
+    filters = {name: getattr(options, name) for name in names}
+    client, is_phrase = connect(), any(" " in word.strip() for word in options.words)
+    query = " ".join(f'"{word}"' if " " in word else word for word in options.words)
+    page = client.post("/api/search", filters | {"query": query})
+    if is_phrase and not page["items"]:
+        # A question in the shell's quotes: nobody said just that, but perhaps something about it.
+        page = client.post("/api/search", filters | {"query": " ".join(options.words)})
     if options.json:
         show.as_json(page)
         return 0
     for item in page["items"]:
-        mark = f"#{item['id']}" if item["kind"] == "observation" else f"S{item['session_id']}"
         what = item.get("type") or item["kind"]
         by = f" (replaced by #{item['superseded_by']})" if item.get("superseded_by") else ""
-        show.line(f"{mark:>6} {show.when(item['created_at'])} {item['project']} {what}: {item['title']}{by}")
+        mark, when = show.mark(item), show.when(item["created_at"])
+        show.line(f"{mark:>6} {when} {item['project']} {what}{by}: {item['title']}")
+        if options.explain:
+            show.paragraph(_reasons(item["why"]), " " * 7, "  ")
     if not page["items"]:
         print("Nothing was found.")
     elif any(item["kind"] != "observation" for item in page["items"]):
         show.line("(`backstory show N` for #N, `backstory sessions show N` for SN)")
     return 0
+
+
+def _reasons(why: dict[str, dict[str, float]]) -> str:
+    """Why something was found: what words and meaning gave, at which place of their lists, and what weighs besides."""
+    ranks = why.get("rank", {})
+    added = [f"{n} {v:.2f}" + (f" (no. {ranks[n]})" if n in ranks else "") for n, v in why.get("adds", {}).items()]
+    return ", ".join((*added, *(f"{name} ×{v:.2f}" for name, v in why.get("times", {}).items() if v != 1))) + "."
 
 
 def show_observations(options: argparse.Namespace) -> int:

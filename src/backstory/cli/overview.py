@@ -39,10 +39,9 @@ def timeline(options: argparse.Namespace) -> int:
         show.as_json(found)
         return 0
     for item in found["items"]:
-        mark = f"#{item['id']}" if item["kind"] == "observation" else f"s{item['session_id']}"
         here = ">" if item["is_anchor"] else " "
         what = item["type"] or item["kind"]
-        show.line(f"{here} {mark:>6} {show.when(item['created_at'])} {what}: {item['title']}")
+        show.line(f"{here} {show.mark(item):>6} {show.when(item['created_at'])} {what}: {item['title']}")
     if not found["items"]:
         print("Nothing was found.")
     return 0
@@ -63,18 +62,23 @@ def stats(options: argparse.Namespace) -> int:
     print(f"summaries     {counts['summaries']}")
     if counts["vectors"]:
         print(f"vectors       {counts['vectors']}")
-    print("on disk       " + ", ".join(f"{name} {show.size(size)}" for name, size in sizes.items()))
+    _row("on disk       ", ", ".join(f"{name} {show.size(size)}" for name, size in sizes.items()))
     if found["room"]:
         shown = sorted(((size, name) for name, size in found["room"].items() if size), reverse=True)
-        print("takes room    " + ", ".join(f"{name} {show.size(size)}" for size, name in shown))
+        _row("takes room    ", ", ".join(f"{name} {show.size(size)}" for size, name in shown))
     for row in found["projects"]:
-        show.line(
+        show.paragraph(
             f"{row['name']}: {row['sessions']} sessions, {row['observations']} observations, "
             f"last {show.when(row['last_at'])}; a session is told about {row['context_tokens_estimate']:,} tokens, "
-            f"which stand for {row['stands_for_tokens_estimate']:,} of {row['events_tokens_estimate']:,} (estimates)"
+            f"which stand for {row['stands_for_tokens_estimate']:,} of {row['events_tokens_estimate']:,} (estimates)",
+            hang="  ",
         )
     _print_models(found["models"])
     return 0
+
+
+def _row(label: str, text: str) -> None:
+    show.paragraph(label + text, hang=" " * len(label))
 
 
 def _print_models(models: dict[str, Any]) -> None:

@@ -86,7 +86,10 @@ def show_turns(options: argparse.Namespace) -> int:
         else:
             for turn in page["items"]:
                 who = turn["speaker"] or turn["role"]
-                show.block(escaped(f"{turn['number']}. {who}, {show.when(turn['at'])}"), turn["text"] or "(private)")
+                show.block(
+                    escaped(f"{turn['number']}. {who}, {show.when(turn['at'])}"),
+                    turn["text"] or "(private, or forgotten)",
+                )
         if not (cursor := page["next"]):
             break
     if options.json:

@@ -43,6 +43,11 @@ def as_json(value: Any) -> None:
     print(json.dumps(value, ensure_ascii=False, indent=2))
 
 
+def mark(item: dict[str, Any]) -> str:
+    """What to ask on with: #12 is an observation, S3 a session."""
+    return f"#{item['id']}" if item["kind"] == "observation" else f"S{item['session_id']}"
+
+
 def when(stamp: str | None) -> str:
     """A stored time as people here read it: local."""
     return local(stamp) if stamp else "-"

@@ -45,9 +45,11 @@ def _summary(row: Row) -> str:
 
 def _observation(row: Row) -> str:
     facts = "".join(f"<li>{_said(fact)}</li>" for fact in json.loads(row["facts"]))
+    number, told = row["superseded_by"], "" if row["narrative"] == row["title"] else row["narrative"]
+    notes = f' · replaced by <a href="#o{number}">#{number}</a>' if number else " · pinned" if row["pinned_at"] else ""
     return (
         f'<article id="o{row["id"]}"><h3><span class="type">{escape(row["type"])}</span>{_said(row["title"])}</h3>'
-        f"<small>#{row['id']} · {_where(row)}</small><p>{_said(row['narrative'])}</p>"
+        f"<small>#{row['id']} · {_where(row)}{notes}</small><p>{_said(told)}</p>"
         + (f"<ul>{facts}</ul>" if facts else "")
         + "</article>"
     )

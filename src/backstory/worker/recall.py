@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, TypeVar
 
@@ -178,7 +179,11 @@ class Recall:
             number = session["id"]
         where = Where(asked.project, number, asked.agent, asked.type, asked.concept, asked.file, since, until)
         wanted = Asked(asked.query, kind, where, skip + asked.limit + 1, asked.explain)
-        rows = (await asyncio.to_thread(self._search.find, wanted))[skip:]
+        found = await asyncio.to_thread(self._search.find, wanted)
+        if not found and not (asked.kind or asked.type or asked.concept or asked.file):
+            # Nothing was made of it, but it may have been said: what is imported is not observed.
+            found = await asyncio.to_thread(self._search.find, replace(wanted, kind="all"))
+        rows = found[skip:]
         more = len(rows) > asked.limit
         return Page(rows[: asked.limit], str(skip + asked.limit) if more else None)
 

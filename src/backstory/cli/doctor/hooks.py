@@ -131,7 +131,7 @@ def settings(scene: Scene) -> Iterator[Finding]:
 
 def tools(scene: Scene) -> Iterator[Finding]:
     """The MCP server and the skill, where they were put."""
-    for scope in ("user", "project"):
+    for scope in (name for name in ("user", "project") if name in _files(scene)):  # at home they are one
         where = (scope, scene.home, scene.cwd, scene.env)
         files = [AGENT.servers(*where), AGENT.skill(*where)]
         if not any(kept_of(scene.settings, AGENT, file).exists() for file in files):
