@@ -7,6 +7,7 @@ import threading
 from typing import Any
 
 import numpy as np
+import pytest
 
 from backstory.recall import embed
 from backstory.recall.near import Block, Near, Wanted, block_of
@@ -44,7 +45,7 @@ def test_by_signs_nearly_the_same_are_found() -> None:
     for first in range(0, 6000, 500):
         exact.add(block(made[first : first + 500], first + 1))
         signs.add(block(made[first : first + 500], first + 1))
-    assert exact.is_exact and not signs.is_exact
+    assert exact.look(made[0], ANY).is_exact and not signs.look(made[0], ANY).is_exact
     hits = 0
     for query in made[::200]:
         truth = set((np.argsort(-(made @ query))[:10] + 1).tolist())
@@ -55,10 +56,22 @@ def test_by_signs_nearly_the_same_are_found() -> None:
     assert hits >= 0.97 * 300
 
 
+def test_what_is_held_is_compared_in_memory() -> None:
+    """Beyond what is compared at once, as exactly; what is not held is left to the store."""
+    made = embed.named("static").embed(sentences(900))
+    exact, held, bare = Near(), Near(exact=0), Near(exact=0, held=0)
+    for near in (exact, held, bare):
+        for first in (0, 500):
+            near.add(block(made[first : first + 500], first + 1))
+    ids, close, _ = exact.look(made[3], ANY).nearest(ANY.kinds, 40)
+    assert held.look(made[3], ANY).compared(ids, made[3]) == pytest.approx(close)
+    assert bare.look(made[3], ANY).compared(ids, made[3]) is None
+
+
 def test_only_what_is_wanted_is_found() -> None:
     """By kind, session and time, in both ways of looking; and whether there is more is known."""
     made = embed.named("static").embed(sentences(300))
-    for near in (Near(), Near(exact=0)):
+    for near in (Near(), Near(exact=0), Near(exact=0, held=0)):
         near.add(block(made))
         assert nearest(near, made[0], Wanted(("summary",)), 5) == ([], False)
         ids, more = nearest(near, made[0], Wanted(("observation",), (3,), 100, 200), 50)

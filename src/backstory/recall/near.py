@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
     Words = NDArray[np.uint64]
 
-#: Up to so many, the vectors themselves are held and compared. Beyond, only the sign of each of their numbers is.
-EXACT = 50_000
+#: Up to so many, the vectors themselves are compared; beyond, the sign of each of their numbers first. Up to so many
+#: they are held, a quarter of a kilobyte each; beyond, those whose signs agree are read from the store.
+EXACT, HELD = 50_000, 200_000
 #: Vectors are held in blocks of so many. A block is never changed, only replaced: who searches goes on with the old.
 BLOCK = 16_384
 _CODES = {kind: code for code, kind in enumerate(KINDS)}
@@ -89,11 +90,11 @@ class Block:
             mask &= self.seconds <= wanted.until
         return mask
 
-    def closeness(self, query: Floats, query_signs: Words) -> NDArray[Any]:
+    def closeness(self, query: Floats, query_signs: Words, is_exact: bool) -> NDArray[Any]:
         """How near each is to a query; more is nearer."""
         import numpy as np
 
-        if self.vectors is not None and self.scales is not None:
+        if is_exact and self.vectors is not None and self.scales is not None:
             near = np.empty(len(self), dtype=np.float32)
             for first in range(0, len(self), 2048):  # a part at a time: as numbers they are four times as large
                 part = slice(first, first + 2048)
@@ -140,8 +141,8 @@ def signs(vectors: Bytes | Floats) -> Words:
 class Near:
     """All vectors of an embedder. One at a time may change it; any number may search meanwhile."""
 
-    def __init__(self, exact: int = EXACT) -> None:
-        self._exact = exact
+    def __init__(self, exact: int = EXACT, held: int = HELD) -> None:
+        self._exact, self._held = exact, held
         self._blocks: tuple[Block, ...] = ()
 
     def __len__(self) -> int:
@@ -152,14 +153,10 @@ class Near:
         """The newest id."""
         return int(self._blocks[-1].ids[-1]) if self._blocks else 0
 
-    @property
-    def is_exact(self) -> bool:
-        return all(block.vectors is not None for block in self._blocks)
-
     def add(self, more: Block) -> None:
         """More of them, with greater ids than any before."""
         blocks = [*self._blocks, more]
-        if len(self) + len(more) > self._exact:
+        if len(self) + len(more) > self._held:
             blocks = [block if block.vectors is None else replace(block, vectors=None, scales=None) for block in blocks]
         if len(blocks) > 1 and len(blocks[-2]) + len(more) <= BLOCK:
             blocks[-2:] = [blocks[-2].join(blocks[-1])]
@@ -180,6 +177,8 @@ class Near:
         import numpy as np
 
         blocks, query_signs = self._blocks, signs(query[None, :])[:, 0]
+        are_held = all(block.vectors is not None for block in blocks)
+        is_exact = are_held and sum(map(len, blocks)) <= self._exact
         sessions = None
         if wanted.sessions is not None:
             sessions = np.zeros(max(wanted.sessions, default=0) + 2, dtype=np.bool_)
@@ -192,14 +191,15 @@ class Near:
                 few = block.take(mask)
                 ids.append(few.ids)
                 kinds.append(few.kinds)
-                close.append(few.closeness(query, query_signs))
+                close.append(few.closeness(query, query_signs, is_exact))
             else:  # taking so many out would cost more than it saves
                 ids.append(block.ids[mask])
                 kinds.append(block.kinds[mask])
-                close.append(block.closeness(query, query_signs)[mask])
+                close.append(block.closeness(query, query_signs, is_exact)[mask])
         if not ids:
             return Seen(np.zeros(0, np.int64), np.zeros(0, np.uint8), np.zeros(0, np.float32), wanted.kinds)
-        return Seen(np.concatenate(ids), np.concatenate(kinds), np.concatenate(close), wanted.kinds)
+        held = blocks if are_held else ()
+        return Seen(np.concatenate(ids), np.concatenate(kinds), np.concatenate(close), wanted.kinds, held)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,10 +210,28 @@ class Seen:
     codes: NDArray[np.uint8]
     close: NDArray[Any]
     kinds: tuple[str, ...]
+    held: tuple[Block, ...] = ()  #: where the vectors are, if they are in memory
 
     @property
     def is_exact(self) -> bool:
         return self.close.dtype.kind == "f"
+
+    def compared(self, ids: Sequence[int], query: Floats) -> Floats | None:
+        """How near these are, number by number; None where they are not in memory."""
+        import numpy as np
+
+        if not self.held:
+            return None
+        wanted = np.array(ids, dtype=np.int64)
+        near = np.zeros(len(wanted), dtype=np.float32)
+        for block in self.held:
+            if block.vectors is None or block.scales is None:
+                return None
+            at = np.minimum(np.searchsorted(block.ids, wanted), len(block) - 1)
+            here = block.ids[at] == wanted
+            at = at[here]
+            near[here] = (block.vectors[at].astype(np.float32) @ query) * block.scales[at]
+        return near
 
     def nearest(self, kinds: tuple[str, ...], number: int) -> tuple[list[int], NDArray[Any], bool]:
         """The ids of about so many of these kinds that are nearest, how near they are, and whether there are more."""

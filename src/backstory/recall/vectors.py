@@ -233,7 +233,7 @@ class Vectors:
         number = limit if seen.is_exact else max(limit, RESCORED)
         while True:
             ids, close, more = seen.nearest(kinds, number)
-            known = close if seen.is_exact else None
+            known = close if seen.is_exact else seen.compared(ids, asked)
             hits = self._store.read(partial(self._scored, ids=ids, close=known, asked=asked, where=where, limit=limit))
             # What a filter took, or was removed since, is made up for by looking farther.
             if len(hits) >= limit or not more:
@@ -261,11 +261,15 @@ class Vectors:
             numbers = np.frombuffer(b"".join([row["vector"] for row in rows]), dtype=np.int8).reshape(len(rows), -1)
             scales = np.array([row["scale"] for row in rows], dtype=np.float32)
             close, ids = (numbers.astype(np.float32) @ asked) * scales, [row["id"] for row in rows]
-            best = np.lexsort((-np.array(ids), -close))[:limit]
-        else:
-            best = np.lexsort((-np.array(ids), -close))
-        known = vectors.whose(tx, [ids[at] for at in best], where)
-        return [_hit(row, float(close[at])) for at in best if (row := known.get(ids[at]))][:limit]
+        best = np.lexsort((-np.array(ids), -close)).tolist()
+        hits: list[Hit] = []
+        for first in range(0, len(best), limit):  # most often the first are those
+            some = best[first : first + limit]
+            known = vectors.whose(tx, [ids[at] for at in some], where)
+            hits += [_hit(row, float(close[at])) for at in some if (row := known.get(ids[at]))]
+            if len(hits) >= limit:
+                break
+        return hits[:limit]
 
     def _current(self, embedder_id: int) -> Near:
         """What is in memory, brought up to what the store has."""

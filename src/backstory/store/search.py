@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from backstory.store import bm25, match, tokens, vectors
@@ -19,11 +19,13 @@ from backstory.store.tokens import Term
 
 #: So many of the best candidates are weighed, as many as are asked for in between, and so much of their text.
 WEIGHED, WEIGHED_CHARS = (180, 300), 400_000
-#: So many matches an engine is let look at, and so many times what is asked for it scores.
+#: So many matches an engine is let look at.
 BUDGET = {"sqlite": 6_000, "postgres": 3_000}
-SCORED = 5
-#: By how much the index may grow until what is everywhere is counted again, and of how much that is kept.
-STILL, KEPT = 1.05, 4096
+#: It scores so many times what is asked for; or so many, where more are alike.
+SCORED, MOST_SCORED = 5, 1500
+#: From which part of that on it is much, by how much the index may grow until that is counted again, and of how many
+#: words it is kept.
+MUCH, STILL, KEPT = 20, 1.05, 4096
 #: So many of the newest are weighed where words choose too little, whatever an engine thinks of them.
 NEWEST, FIRST = 40, 1e9
 #: Words that nobody wrote are looked for with one letter changed, from this length on.
@@ -66,8 +68,8 @@ class Counts(dict[str, tuple[int, int]]):
     counted twice."""
 
     def lasting(self, engine: str) -> Counts:
-        """What is everywhere: costly to count, and as good for the next who asks."""
-        stay = {told: each for told, each in self.items() if each[0] >= BUDGET[engine]}
+        """What much has: costly to count, and as good for the next who asks."""
+        stay = {told: each for told, each in self.items() if each[0] >= BUDGET[engine] // MUCH}
         return Counts(stay if len(stay) <= KEPT else {})
 
 
@@ -101,9 +103,9 @@ class _Index:
         return [self.known[each][0] for each in told]
 
     def _knows(self, told: str) -> bool:
-        """Of what is everywhere there is about as much as long as not much was added."""
+        """Of what much has there is about as much as long as little was added."""
         count, last = self.known.get(told, (0, 0))
-        return last == self.last or (count >= self.budget and last <= self.last <= last * STILL)
+        return last == self.last or (count >= self.budget // MUCH and last <= self.last <= last * STILL)
 
     def room(self) -> int:
         """How many rows have the marks."""
@@ -112,33 +114,43 @@ class _Index:
     def find(self, asked: Match, weights: dict[Term, float], limit: int) -> dict[int, float]:
         """Rows and their rough scores: those that have the most of what is asked for, and of these the best."""
         each = [asked] if asked.is_every else [replace(asked, terms=(term,)) for term in asked.terms]
+        # A mark that much has is long to go through: not once for each term.
+        is_much = bool(self.marks) and len(each) > 1 and self.room() >= self.budget
+        among = set(self._rows([replace(asked, marks=self.marks)])[0]) if is_much else None
         worth: dict[int, float] = {}
-        for part, numbers in zip(each, self._rows(each), strict=True):
+        found = self._rows([replace(part, marks=() if is_much else self.marks) for part in each])
+        for part, numbers in zip(each, found, strict=True):
             more = sum(weights[term] for term in part.terms)
             for number in numbers:
                 worth[number] = worth.get(number, 0.0) + more
+        if among is not None:
+            worth = {number: value for number, value in worth.items() if number in among}
         if not worth:
             return {}
-        least = _least(worth, SCORED * limit)
         rows = self.tx.all(
             "words_scored",
             asked=self.told(asked),
             terms=json.dumps([(self.told(Match((term,))), weights[term]) for term in asked.terms], ensure_ascii=False),
-            numbers=json.dumps([number for number, each in worth.items() if each >= least]),
+            numbers=json.dumps(self._likely(asked, worth, limit)),
             limit=limit,
         )
         return {row["number"]: -row["score"] for row in rows}
 
-    def _rows(self, matches: Sequence[Match]) -> Iterable[list[int]]:
-        """The rows of each that have the marks and are of the time."""
-        asked = [self.told(replace(each, marks=self.marks)) for each in matches]
-        rows = self.tx.all(
-            "words_rows",
-            matches=json.dumps(asked, ensure_ascii=False),
-            since=self.where.since,
-            until=self.where.until,
-        )
-        return (json.loads(row["found"]) for row in rows)
+    def _likely(self, asked: Match, worth: Mapping[int, float], limit: int) -> list[int]:
+        """Those that have the most; of too many that have the same, those with it in their title, and the newest."""
+        least = _least(worth, SCORED * limit)
+        likely = [number for number, each in worth.items() if each >= least]
+        most = max(MOST_SCORED, SCORED * limit)
+        if len(likely) <= most:
+            return likely
+        titles = set(self._rows([replace(asked, in_title=True)])[0])
+        return sorted(likely, key=lambda n: (worth[n] > least, n in titles, n), reverse=True)[:most]
+
+    def _rows(self, matches: Sequence[Match]) -> list[list[int]]:
+        """The rows of each that are of the time."""
+        asked = json.dumps([self.told(each) for each in matches], ensure_ascii=False)
+        rows = self.tx.all("words_rows", matches=asked, since=self.where.since, until=self.where.until)
+        return [json.loads(row["found"]) for row in rows]
 
     def newest(self, asked: Match) -> list[int]:
         """The last rows, however many there are before them."""

@@ -47,13 +47,17 @@ class Made:
 
 def mark(tx: Tx, kind: str, item_id: int) -> None:
     """An item says something new: what it said before is not found by meaning any more, and it is due."""
-    remove(tx, kind, item_id)
+    _gone(tx, kind, item_id)
     tx.run("vector_due", kind=kind, item_id=item_id, stamp=ids.new_event_id())
 
 
 def remove(tx: Tx, kind: str, item_id: int) -> None:
     """Nothing is left of an item, nor will be."""
     tx.run("vector_not_due", kind=kind, item_id=item_id)
+    _gone(tx, kind, item_id)
+
+
+def _gone(tx: Tx, kind: str, item_id: int) -> None:
     for row in tx.all("vector_remove", kind=kind, item_id=item_id):
         tx.run("vector_gone", vector_id=row["id"])
 
