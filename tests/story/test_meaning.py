@@ -268,13 +268,18 @@ def test_an_older_database_gets_its_vectors(box: Box) -> None:
     assert made(box)["vectors"] == 2
 
 
-def test_an_imported_conversation_is_found_by_its_meaning(running: Box) -> None:
-    """Soon, and without a word of it: the session, and the turn by its number."""
-    until(lambda: told(running)["embedder"], "the embedder")
+def test_an_imported_conversation_is_found_by_its_meaning(
+    box: Box, engine: str, request: pytest.FixtureRequest
+) -> None:
+    """On both engines, soon, and without a word of it: the session, and the turn by its number."""
+    if engine == "postgres":
+        box.settings["BACKSTORY_DATABASE_URL"] = request.getfixturevalue("database_url")
+    box.start()
+    until(lambda: told(box)["embedder"], "the embedder")
     time.sleep(0.5)  # it has looked, found nothing, and waits to be told
     turn = {"session": "s", "number": 4, "role": "user", "at": "2026-01-02T03:04:05Z", "project": "shop"}
-    running.client.post("/api/import/turns", {"turns": [turn | {"text": "Nobody can sign in after a password reset"}]})
-    made(running)
+    box.client.post("/api/import/turns", {"turns": [turn | {"text": "Nobody can sign in after a password reset"}]})
+    made(box)
     for kind in ("sessions", "turns"):
-        (item,) = running.client.get("/api/search", query="login trouble", kind=kind)["items"]
+        (item,) = box.client.get("/api/search", query="login trouble", kind=kind)["items"]
         assert item["session"] == "s" and item.get("turn", 4) == 4
