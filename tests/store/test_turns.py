@@ -204,6 +204,28 @@ def test_i16_forgetting_reaches_turns_and_chunks(store: Store) -> None:
     assert gone("dusty")
 
 
+def test_an_observation_is_found_by_what_was_said_around_it(store: Store) -> None:
+    """Also by words that it lacks; when they are forgotten it stays, and is found by its own."""
+    store.write(lambda tx: ask(tx, "Mend the cart.", 0))
+    store.write(lambda tx: says(tx, "The quagga iterator was never closed.", 1, "m-1"))
+    store.write(lambda tx: uses(tx, "make test", 2))
+    store.write(lambda tx: says(tx, "Also a zebu.", 3, "m-2"))
+    store.write(lambda tx: events.close_round(tx, 1))
+    observed(store, "Close what is read in the cart")
+    assert found(store, "quagga", "observation") == 1
+    assert not found(store, "zebu", "observation"), "said after it"
+
+    def run(tx: Tx) -> None:
+        lost = forget.Forgotten()
+        forget.matching(tx, "quagga", "", lost)
+        forget.finish(tx, lost)
+        assert not lost.observations
+
+    store.write(run)
+    assert not found(store, "quagga", "observation")
+    assert found(store, "cart", "observation") == 1
+
+
 def test_turns_are_searched_by_the_name_of_who_spoke(store: Store) -> None:
     """Where a conversation has names, they are words of the turn."""
     row = store.write(session_of)

@@ -36,6 +36,7 @@ class Load:
                     talks.add(row["session_id"])
         for number in talks:
             chunks.extend(tx, tx.one("session_by_id", id=number) or {})
+            observations.follow_talk(tx, number)
         tx.all("keys_follow")
         return added
 

@@ -17,13 +17,14 @@ from backstory.store.hits import Hit
 Key = tuple[str, int]  #: kind and id
 
 #: How much meaning counts where words count 1: in general, and where somebody talks of themselves in plain words.
-MEANING, MEANING_PERSONAL = 0.5, 2.0
-#: How much newer counts, from the oldest that was found to the newest, where somebody talks about the work under way.
-RECENT = 0.1
+MEANING, MEANING_PERSONAL = 0.6, 3.0
+#: How much newer counts, from the oldest that was found to the newest, where somebody talks: of themselves, and of the
+#: work under way, which mostly goes on where it was left.
+RECENT_PERSONAL, RECENT = 0.1, 0.3
 #: What a session's second and third best add to its best.
-FURTHER, DEEP = 0.3, 3
+FURTHER, DEEP = 0.15, 3
 #: What was made of the work (observations, summaries, prompts) repeats what was said; so much it adds to it.
-MADE = 0.3
+MADE = 0.6
 #: A reply is long and repeats what was asked: it counts less than the user's own words.
 REPLY_IN_SESSION, REPLY = 0.8, 0.6
 #: What a turn lends to the one after it and to the one before: an answer need not repeat the question. Those with
@@ -61,6 +62,10 @@ class Look:
     @property
     def meaning(self) -> float:
         return MEANING_PERSONAL if self.is_personal else MEANING
+
+    @property
+    def recency(self) -> float:
+        return 0.0 if not self.is_talk else RECENT_PERSONAL if self.is_personal else RECENT
 
 
 def look_of(query: str) -> Look:
@@ -153,7 +158,7 @@ def by_session(families: Sequence[Mapping[Key, Found]], turns: Mapping[int, Turn
             best: dict[int, list[float]] = defaultdict(list)
             for item in family.values():
                 part = item.parts.get(name, 0.0)
-                if part and item.kind == "turn" and name == "words" and _is_reply(turns.get(item.id)):
+                if part and item.kind == "turn" and _is_reply(turns.get(item.id)):
                     part *= REPLY_IN_SESSION
                 if item.kind not in ("turn", "chunk"):
                     part *= MADE
@@ -171,17 +176,18 @@ def by_session(families: Sequence[Mapping[Key, Found]], turns: Mapping[int, Turn
                 session.ranks[name] = min(rank, session.ranks.get(name, rank))
             if item.score > most.get(item.session_id, 0.0):
                 most[item.session_id], session.best = item.score, (item.kind, item.id)
-    if look.is_talk:
-        add_recency(made.values())
+    add_recency(made.values(), look)
     return made
 
 
-def add_recency(items: Iterable[Found]) -> None:
-    """The newer the better, by the order in which they came: an hour or a year apart."""
+def add_recency(items: Iterable[Found], look: Look) -> None:
+    """Where somebody talks, the newer the better, by the order in which they came: an hour or a year apart."""
+    if not look.is_talk:
+        return
     line = sorted(items, key=lambda item: (item.at, item.id))
     top = max((item.score for item in line), default=0.0)
     for place, item in enumerate(line):
-        item.parts["recency"] = RECENT * top * place / max(1, len(line) - 1)
+        item.parts["recency"] = look.recency * top * place / max(1, len(line) - 1)
 
 
 def by_turn(

@@ -143,8 +143,7 @@ def _items(tx: Tx, lists: Lists) -> list[Found]:
             item.times["importance"] = TYPES.get(row["type"], 1.0) * (PINNED if row["pinned_at"] else 1.0)
             if row["superseded_by"]:
                 item.times["replaced"] = REPLACED
-    if lists.look.is_talk:
-        fuse.add_recency(items.values())
+    fuse.add_recency(items.values(), lists.look)
     return fuse.ordered(items.values())
 
 

@@ -45,8 +45,8 @@ def scorer(weights: Mapping[Term, float]) -> Callable[[str, str], float]:
             counts[token] = counts.get(token, 0) + 1
         total = sum(words[token] * count * (K1 + 1) / (count + slow) for token, count in counts.items())
         for term, each in others:
-            if count := TITLE * _count(title, term) + _count(body, term):
-                total += each * count * (K1 + 1) / (count + slow)
+            if often := TITLE * count(title, term) + count(body, term):
+                total += each * often * (K1 + 1) / (often + slow)
         if len(counts) < 2:
             return total
         return total + CLOSE * (_near(first, in_title, words) + _near(rest, in_body, words))
@@ -67,7 +67,7 @@ def _near(text: str, found: Sequence[tuple[int, str]], words: Mapping[str, float
     return near
 
 
-def _count(text: str, term: Term) -> int:
+def count(text: str, term: Term) -> int:
     """How often a phrase, or a word that begins so, is in a text."""
     return (
         f" {text}".count(" " + " ".join(term.tokens))

@@ -114,6 +114,7 @@ def follow_prompt(tx: Tx, session_id: int, prompt: sessions.Prompt, at: str) -> 
         for row in tx.all("turns_of_round", session_id=session_id, prompt_number=prompt.number, role="assistant"):
             turns.blank(tx, row)
         chunks.rebuild(tx, session_id)
+        observations.follow_talk(tx, session_id)
 
 
 def _twin(tx: Tx, session: Row, report: Report, number: int) -> Row | None:

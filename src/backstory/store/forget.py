@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from backstory import ids
 from backstory.errors import NotFound
 from backstory.model import OURSELVES
-from backstory.store import chunks, ledger, observations, search, tokens, turns
+from backstory.store import bm25, chunks, ledger, observations, search, tokens, turns
 from backstory.store.db import Row, Tx
 from backstory.store.tables import NATURAL
 
@@ -134,7 +134,7 @@ def project(tx: Tx, name: str, gone: Forgotten) -> None:
 
 def find(tx: Tx, words: str, project_name: str = "") -> Found:
     """Everything that has all of these words: what search finds, and payloads that it does not look into."""
-    items = search.find(tx, words, project_name, limit=PAGE, every=True)
+    items = [item for item in search.find(tx, words, project_name, limit=PAGE, every=True) if _says(tx, item, words)]
     items += search.find(tx, words, project_name, "turn", limit=PAGE, every=True)
     likes = [f"%{_literal(word)}%" for word in tokens.words_of(words)]
     events: list[Row] = []
@@ -147,6 +147,14 @@ def find(tx: Tx, words: str, project_name: str = "") -> Found:
             }
             events = [row for row in events if row["id"] in having]
     return Found(items, events)
+
+
+def _says(tx: Tx, item: Row, words: str) -> bool:
+    """Whether an item has the words itself: observations are found by what was said around them, which goes, too."""
+    if item["kind"] != "observation" or (row := tx.one("observation_by_id", id=item["id"])) is None:
+        return True
+    text = tokens.of_text(observations.own_words(row))
+    return all(bm25.count(text, term) for term in tokens.of_every_word(words))
 
 
 def matching(tx: Tx, words: str, project_name: str, gone: Forgotten) -> None:
@@ -186,6 +194,7 @@ def finish(tx: Tx, gone: Forgotten) -> None:
     """Conversations from which something went, cut in pieces anew."""
     for number in gone.talks:
         chunks.rebuild(tx, number)
+        observations.follow_talk(tx, number)
     gone.talks.clear()
 
 

@@ -11,14 +11,18 @@ from typing import Any
 from backstory import ids
 from backstory.errors import BadInput, NotFound
 from backstory.model import Event, MemoryId, Observation, Reply, Round, Summary
-from backstory.store import sessions, statements
+from backstory.store import sessions, statements, turns
 from backstory.store.db import Row, Tx
 from backstory.store.hits import Item, item_of
-from backstory.store.search import put_words, remove_words
-from backstory.store.turns import IMPORTED
+from backstory.store.search import index, put_words, remove_words
 
 #: What is done with an item's title and text.
 Put = Callable[[Tx, Item, str, str], None]
+#: What tells of a round, and of a session.
+_TOLD = {
+    "observation": ("observations_of_round", "observations_of_whole_session"),
+    "summary": ("summaries_of_round", "summaries_of_whole_session"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +103,8 @@ def _add(tx: Tx, session: Row, round: Round, seen: Observation, memory_id: str, 
         tx.run("observation_from_event", observation_id=row["id"], event_id=event.id)
     for path in {*seen.files_modified, *seen.files_read} & stored.marks.keys():
         tx.run("observation_file_add", observation_id=row["id"], path=path, mark=stored.marks[path])
-    _index(tx, item_of("observation", row["id"], session, sources[-1].occurred_at), seen)
+    item = item_of("observation", row["id"], session, sources[-1].occurred_at)
+    _index(tx, item, seen, turns.said(tx, session["id"], round.prompt_number, item.at))
     state(tx, row["id"], seen.type, seen.title, seen.facts, session["project_key"], sources[-1].occurred_at)
     for old in seen.replaces:
         _replace(tx, old, row["id"], sources[-1].occurred_at)
@@ -181,10 +186,28 @@ def remove(tx: Tx, number: int) -> None:
     tx.run("observation_remove", id=number)
 
 
-def _index(tx: Tx, item: Item, seen: Observation, put: Put = put_words) -> None:
+def _index(tx: Tx, item: Item, seen: Observation, around: str, put: Put = put_words) -> None:
+    """By its own words, and by what was said around it: what was made of a talk is found by the talk, too."""
     files = (*seen.files_read, *seen.files_modified)
-    body = "\n".join((seen.subtitle, seen.narrative, *seen.facts, *files, " ".join(seen.concepts)))
-    put(tx, replace(item, type=seen.type, concepts=seen.concepts, files=files), seen.title, body)
+    item = replace(item, type=seen.type, concepts=seen.concepts, files=files)
+    put(tx, item, seen.title, f"{_body(seen)}\n{around}")
+
+
+def _body(seen: Observation) -> str:
+    lists = (*seen.facts, *seen.files_read, *seen.files_modified, " ".join(seen.concepts))
+    return "\n".join((seen.subtitle, seen.narrative, *lists))
+
+
+def own_words(row: Row) -> str:
+    """All that an observation says itself."""
+    return f"{row['title']}\n{_body(_seen(row))}"
+
+
+def _seen(row: Row) -> Observation:
+    told: dict[str, Any] = {name: row[name] for name in ("type", "title", "subtitle", "narrative")}
+    for name in ("facts", "concepts", "files_read", "files_modified"):
+        told[name] = tuple(json.loads(row[name]))
+    return Observation(**told)
 
 
 def index_row(tx: Tx, kind: str, row: Row, session: Row, put: Put = put_words) -> None:
@@ -192,20 +215,36 @@ def index_row(tx: Tx, kind: str, row: Row, session: Row, put: Put = put_words) -
     own = {name: row[name] for name in ("project", "project_key") if name in row}
     item = replace(item_of(kind, row["id"], session, row["created_at"]), **own)
     if kind == "observation":
-        told: dict[str, Any] = {name: row[name] for name in ("type", "title", "subtitle", "narrative")}
-        for name in ("facts", "concepts", "files_read", "files_modified"):
-            told[name] = tuple(json.loads(row[name]))
-        _index(tx, item, Observation(**told), put)
-        state(tx, row["id"], row["type"], row["title"], told["facts"], row["project_key"])
+        seen = _seen(row)
+        _index(tx, item, seen, turns.said(tx, row["session_id"], row["prompt_number"], item.at), put)
+        state(tx, row["id"], row["type"], row["title"], seen.facts, row["project_key"])
     elif kind == "summary":
-        _index_summary(tx, item, {field.name: row[field.name] for field in fields(Summary)}, put)
-    elif row["prompt"] and not (row.get("prompt_id") or "").startswith(IMPORTED):
+        told = {field.name: row[field.name] for field in fields(Summary)}
+        _index_summary(tx, item, told, turns.said(tx, row["session_id"], row["prompt_number"]), put)
+    elif row["prompt"] and not (row.get("prompt_id") or "").startswith(turns.IMPORTED):
         put(tx, item, "", row["prompt"])
 
 
-def _index_summary(tx: Tx, item: Item, told: Mapping[str, str], put: Put = put_words) -> None:
+def _index_summary(tx: Tx, item: Item, told: Mapping[str, str], around: str, put: Put = put_words) -> None:
     body = "\n".join(text for name, text in told.items() if name != "request" and text)
-    put(tx, item, told["request"], body)
+    put(tx, item, told["request"], f"{body}\n{around}")
+
+
+def follow_round(tx: Tx, session: Row) -> None:
+    """A round ended: its last words are kept, and what was told of it before is found by all that was said."""
+    number = turns.ended(tx, session)
+    if number is not None:
+        follow_talk(tx, session["id"], number)
+
+
+def follow_talk(tx: Tx, session_id: int, prompt_number: int | None = None) -> None:
+    """What was said in a round, or in all of a session, is not what it was: what is found by it follows."""
+    session = tx.one("session_by_id", id=session_id)
+    of_round = {"session_id": session_id, "prompt_number": prompt_number}
+    for kind, (in_round, in_all) in _TOLD.items() if session else ():
+        rows = tx.all(in_all, session_id=session_id) if prompt_number is None else tx.all(in_round, **of_round)
+        for row in rows:
+            index_row(tx, kind, row, session or {}, index)
 
 
 def _source(sources: list[Event]) -> Mapping[str, Any]:
@@ -246,7 +285,7 @@ def put_summary(
         **told,
     )
     assert row is not None  # noqa: S101 - an upsert always answers
-    _index_summary(tx, item_of("summary", row["id"], session, at), told)
+    _index_summary(tx, item_of("summary", row["id"], session, at), told, turns.said(tx, session["id"], prompt_number))
     return int(row["id"])
 
 

@@ -15,6 +15,8 @@ IMPORTED = "turn-"
 Put = Callable[[Tx, Item, str, str], None]
 #: What is kept of one message at the most.
 LONGEST = 50_000
+#: What was said in a round by which things that were made of it are found, the last of it.
+SAID = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +72,12 @@ def reply(
     return _add(tx, session, prompt_number, "assistant", text if wanted else None, at, given)
 
 
-def ended(tx: Tx, session: Row) -> None:
-    """The last words of the round that ended last, where nothing but the hook has told them."""
-    if stop := tx.one("stop_of_session", session_id=session["id"]):
-        _last_words(tx, session, stop)
+def ended(tx: Tx, session: Row) -> int | None:
+    """The last words of the round that ended last, where nothing but the hook has told them; which round that is."""
+    if (stop := tx.one("stop_of_session", session_id=session["id"])) is None:
+        return None
+    _last_words(tx, session, stop)
+    return int(stop["prompt_number"])
 
 
 def _last_words(tx: Tx, session: Row, stop: Row) -> None:
@@ -157,6 +161,13 @@ def index(tx: Tx, session: Row, row: Row, put: Put = put_words) -> None:
     """The words of a turn."""
     if row["text"]:
         put(tx, item_of("turn", row["id"], session, row["at"]), "", told(row))
+
+
+def said(tx: Tx, session_id: int, prompt_number: int, until: str = "") -> str:
+    """What the assistant said in a round, up to a time, if it said anything by then."""
+    rows = tx.all("turns_of_round", session_id=session_id, prompt_number=prompt_number, role="assistant")
+    texts = [row["text"] for row in rows if row["text"] and row["at"] <= (until or row["at"])]
+    return "\n".join(texts or [row["text"] for row in rows if row["text"]])[-SAID:]
 
 
 def told(row: Row) -> str:

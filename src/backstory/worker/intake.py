@@ -187,7 +187,7 @@ def take_event(tx: Tx, settings: Settings, report: Report, where: Project, numbe
         events.close_round(tx, session["id"], _hold_ms(report))
     if added.skipped is None and report.kind == "stop" and not report.transcript_path:
         # Else the transcript is looked at next, which tells all that was said, in its order.
-        turns.ended(tx, session)
+        observations.follow_round(tx, session)
         chunks.extend(tx, session)
     return Taken(added.event_id, session, added.prompt_number, skipped=added.skipped)
 

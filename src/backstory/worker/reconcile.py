@@ -19,7 +19,7 @@ from backstory.errors import StoreUnavailable
 from backstory.model import Report
 from backstory.paths import is_observers
 from backstory.settings import Settings
-from backstory.store import chunks, events, turns
+from backstory.store import chunks, events, observations
 from backstory.store.db import Row, Store, Tx
 from backstory.worker.intake import Roots
 from backstory.worker.past import Past, batches
@@ -180,7 +180,7 @@ def _close(tx: Tx, number: int) -> None:
     """A round was looked at: it may be observed, and its last words are kept even where the transcript lacks them."""
     events.close_round(tx, number)
     if session := tx.one("session_by_id", id=number):
-        turns.ended(tx, session)
+        observations.follow_round(tx, session)
         chunks.extend(tx, session)
 
 

@@ -640,6 +640,9 @@ WHERE session_id = :session_id AND ((source = 'stop' AND prompt_number = :prompt
 -- name: summaries_of_whole_session
 SELECT * FROM session_summaries WHERE session_id = :session_id;
 
+-- name: observations_of_round
+SELECT * FROM observations WHERE session_id = :session_id AND prompt_number = :prompt_number;
+
 -- name: observations_of_whole_session
 SELECT * FROM observations WHERE session_id = :session_id;
 
