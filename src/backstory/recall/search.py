@@ -26,8 +26,8 @@ FAMILIES: dict[str, tuple[tuple[str, ...], ...]] = {
     "turn": (("turn",), ("chunk",)),
     "session": (("turn",), ("chunk",), MEMORY),
 }
-#: How many of each list are looked at.
-DEPTH = 200
+#: How many of each list are looked at: many where they speak for their sessions, or for each other.
+DEPTH, ITEMS = 200, 100
 #: Any two texts are a little alike: nearer than this is a match, and where no word of the query was found, than this.
 NEAR, ALONE = 0.15, 0.3
 #: What a type, a pin, and having been replaced do to an observation.
@@ -72,7 +72,7 @@ class Search:
 
     def _lists(self, asked: Asked) -> Lists:
         look, families = fuse.look_of(asked.query), FAMILIES[asked.kind]
-        depth = max(DEPTH, asked.limit)
+        depth = max(DEPTH if asked.kind in ("session", "turn") else ITEMS, asked.limit)
 
         def by_words(tx: Tx) -> tuple[list[list[Hit]], dict[str, float]]:
             known = words.Counts(self._known)
