@@ -20,7 +20,7 @@ from backstory.store.tokens import Term
 #: So many of the best candidates are weighed, as many as are asked for in between, and so much of their text.
 WEIGHED, WEIGHED_CHARS = (180, 300), 400_000
 #: So many matches an engine is let look at.
-BUDGET = {"sqlite": 6_000, "postgres": 3_000}
+BUDGET = {"sqlite": 6_000, "postgres": 6_000}
 #: It scores so many times what is asked for; or so many, where more are alike.
 SCORED, MOST_SCORED = 5, 1000
 #: From which part of that on it is much, by how much the index may grow until that is counted again, and of how many
