@@ -136,7 +136,7 @@ def test_i16_what_is_forgotten_is_in_no_file_and_does_not_come_back(box: Box, wa
 def leave_copies(box: Box) -> dict[str, bytes]:
     """Where else the text lies: old backups, a rejected file; and what a hook would have spooled, by its name."""
     folder = box.data / "backups"
-    folder.mkdir(mode=0o700)
+    folder.mkdir(mode=0o700, exist_ok=True)  # the first of the day may be there already
     for copy in (folder / "one.db", folder / "two.db", box.data / "backstory.db.before-0003"):
         with (
             contextlib.closing(sqlite3.connect(box.data / "backstory.db")) as source,

@@ -240,11 +240,12 @@ def follow_round(tx: Tx, session: Row) -> None:
 def follow_talk(tx: Tx, session_id: int, prompt_number: int | None = None) -> None:
     """What was said in a round, or in all of a session, is not what it was: what is found by it follows."""
     session = tx.one("session_by_id", id=session_id)
-    of_round = {"session_id": session_id, "prompt_number": prompt_number}
-    for kind, (in_round, in_all) in _TOLD.items() if session else ():
-        rows = tx.all(in_all, session_id=session_id) if prompt_number is None else tx.all(in_round, **of_round)
-        for row in rows:
-            index_row(tx, kind, row, session or {}, index)
+    if session is None:
+        return
+    asked = {"session_id": session_id} | ({} if prompt_number is None else {"prompt_number": prompt_number})
+    for kind, (in_round, in_all) in _TOLD.items():
+        for row in tx.all(in_all if prompt_number is None else in_round, **asked):
+            index_row(tx, kind, row, session, index)
 
 
 def _source(sources: list[Event]) -> Mapping[str, Any]:
