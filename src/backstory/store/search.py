@@ -19,8 +19,9 @@ from backstory.store.tokens import Term
 
 #: So many of the best candidates are weighed, as many as are asked for in between, and so much of their text.
 WEIGHED, WEIGHED_CHARS = (180, 300), 400_000
-#: So many matches an engine is let look at.
-BUDGET = {"sqlite": 6_000, "postgres": 6_000}
+#: So many matches an engine is let look at, and so many times as many are counted: a project's rows stand together, and
+#: how many there are can't be told from the first of them. (PostgreSQL knows more than that.)
+BUDGET, COUNTED = {"sqlite": 6_000, "postgres": 6_000}, {"sqlite": 2, "postgres": 1}
 #: It scores so many times what is asked for; or so many, where more are alike.
 SCORED, MOST_SCORED = 5, 1000
 #: From which part of that on it is much, by how much the index may grow until that is counted again, and of how many
@@ -92,7 +93,7 @@ class _Index:
 
     def counts(self, matches: Sequence[Match]) -> list[int]:
         """How many rows match; beyond the budget, how many it must be if the rest is like the beginning."""
-        told, budget = [self.told(each) for each in matches], self.budget
+        told, budget = [self.told(each) for each in matches], COUNTED[self.tx.engine] * self.budget
         unknown = [each for each in dict.fromkeys(told) if not self._knows(each)]
         if unknown:
             asked = json.dumps(unknown, ensure_ascii=False)
