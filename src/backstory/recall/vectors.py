@@ -255,7 +255,7 @@ class Vectors:
         if not ids:
             return []
         if close is None:
-            rows = vectors.some(tx, ids, where)
+            rows = vectors.some(tx, ids)
             if not rows:
                 return []
             numbers = np.frombuffer(b"".join([row["vector"] for row in rows]), dtype=np.int8).reshape(len(rows), -1)

@@ -152,9 +152,9 @@ def sessions_of(tx: Tx, where: Where) -> list[int] | None:
     return list(json.loads(row["ids"])) if row else []
 
 
-def some(tx: Tx, numbers: Sequence[int], where: Where) -> list[Row]:
-    """Vectors by their ids, as far as they are there and the filter leaves them."""
-    return tx.all("vectors_some", ids=json.dumps(numbers), **_filter(where))
+def some(tx: Tx, numbers: Sequence[int]) -> list[Row]:
+    """Vectors by their ids, as far as they are there."""
+    return tx.all("vectors_some", ids=json.dumps(numbers))
 
 
 def whose(tx: Tx, numbers: Sequence[int], where: Where) -> dict[int, Row]:

@@ -54,13 +54,7 @@ VALUES (:embedder_id, :kind, :item_id, :session_id, :at, :vector, :scale);
 SELECT id, kind, session_id, at, vector, scale FROM vectors WHERE embedder_id = :embedder_id AND id > :after ORDER BY id LIMIT :limit;
 
 -- name: vectors_some
-SELECT v.id, v.vector, v.scale FROM vectors v WHERE v.id IN (SELECT value FROM json_each(:ids))
-  AND v.at >= :since AND (:until = '' OR v.at <= :until || '~')
-  AND ((:type = '' AND :concept = '' AND :file = '') OR (v.kind = 'observation' AND EXISTS (
-    SELECT 1 FROM observations o WHERE o.id = v.item_id
-      AND (:type = '' OR o.type = :type) AND (:concept = '' OR instr(o.concepts, :concept) > 0)
-      AND (:file = '' OR instr(lower(o.files_read || o.files_modified), '"' || :file || '"') > 0
-        OR instr(lower(o.files_read || o.files_modified), '/' || :file || '"') > 0))));
+SELECT id, vector, scale FROM vectors WHERE id IN (SELECT value FROM json_each(:ids));
 
 -- name: vectors_whose
 -- What they are the vectors of.
