@@ -145,3 +145,12 @@ def test_a_query_is_embedded_once_whatever_is_looked_at(store: Store, monkeypatc
     asked.clear()
     assert first(Search(store, vectors), "password reset") == "login"
     assert asked == ["password reset"]
+
+
+def test_whoever_goes_on_with_the_work_is_given_the_newer() -> None:
+    """Of two as good the newer comes first where somebody talks of the work; a mere look-up has no such wish."""
+    for query, share in (("please go on with the cart", fuse.RECENT), ("cart totals", 0.0)):
+        old, new = (fuse.Found("session", n, n, f"2026-01-0{n}", {"words": 1.0}) for n in (1, 2))
+        fuse.add_recency([new, old], fuse.look_of(query))
+        assert round(new.score - old.score, 6) == share
+    assert fuse.RECENT > 0

@@ -7,7 +7,7 @@ from typing import Any
 from backstory import ids
 from backstory.model import ContentId, Kind, Observation, Reply, Report
 from backstory.project import Project
-from backstory.store import chunks, events, forget, search, sessions, turns
+from backstory.store import chunks, events, forget, observations, search, sessions, turns
 from backstory.store.db import Row, Store, Tx
 from backstory.store.observations import Stored
 from backstory.store.turns import Given
@@ -224,6 +224,19 @@ def test_an_observation_is_found_by_what_was_said_around_it(store: Store) -> Non
     store.write(run)
     assert not found(store, "quagga", "observation")
     assert found(store, "cart", "observation") == 1
+
+
+def test_what_was_told_early_is_found_by_what_is_said_in_the_end(store: Store) -> None:
+    """A long round is observed before its last words: they are added to what is found by them."""
+    store.write(lambda tx: ask(tx, "Mend the cart.", 0))
+    store.write(lambda tx: uses(tx, "make test", 1))
+    store.write(lambda tx: events.close_round(tx, 1))
+    observed(store, "Close what is read in the cart")
+    assert not found(store, "quagga", "observation")
+    last = report("stop", 2, last_assistant_message="The quagga is closed.")
+    store.write(lambda tx: events.add(tx, session_of(tx), last))
+    store.write(lambda tx: observations.follow_round(tx, session_of(tx)))
+    assert found(store, "quagga", "observation") == 1
 
 
 def test_turns_are_searched_by_the_name_of_who_spoke(store: Store) -> None:
