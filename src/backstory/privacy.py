@@ -11,9 +11,18 @@ from functools import lru_cache  # comes with re
 
 try:
     from . import glance
+    from .private_tags import KEEP, ROUNDS, compiled, free_key, unescape, untag
     from .secret_kinds import SECRETS, START
 except ImportError:  # the hook starts with nothing but this folder on its path
     import glance  # type: ignore[no-redef,import-not-found]
+    from private_tags import (  # type: ignore[no-redef,import-not-found]
+        KEEP,
+        ROUNDS,
+        compiled,
+        free_key,
+        unescape,
+        untag,
+    )
     from secret_kinds import SECRETS, START  # type: ignore[no-redef,import-not-found]
 
 TYPE_CHECKING = False
@@ -22,25 +31,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 MAX_DEPTH = 64  # containers inside one another; `strip_json` raises ValueError beyond
-MAX_TAGS = 100  # opening tags in a payload; beyond, everything from the first on is hidden
-ROUNDS = 4  # taking a tag out can put a new one together; after so many rounds the first hides all that follows
-
-#: Fields the agent writes about itself: without them an event belongs to nobody, so a tag left open elsewhere does not
-#: hide them. Tags and secrets inside them are stripped all the same.
-KEEP = frozenset(
-    (
-        *("session_id", "sessionId", "content_session_id", "contentSessionId", "claude_session_id", "claudeSessionId"),
-        *("tool_use_id", "tool_name", "hook_event_name", "event_id", "prompt_id", "promptNumber", "agent_id"),
-        *("transcript_path", "cwd", "project"),
-    )
-)
-
-_NAMES = "private|claude-mem-context|backstory-context"
-#: An opening tag hides from its name on, so its ">" need not be found; a closing tag counts only when it is whole.
-_TAG = rf"<(?:({_NAMES})(?![\w-])|\\{{0,16}}/({_NAMES})(?:\s|\\++[nrt])*+>)"
-#: Printable characters as JSON may escape them, once or over and over; not the quote and the backslash, which keep an
-#: inner document in shape.
-_ESCAPE = r"\\u00(?!22|5c|5C|7f|7F)([2-7][0-9a-fA-F])"
 
 #: After the name of a secret these make it the name of something about it: `token_count`, `password_field`.
 _ABOUT = (
@@ -66,7 +56,7 @@ def strip_text(text: str) -> str:
 
 def strip_tags(text: str) -> str:
     """One string without its private parts."""
-    return str(_untag(text, frozenset())) if _seen(text) & {"<"} else text
+    return str(untag(text, frozenset())) if _seen(text) & {"<"} else text
 
 
 def redact(text: str) -> str:
@@ -82,10 +72,10 @@ def strip_json(value: Any, keep: frozenset[str] = KEEP, secrets: bool = True) ->
     """
     if not secrets:
         _check_depth(value)
-        return _untag(value, keep)
+        return untag(value, keep)
     seen = _seen("\n".join(_texts(value)))
     if "<" in seen:
-        value = _untag(value, keep)
+        value = untag(value, keep)
         seen = _seen("\n".join(_texts(value)))
     return _redact_all(value, seen) if seen else value
 
@@ -142,116 +132,9 @@ def _seen(text: str) -> frozenset[str]:
     """The beginnings in a text, as they stand and behind escapes."""
     seen = glance.hints(text.encode(errors="surrogatepass"))
     if "\\u" in seen:
-        seen |= glance.hints(_unescape(text).encode(errors="surrogatepass"))
+        seen |= glance.hints(unescape(text).encode(errors="surrogatepass"))
         seen.discard("\\u")
     return frozenset(seen)
-
-
-@lru_cache(128)
-def _pattern(source: str) -> re.Pattern[str]:
-    return re.compile(source, re.ASCII)
-
-
-def _unescape(text: str) -> str:
-    if "\\u00" not in text:
-        return text
-    kept, position = [], 0
-    # The pattern begins with plain characters, which are found fast; the backslashes before them are taken here.
-    for found in _pattern(_ESCAPE).finditer(text):
-        start = found.start()
-        while start > position and text[start - 1] == "\\":
-            start -= 1
-        kept += [text[position:start], chr(int(found[1], 16))]
-        position = found.end()
-    return "".join(kept) + text[position:] if kept else text
-
-
-# Tags
-
-
-class _Tags:
-    """Which tags are open at a point of a document."""
-
-    def __init__(self, final: bool = False) -> None:
-        self.open: dict[str, int] = {}
-        self.met = 0  # tags of any kind
-        self.opened = 0
-        self.final = final  # nothing is closed any more, and the first tag hides all that follows
-
-    @property
-    def hidden(self) -> bool:
-        return bool(self.open)
-
-    def visible(self, text: str) -> str:
-        """The part of the next string that may be seen."""
-        plain = _unescape(text)
-        if "<" not in plain:
-            return "" if self.hidden else text
-        met, kept, position = self.met, [], 0
-        for tag in _pattern("(?i)" + _TAG).finditer(plain):
-            if not self.hidden:
-                kept.append(plain[position : tag.start()])
-            self._turn(tag)
-            position = tag.end()
-        if met == self.met:
-            return "" if self.hidden else text
-        return "".join(kept) + ("" if self.hidden else plain[position:])
-
-    def apart(self, text: str) -> str:
-        """The same for a string that a tag left open elsewhere does not hide."""
-        outside, self.open = self.open, {}
-        text = self.visible(text)
-        self.open = {name: outside.get(name, 0) + self.open.get(name, 0) for name in outside | self.open}
-        return text
-
-    def _turn(self, tag: re.Match[str]) -> None:
-        self.met += 1
-        name = (tag[1] or tag[2]).lower()
-        if tag[1] or self.final:
-            self.opened += 1
-            self.open[name] = self.open.get(name, 0) + 1
-        elif name in self.open:
-            self.open[name] -= 1
-            if not self.open[name]:
-                del self.open[name]
-
-
-def _untag(value: Any, keep: frozenset[str]) -> Any:
-    for _ in range(ROUNDS):
-        tags = _Tags()
-        shown = _show(value, tags, keep, top=True)
-        if not tags.met:
-            return value
-        if tags.opened > MAX_TAGS:
-            break
-        value = shown
-    return _show(value, _Tags(final=True), keep, top=True)
-
-
-def _show(value: Any, tags: _Tags, keep: frozenset[str], top: bool = False) -> Any:
-    if isinstance(value, str):
-        return tags.visible(value)
-    if isinstance(value, list):
-        return [_show(item, tags, keep) for item in value]
-    if not isinstance(value, dict):
-        return None if tags.hidden else value
-    shown: dict[str, Any] = {}
-    for key, item in value.items():
-        # The outermost keys are the agent's own words, too: without them nobody knows what is missing.
-        name = _free(tags.apart(key) if top else tags.visible(key), key, shown, value)
-        if top and key in keep and not isinstance(item, dict | list):
-            shown[name] = tags.apart(item) if isinstance(item, str) else item
-        else:
-            shown[name] = _show(item, tags, keep)
-    return shown
-
-
-def _free(name: str, key: str, taken: dict[str, Any], source: dict[str, Any]) -> str:
-    """A changed key must not take another's place."""
-    free, number = name, len(taken) + 1
-    while free in taken or (free != key and free in source):
-        free, number = f"{name}#{number}", number + 1
-    return free
 
 
 # Secrets
@@ -266,7 +149,7 @@ def _redact_all(value: Any, seen: frozenset[str]) -> Any:
         return value
     clean: dict[str, Any] = {}
     for key, item in value.items():
-        name = _free(_redact(key, seen), key, clean, value)
+        name = free_key(_redact(key, seen), key, clean, value)
         clean[name] = _redact_named(key, _redact_all(item, seen), seen)
     return clean
 
@@ -277,7 +160,7 @@ def _redact_named(key: str, value: Any, seen: frozenset[str]) -> Any:
     if not naming or not isinstance(value, str) or len(value) < 8:
         return value
     quote = next((mark for mark in "\"'`" if mark not in value), '"')
-    head = _unescape(key)[-60:].translate(_NO_SEPARATOR) + quote + ": " + quote
+    head = unescape(key)[-60:].translate(_NO_SEPARATOR) + quote + ": " + quote
     clean = _redact(head + value + quote, naming)
     return clean[len(head) : -1]
 
@@ -285,7 +168,7 @@ def _redact_named(key: str, value: Any, seen: frozenset[str]) -> Any:
 def _redact(text: str, seen: frozenset[str]) -> str:
     if not seen or len(text) < 8:
         return text
-    plain = before = _unescape(text)
+    plain = before = unescape(text)
     for _ in range(4 * ROUNDS):
         clean, low = before, ""
         for name, literal, source in _wanted(seen):
@@ -299,7 +182,7 @@ def _redact(text: str, seen: frozenset[str]) -> str:
             break
         before = clean
         # What stood right behind a secret may be seen for one only now.
-        behind = (clean[found.end() - 1 : found.end() + 80] for found in _pattern(_REDACTED).finditer(clean))
+        behind = (clean[found.end() - 1 : found.end() + 80] for found in compiled(_REDACTED).finditer(clean))
         seen = seen | glance.hints("\n".join(behind).encode(errors="surrogatepass"))
     return text if before == plain else before
 
@@ -318,7 +201,7 @@ def _replace(text: str, heap: str, name: str, literal: str, source: str) -> str:
     if at < 0:
         return text
     bounded = literal[0].isalnum() and not source.startswith("(?i)")
-    pattern, kept, position = _pattern(START + source if bounded else source), [], 0
+    pattern, kept, position = compiled(START + source if bounded else source), [], 0
     while at >= 0:
         found = pattern.match(text, at)
         start, end = _span(found, name) if found else (0, 0)
@@ -353,14 +236,14 @@ def _names_secret(name: str, tail: str) -> bool:
         tail = tail.removeprefix("or").removeprefix("d")
     if tail[:1] not in ("", "_", "-"):
         return tail in ("key", "value", "hash", "base") or (tail == "s" and name != "token")
-    return not _pattern(_ABOUT).search(tail)
+    return not compiled(_ABOUT).search(tail)
 
 
 def _looks_secret(found: re.Match[str], name: str) -> bool:
     value = found["quoted"] or found["plain"]
     if value[0] in "[{<$%&*@(/~." or "://" in value or "${" in value or "{{" in value:
         return False
-    if len(set(value)) < 3 or _pattern(_STAND_IN).match(value):
+    if len(set(value)) < 3 or compiled(_STAND_IN).match(value):
         return False
     if value.isdigit():
         return name.startswith("pass")
@@ -370,4 +253,4 @@ def _looks_secret(found: re.Match[str], name: str) -> bool:
     if found["name"].isupper() and found["sep"] == "=":
         return True
     # Without quotes, in code, it is rather another name.
-    return digit and not set("_.").intersection(value) and not _pattern(_TYPE).match(value)
+    return digit and not set("_.").intersection(value) and not compiled(_TYPE).match(value)

@@ -1,0 +1,137 @@
+"""Private tags: what stands between them is removed from a document, in whichever of its fields the tag is closed.
+
+`privacy` uses this, in the worker and in the hook, where both are bare modules without the package around them.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache  # comes with re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+MAX_TAGS = 100  # opening tags in a payload; beyond, everything from the first on is hidden
+ROUNDS = 4  # taking a tag out can put a new one together; after so many rounds the first hides all that follows
+
+#: Fields the agent writes about itself: without them an event belongs to nobody, so a tag left open elsewhere does not
+#: hide them. Tags and secrets inside them are stripped all the same.
+KEEP = frozenset(
+    (
+        *("session_id", "sessionId", "content_session_id", "contentSessionId", "claude_session_id", "claudeSessionId"),
+        *("tool_use_id", "tool_name", "hook_event_name", "event_id", "prompt_id", "promptNumber", "agent_id"),
+        *("transcript_path", "cwd", "project"),
+    )
+)
+
+_NAMES = "private|claude-mem-context|backstory-context"
+#: An opening tag hides from its name on, so its ">" need not be found; a closing tag counts only when it is whole.
+_TAG = rf"<(?:({_NAMES})(?![\w-])|\\{{0,16}}/({_NAMES})(?:\s|\\++[nrt])*+>)"
+#: Printable characters as JSON may escape them, once or over and over; not the quote and the backslash, which keep an
+#: inner document in shape.
+_ESCAPE = r"\\u00(?!22|5c|5C|7f|7F)([2-7][0-9a-fA-F])"
+
+
+@lru_cache(128)
+def compiled(source: str) -> re.Pattern[str]:
+    return re.compile(source, re.ASCII)
+
+
+def unescape(text: str) -> str:
+    if "\\u00" not in text:
+        return text
+    kept, position = [], 0
+    # The pattern begins with plain characters, which are found fast; the backslashes before them are taken here.
+    for found in compiled(_ESCAPE).finditer(text):
+        start = found.start()
+        while start > position and text[start - 1] == "\\":
+            start -= 1
+        kept += [text[position:start], chr(int(found[1], 16))]
+        position = found.end()
+    return "".join(kept) + text[position:] if kept else text
+
+
+class _Tags:
+    """Which tags are open at a point of a document."""
+
+    def __init__(self, final: bool = False) -> None:
+        self.open: dict[str, int] = {}
+        self.met = 0  # tags of any kind
+        self.opened = 0
+        self.final = final  # nothing is closed any more, and the first tag hides all that follows
+
+    @property
+    def hidden(self) -> bool:
+        return bool(self.open)
+
+    def visible(self, text: str) -> str:
+        """The part of the next string that may be seen."""
+        plain = unescape(text)
+        if "<" not in plain:
+            return "" if self.hidden else text
+        met, kept, position = self.met, [], 0
+        for tag in compiled("(?i)" + _TAG).finditer(plain):
+            if not self.hidden:
+                kept.append(plain[position : tag.start()])
+            self._turn(tag)
+            position = tag.end()
+        if met == self.met:
+            return "" if self.hidden else text
+        return "".join(kept) + ("" if self.hidden else plain[position:])
+
+    def apart(self, text: str) -> str:
+        """The same for a string that a tag left open elsewhere does not hide."""
+        outside, self.open = self.open, {}
+        text = self.visible(text)
+        self.open = {name: outside.get(name, 0) + self.open.get(name, 0) for name in outside | self.open}
+        return text
+
+    def _turn(self, tag: re.Match[str]) -> None:
+        self.met += 1
+        name = (tag[1] or tag[2]).lower()
+        if tag[1] or self.final:
+            self.opened += 1
+            self.open[name] = self.open.get(name, 0) + 1
+        elif name in self.open:
+            self.open[name] -= 1
+            if not self.open[name]:
+                del self.open[name]
+
+
+def untag(value: Any, keep: frozenset[str]) -> Any:
+    for _ in range(ROUNDS):
+        tags = _Tags()
+        shown = _show(value, tags, keep, top=True)
+        if not tags.met:
+            return value
+        if tags.opened > MAX_TAGS:
+            break
+        value = shown
+    return _show(value, _Tags(final=True), keep, top=True)
+
+
+def _show(value: Any, tags: _Tags, keep: frozenset[str], top: bool = False) -> Any:
+    if isinstance(value, str):
+        return tags.visible(value)
+    if isinstance(value, list):
+        return [_show(item, tags, keep) for item in value]
+    if not isinstance(value, dict):
+        return None if tags.hidden else value
+    shown: dict[str, Any] = {}
+    for key, item in value.items():
+        # The outermost keys are the agent's own words, too: without them nobody knows what is missing.
+        name = free_key(tags.apart(key) if top else tags.visible(key), key, shown, value)
+        if top and key in keep and not isinstance(item, dict | list):
+            shown[name] = tags.apart(item) if isinstance(item, str) else item
+        else:
+            shown[name] = _show(item, tags, keep)
+    return shown
+
+
+def free_key(name: str, key: str, taken: dict[str, Any], source: dict[str, Any]) -> str:
+    """A changed key must not take another's place."""
+    free, number = name, len(taken) + 1
+    while free in taken or (free != key and free in source):
+        free, number = f"{name}#{number}", number + 1
+    return free
