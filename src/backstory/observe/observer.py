@@ -70,11 +70,10 @@ class Observer:
 
     async def stop(self) -> None:
         """Stop claiming; what is under way is given up, and its lease with it."""
-        for task in (self._loop, *self._running):
-            if task:
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task
+        tasks = [task for task in (self._loop, *self._running) if task]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _work(self) -> None:
         while True:
@@ -88,7 +87,8 @@ class Observer:
                 wait = 5.0
             # A signal, not a poll: the time-out is the moment at which something is known to fall due.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._woken.wait(), wait)
+                async with asyncio.timeout(wait):
+                    await self._woken.wait()
 
     async def _claim_all(self) -> None:
         while True:

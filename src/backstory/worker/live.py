@@ -65,7 +65,8 @@ class Live:
                         seen = number
                         yield text
                 try:
-                    await asyncio.wait_for(wake.wait(), PULSE_S)
+                    async with asyncio.timeout(PULSE_S):
+                        await wake.wait()
                 except TimeoutError:
                     yield b": still here\n\n"
         finally:

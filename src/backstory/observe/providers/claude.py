@@ -267,7 +267,8 @@ async def _is_new_enough(program: str) -> bool:
         stderr=asyncio.subprocess.DEVNULL,
     )
     try:
-        said, _ = await asyncio.wait_for(asked.communicate(), 20)
+        async with asyncio.timeout(20):
+            said, _ = await asked.communicate()
     except TimeoutError:
         return False
     finally:
