@@ -14,7 +14,7 @@ from backstory.observe.modes import Mode
 from backstory.observe.offline.acts import mapping, read_acts, relative, text_of, verb_of
 from backstory.observe.providers import Ask
 from backstory.store.standing import Standing
-from backstory.text import cut, harmless, one_line
+from backstory.text import cut, fences, harmless, one_line
 
 #: Characters of a round at the most. Tokens of code are about three characters.
 WHOLE = 60_000
@@ -44,9 +44,9 @@ SHARES = (
     *((0, 0.15), (0, 0.08), (0, 0)),
 )
 # Whatever is quoted could be written to close our tags, or to look like an answer.
-_OURS = re.compile(
-    r"<(?=/?\s*(?:round|asked|before|event|said|known|memory|observation|replaces|summary|skip_summary)\b)",
-    re.IGNORECASE,
+_OURS = fences(
+    *("round", "asked", "before", "event", "said", "known", "memory", "observation", "replaces", "summary"),
+    "skip_summary",
 )
 _BLANK = re.compile(r"\n\s*\n\s*")
 
@@ -256,7 +256,7 @@ def _ends(text: str, room: int, size: int = 0) -> str:
 
 def inert(text: str) -> str:
     """Text that can't close our tags, nor pass for an answer."""
-    return _OURS.sub("‹", harmless(text))
+    return harmless(text, _OURS)
 
 
 def _attribute(text: str) -> str:

@@ -42,7 +42,7 @@ def for_start(
     pinned = list(_pinned(tx.all("observations_pinned", project_key=project_key, limit=PINS)))
     observations = tx.all("observations_recent", project_key=project_key, limit=120)
     if not summaries and not observations:
-        name = harmless(cut(one_line(project), 80)) or "this project"
+        name = harmless(_line(project, 80)) or "this project"
         return f"{OPEN}backstory keeps notes for later sessions; there are none on {name} yet.{CLOSE}"
     head = [
         f"Notes on {_line(project, 80)} from earlier sessions, kept by backstory.",
@@ -71,7 +71,7 @@ def for_resume(tx: Tx, session: Row, budget: int, command: str = "backstory") ->
 
 def noted(told: str, trouble: str) -> str:
     """The same with a line on what is wrong with the observer, so that whoever reads it knows and can say so."""
-    line = f"(backstory: {_line(trouble, 240)})"
+    line = f"(backstory: {harmless(_line(trouble, 240))})"
     whole = told.removesuffix(CLOSE).rstrip("\n")
     if not trouble or not told or len(whole) + len(line) + len(CLOSE) + 2 > LARGEST:
         return told
@@ -135,7 +135,7 @@ def _fit(tx: Tx, head: list[str], told: _Told, budget: int, command: str) -> str
     room = _Room(budget, "\n".join([frame, *pins]))
     hand_off, earlier = _take(told.hand_off, room), _take(told.earlier, room)
     index = _index(tx, told.observations, room, command)
-    return "\n".join([OPEN, *head, *hand_off, *pins, *earlier, *index, CLOSE])
+    return _fence([*head, *hand_off, *pins, *earlier, *index])
 
 
 def _take(lines: list[str], room: _Room) -> list[str]:
@@ -197,11 +197,17 @@ def entry(row: Row, moment: str) -> str:
 def fenced(head: list[str], lines: list[str], budget: int) -> str:
     """As many lines as the budget holds, marked as notes; nothing if there are none."""
     kept = _take(lines, _Room(budget, "\n".join([OPEN, *head, CLOSE])))
-    return "\n".join([OPEN, *head, *kept, CLOSE]) if kept else ""
+    return _fence([*head, *kept]) if kept else ""
+
+
+def _fence(lines: list[str]) -> str:
+    """The lines as notes. All of them are made harmless here, so that no part of a line can be forgotten."""
+    body = harmless("\n".join(lines))
+    return f"{OPEN}\n{body}\n{CLOSE}"
 
 
 def _line(text: str, limit: int) -> str:
-    return harmless(cut(one_line(text or ""), limit))
+    return cut(one_line(text or ""), limit)
 
 
 def _branch(row: Row) -> str:

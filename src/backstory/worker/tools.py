@@ -85,6 +85,7 @@ class Tool:
     run: Callable[[Any, str], Awaitable[str]]  #: what is asked, and the directory where -> the answer
     changes: bool = False
     destroys: bool = False
+    fenced: bool = False  #: its answer stands in a fence of its own
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -111,7 +112,13 @@ class Tools:
             Tool("get_observations", "Step 3: observations whole, by their ids.", Ids, self.get_observations),
             Tool("get_session", "A session: what was asked, what came of it.", Session, self.get_session),
             Tool("find_sessions", "Sessions about something, or the newest.", FindSessions, self.find_sessions),
-            Tool("session_context", "What a new session of a project is told.", Context, self.session_context),
+            Tool(
+                "session_context",
+                "What a new session of a project is told.",
+                Context,
+                self.session_context,
+                fenced=True,
+            ),
             Tool(
                 "remember",
                 "Keep a decision, fact or lesson for later sessions. One thing in plain words.",
@@ -149,7 +156,8 @@ class Tools:
             asked = msgspec.convert(given, tool.takes)
         except msgspec.ValidationError as error:
             raise BadInput(f"{error}.") from None
-        return await tool.run(asked, cwd)
+        told = await tool.run(asked, cwd)
+        return told if tool.fenced else harmless(told)
 
     async def _ask(self, method: str, path: str, given: Any = None, **names: Any) -> Any:
         """Ask a route, as a request over HTTP would."""
@@ -233,7 +241,7 @@ def _lean(schema: Any) -> Any:
 
 
 def _line(text: str | None, limit: int) -> str:
-    return harmless(cut(one_line(text or ""), limit))
+    return cut(one_line(text or ""), limit)
 
 
 def _hit(item: dict[str, Any]) -> str:
@@ -251,7 +259,7 @@ def _whole(row: dict[str, Any]) -> Iterator[str]:
     yield f"{_hit(row)} (session S{row['session_id']})"
     for text in (row["subtitle"], row["narrative"]):
         if text:
-            yield harmless(cut(text, LONGEST))
+            yield cut(text, LONGEST)
     yield from (f"- {_line(fact, 500)}" for fact in row["facts"])
     labels = {"files_modified": "Changed", "files_read": "Read", "concepts": "Concepts", "changed": "Changed since"}
     for name, label in labels.items():
