@@ -36,6 +36,13 @@ clean:
 	@[ ! -x $(RUN)/python ] || $(RUN)/python demo/run.py stop
 	rm -rf .venv .demo .mypy_cache .ruff_cache .hypothesis dist
 
+# PYTHON names the interpreter; an environment made with another one is made anew.
+ifdef PYTHON
+ifneq ($(shell .venv/bin/python -V 2>&1),$(shell $(PYTHON) -V 2>&1))
+.PHONY: .venv/.demo .venv/.dev
+endif
+endif
+
 .venv/.demo: pyproject.toml scripts/setup
 	@scripts/setup demo
 

@@ -37,7 +37,8 @@ def record(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b'{\n  "a": 1,\n}', "line 3, column 1"),
+        # Python 3.13 names the trailing comma, earlier versions what stands behind it.
+        (b'{\n  "a": 1,\n}', "line (3, column 1|2, column 9)"),
         (b'{\n  // no\n  "a": 1}', "line 2, column 3"),
         (b"{} {}", "line 1, column 4"),
         (b'{"key": "SECRET" oops}', "line 1, column 18"),

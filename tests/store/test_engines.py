@@ -64,6 +64,16 @@ def test_both_engines_have_the_same_tables_and_columns(tmp_path: Path, database_
     assert {name: ours[name] for name in same} == theirs
 
 
+def test_a_file_that_is_no_database_is_closed_again(tmp_path: Path) -> None:
+    """Python 3.13 warns of a connection that nobody closes."""
+    path = tmp_path / "backstory.db"
+    path.write_bytes(b"no database" * 1000)
+    with pytest.raises(StoreUnavailable) as refusal:
+        SqliteStore(path)
+    opened = [entry.readlink() for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink()]
+    assert refusal.traceback and path not in opened
+
+
 def test_every_query_runs_on_postgresql(database_url: str, tmp_path: Path) -> None:
     """Each one, with something for each parameter; only a rule of the tables may refuse."""
     store = PostgresStore(database_url, tmp_path)

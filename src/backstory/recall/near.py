@@ -66,15 +66,19 @@ class Block:
     def join(self, other: Block) -> Block:
         import numpy as np
 
-        both = self.vectors is not None and other.vectors is not None
+        vectors = scales = None
+        if self.vectors is not None and other.vectors is not None:
+            vectors = np.concatenate((self.vectors, other.vectors))
+        if self.scales is not None and other.scales is not None:
+            scales = np.concatenate((self.scales, other.scales))
         return Block(
             np.concatenate((self.ids, other.ids)),
             np.concatenate((self.kinds, other.kinds)),
             np.concatenate((self.sessions, other.sessions)),
             np.concatenate((self.seconds, other.seconds)),
             np.concatenate((self.signs, other.signs), axis=1),
-            np.concatenate((self.vectors, other.vectors)) if both else None,  # type: ignore[arg-type]
-            np.concatenate((self.scales, other.scales)) if both else None,  # type: ignore[arg-type]
+            vectors,
+            scales,
         )
 
     def allowed(self, wanted: Wanted, sessions: Mask | None) -> Mask:

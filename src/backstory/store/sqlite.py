@@ -86,6 +86,7 @@ class SqliteStore:
         self._thread.start()
 
     def _connect(self) -> sqlite3.Connection:
+        connection = None
         try:
             connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10)
             connection.create_function("unpacked", 1, unpack, deterministic=True)
@@ -95,6 +96,8 @@ class SqliteStore:
             connection.execute("PRAGMA busy_timeout = 10000")
             connection.execute("PRAGMA secure_delete = ON")
         except sqlite3.Error as error:
+            if connection:
+                connection.close()
             self._doubt(error)
             raise StoreUnavailable(f"The database {self.path.name} could not be opened: {error}.") from None
         return connection
