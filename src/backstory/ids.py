@@ -43,3 +43,11 @@ def event_time(event_id: str) -> str | None:
         return from_ms(int(head, 16))
     except (ValueError, OverflowError, OSError):
         return None
+
+
+def number(text: str) -> int | None:
+    """A row's number as a request names it: up to 18 ASCII digits, so that both engines can hold it; else None.
+
+    `int` alone also takes signs, spaces, underscores and the digits of other scripts, and fails on thousands of digits.
+    """
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None

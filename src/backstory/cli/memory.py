@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from backstory import project
+from backstory import ids, project
 from backstory.cli import show
 from backstory.cli.worker import connect
 from backstory.errors import BackstoryError
@@ -94,10 +94,9 @@ def show_observations(options: argparse.Namespace) -> int:
 
 
 def number_of(word: str) -> int:
-    digits = word.removeprefix("#")
-    if not (digits.isascii() and digits.isdigit()):
+    if (number := ids.number(word.removeprefix("#"))) is None:
         raise BackstoryError(f"`{word}` is not an id.", "Ids are numbers, as `backstory search` shows them.")
-    return int(digits)
+    return number
 
 
 def _print(row: dict[str, Any]) -> None:

@@ -20,7 +20,7 @@ from backstory.store.db import Store
 from backstory.worker.guard import COOKIE, Codes
 from backstory.worker.live import Live
 from backstory.worker.page import page
-from backstory.worker.recall import Limit, Page
+from backstory.worker.recall import Limit, Page, row_after
 from backstory.worker.web import Call, Endpoint
 
 
@@ -144,7 +144,7 @@ class Admin:
 
     async def queue(self, call: Call) -> Page:
         asked: QueueOf = call.query
-        after = int(asked.cursor) if asked.cursor.isascii() and asked.cursor.isdigit() and len(asked.cursor) < 19 else 0
+        after = row_after(asked.cursor, 0)
         rows = await asyncio.to_thread(
             self._store.read, lambda tx: tx.all("queue_list", status=asked.status, after=after, limit=asked.limit + 1)
         )

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from starlette.responses import StreamingResponse
 
+from backstory import ids
 from backstory.errors import TooMany
 
 KEPT = 1000
@@ -48,7 +49,7 @@ class Live:
     def stream(self, last_id: str | None) -> StreamingResponse:
         if len(self._wake) >= READERS:
             raise TooMany("Too many streams are open.")
-        seen = int(last_id) if last_id and last_id.isdigit() else None
+        seen = ids.number(last_id or "")
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return StreamingResponse(self._messages(seen), media_type="text/event-stream", headers=headers)
 

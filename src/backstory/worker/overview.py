@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from backstory import ids
 from backstory.errors import BadInput, NotFound, StoreUnavailable
 from backstory.recall import stats, timeline
 from backstory.recall.search import Asked, Search
@@ -93,12 +94,12 @@ class Overview:
     def _anchor(self, tx: Tx, asked: TimelineOf, best: list[Row]) -> Row | None:
         if not asked.anchor:
             return timeline.anchor_by_id(tx, best[0]["kind"], best[0]["id"]) if best else None
-        digits = asked.anchor.removeprefix("#")
-        if not (digits.isascii() and digits.isdigit() and len(digits) < 18):
+        number = ids.number(asked.anchor.removeprefix("#"))
+        if number is None:
             raise BadInput("The anchor is not an id.", "Ids are numbers, as search gives them.")
-        found = timeline.anchor_by_id(tx, "observation", int(digits))
+        found = timeline.anchor_by_id(tx, "observation", number)
         if found is None or asked.project not in ("", found["project"], found["project_key"]):
-            raise NotFound(f"There is no observation {digits}.", "Search gives the ids that there are.")
+            raise NotFound(f"There is no observation {number}.", "Search gives the ids that there are.")
         return found
 
     async def stats(self, call: Call) -> Stats:

@@ -170,7 +170,7 @@ class Recall:
     async def search(self, call: Call) -> Page:
         asked: Search = call.query or call.body
         kind, since, until = _kind(asked.kind), _moment(asked.since), _moment(asked.until)
-        skip = min(_number(asked.cursor, 0), 10_000)
+        skip = min(row_after(asked.cursor, 0), 10_000)
         number = 0
         if asked.session:
             session = await self.read(lambda tx: self._known(tx, asked.session))
@@ -227,7 +227,7 @@ class Recall:
 
     async def turns(self, call: Call) -> Page:
         asked: Part = call.query
-        after = _number(asked.cursor, -1)
+        after = row_after(asked.cursor, -1)
 
         def work(tx: Tx) -> list[Row]:
             session = self._found(tx, call.request.path_params["id"])
@@ -239,7 +239,8 @@ class Recall:
 
     def _known(self, tx: Tx, name: str) -> Row | None:
         """A session by our number, the agent's id, or the beginning of one that fits no other."""
-        row = tx.one("session_by_id", id=int(name)) if name.isascii() and name.isdigit() and len(name) < 18 else None
+        number = ids.number(name)
+        row = None if number is None else tx.one("session_by_id", id=number)
         if row is None:
             literal = name.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
             found = tx.all("sessions_like", id=name, prefix=literal + "%" if len(name) >= 4 else literal)
@@ -270,7 +271,7 @@ class Recall:
         return Page(await self.read(lambda tx: tx.all("projects_list", limit=500)))
 
     async def _page(self, query: str, asked: Listing, **values: Any) -> Page:
-        before = _number(asked.cursor, LAST)
+        before = row_after(asked.cursor, LAST)
         rows = await self.read(
             lambda tx: tx.all(query, project=asked.project, before=before, limit=asked.limit + 1, **values)
         )
@@ -301,9 +302,10 @@ def _moment(text: str) -> str:
         raise BadInput("That is not a time.", "It looks like 2026-02-21 or 2026-02-21T03:39:07Z.") from None
 
 
-def _number(cursor: str, default: int) -> int:
+def row_after(cursor: str, default: int) -> int:
+    """The row that a page goes on from; the default where it is the first."""
     if not cursor:
         return default
-    if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
+    if (number := ids.number(cursor)) is None:
         raise BadInput("The cursor is not one of ours.", "Send the `next` of the page before.")
-    return int(cursor)
+    return number

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta
 from starlette.requests import Request
 
+from backstory import ids
 from backstory.errors import BadInput, NotFound
 from backstory.text import cut, harmless, local, one_line
 from backstory.worker import web
@@ -45,7 +46,7 @@ class Ids(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Session(msgspec.Struct, forbid_unknown_fields=True):
-    id: Annotated[int | str, Meta(description="its number (of S12: 12), or the agent's own id")]
+    id: Annotated[Id | str, Meta(description="its number (of S12: 12), or the agent's own id")]
 
 
 class Context(msgspec.Struct, forbid_unknown_fields=True):
@@ -191,7 +192,7 @@ class Tools:
         return "\n\n".join([*parts, *(f"There is no observation {number}." for number in missing)])
 
     async def get_session(self, asked: Session, cwd: str) -> str:
-        name = str(asked.id).removeprefix("S") if str(asked.id)[1:].isdigit() else str(asked.id)
+        name = str(asked.id).removeprefix("S") if ids.number(str(asked.id)[1:]) is not None else str(asked.id)
         return "\n".join(_session(await self._ask("GET", "/api/sessions/{id}", id=name)))
 
     async def find_sessions(self, asked: FindSessions, cwd: str) -> str:

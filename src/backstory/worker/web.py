@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from starlette.convertors import IntegerConvertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from backstory import glance, privacy
+from backstory import glance, ids, privacy
 from backstory.errors import BackstoryError, BadInput, Broken, NotFound, TooLarge
 from backstory.worker.size import shorten
 
@@ -34,6 +35,15 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "event_id": ("eventId",),
 }
 _ODD = re.compile(r"[\x00\ud800-\udfff]")
+
+
+class RowNumber(IntegerConvertor):
+    """`{id:int}` in a path: as long as `ids.number` takes. Longer ones match no route; `int` would fail on some."""
+
+    regex = "[0-9]{1,18}"
+
+
+register_url_convertor("int", RowNumber())
 
 
 class Json(JSONResponse):
@@ -59,9 +69,9 @@ class Call:
     query: Any = None
 
     def number(self, name: str) -> int:
-        """A number in the path; one that is too large for any row names none."""
-        value = int(self.request.path_params[name])
-        if value > 2**62:
+        """A number in the path."""
+        value = ids.number(str(self.request.path_params[name]))
+        if value is None:
             raise NotFound
         return value
 
@@ -145,8 +155,8 @@ def strip(raw: bytes, large: int = 256 << 10) -> Any:
 
 
 async def read_bytes(request: Request) -> bytes:
-    declared = request.headers.get("content-length", "")
-    if declared.isdigit() and int(declared) > LARGEST:
+    declared = ids.number(request.headers.get("content-length", "0"))
+    if declared is None or declared > LARGEST:
         raise TooLarge
     chunks, size = [], 0
     async for chunk in request.stream():
