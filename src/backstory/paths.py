@@ -101,6 +101,16 @@ class Paths:
         return self.data / "restored.json"
 
     @property
+    def rescued(self) -> Path:
+        """The database, written out by a worker whose files were removed; the next start puts it in place."""
+        return self.data / "backstory.db.rescued"
+
+    @property
+    def extent(self) -> Path:
+        """How many rows the database had, as `{"rows": n}`: by this a database that was emptied is noticed."""
+        return self.data / "database.json"
+
+    @property
     def installs(self) -> Path:
         """What each settings file was before we touched it."""
         return self.data / "installs"

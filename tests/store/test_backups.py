@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import shutil
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +17,7 @@ from backstory.model import ContentId, Report
 from backstory.paths import Paths
 from backstory.project import Project
 from backstory.settings import Settings
-from backstory.store import backups, events, open_store, sessions
+from backstory.store import backups, check, events, open_store, sessions
 from backstory.store.db import Store, Tx
 from backstory.worker import process
 
@@ -180,3 +183,188 @@ def test_a_worker_that_was_killed_leaves_its_mark(tmp_path: Path) -> None:
     left = process.Lock(paths.lock)
     assert left.was_left
     left.release()
+
+
+def count(database: Path) -> int:
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        return int(connection.execute("SELECT COUNT(*) FROM events").fetchone()[0])
+
+
+def killed(chosen: Settings, folder: Path) -> Settings:
+    """The files as they lie there now, as if the worker that has them open were killed."""
+    shutil.copytree(chosen.data_dir, folder)
+    return Settings(data_dir=folder)
+
+
+def cut(size: int) -> Callable[[Path], None]:
+    return lambda database: os.truncate(database, size)
+
+
+@pytest.mark.parametrize(
+    ("harm", "cause"),
+    [
+        (Path.unlink, "gone"),
+        (cut(0), "empty"),
+        (lambda database: database.write_bytes(b"\0" * 4096), "damaged"),
+        *((cut(size), "empty") for size in (1, 16, 99, 100, 511)),
+        *((cut(size), "damaged") for size in (512, 4095, 4096, 5000, 8192, 40960)),
+    ],
+)
+def test_a_database_that_was_deleted_or_cut_is_restored(
+    chosen: Settings, harm: Callable[[Path], None], cause: str
+) -> None:
+    """It never begins empty while there is a good backup, and what was there is kept."""
+    backups.take(chosen.paths.database, "daily")
+    harm(chosen.paths.database)
+    assert check(chosen) != []
+    restored = backups.mend(chosen.paths, doubtful=False)
+    assert restored and restored.cause == cause and restored.backup_at
+    assert count(chosen.paths.database) == 300
+    assert bool(restored.damaged) == (cause != "gone")
+    assert not restored.damaged or (chosen.data_dir / restored.damaged).exists()
+    assert check(chosen) == []
+    assert backups.mend(chosen.paths, doubtful=False) is None  # it is told once
+
+
+def test_an_emptied_database_is_never_opened_before_its_log_is_kept(chosen: Settings, tmp_path: Path) -> None:
+    """SQLite deletes the log of an empty file; it may be all that is left."""
+    backups.take(chosen.paths.database, "daily")
+    store = open_store(chosen)
+    add(store, 301)
+    left = killed(chosen, tmp_path / "left")
+    store.close()
+    os.truncate(left.paths.database, 0)
+    assert check(left) != []
+    restored = backups.mend(left.paths, doubtful=True)
+    assert restored and count(left.paths.database) == 300
+    assert (left.data_dir / f"{restored.damaged}-wal").stat().st_size > 0
+
+
+def test_a_first_start_has_lost_nothing(tmp_path: Path) -> None:
+    """Nor has one after it on which nothing was stored, with a backup of that."""
+    settings = Settings(data_dir=tmp_path)
+    assert check(settings) == []
+    assert backups.mend(settings.paths, doubtful=True) is None
+    open_store(settings).close()
+    backups.take(settings.paths.database, "daily")
+    assert backups.mend(settings.paths, doubtful=False) is None
+    settings.paths.database.unlink()
+    assert backups.mend(settings.paths, doubtful=False) is None
+
+
+def test_without_a_backup_a_lost_database_begins_empty_and_it_is_said(chosen: Settings) -> None:
+    """The count of its rows, kept beside it, tells a lost database from a first start."""
+    store = open_store(chosen)
+    add(store, 301)
+    store.checkpoint()
+    store.close()
+    chosen.paths.database.unlink()
+    restored = backups.mend(chosen.paths, doubtful=False)
+    assert restored and restored.cause == "gone" and restored.backup_at is None and restored.rows_before > 300
+    assert "begun empty" in str(restored)
+    open_store(chosen).close()
+    assert backups.mend(chosen.paths, doubtful=False) is None
+
+
+def test_a_database_that_holds_less_than_it_did_is_named(chosen: Settings, tmp_path: Path) -> None:
+    """An older copy in its place is not ours to replace, but it is said."""
+    shutil.copy(chosen.paths.database, tmp_path / "older.db")
+    store = open_store(chosen)
+    add(store, 301)
+    store.checkpoint()
+    store.close()
+    shutil.copy(tmp_path / "older.db", chosen.paths.database)
+    restored = backups.mend(chosen.paths, doubtful=False)
+    assert restored and restored.cause == "shrunk" and restored.rows < restored.rows_before
+    assert count(chosen.paths.database) == 300
+    assert backups.mend(chosen.paths, doubtful=False) is None
+
+
+def test_the_backup_of_a_larger_memory_is_never_rotated_away(chosen: Settings) -> None:
+    """Until there is a backup that holds as much. Of those that hold less, the newest are kept."""
+    large = backups.take(chosen.paths.database, "daily")
+    chosen.paths.database.unlink()
+    store = open_store(chosen)
+    for number in range(6):
+        add(store, number)
+        backups.take(chosen.paths.database, "daily")
+    assert large in backups.listed(chosen.paths.backups)
+    assert len(backups.listed(chosen.paths.backups)) == backups.KEPT + 1
+    for number in range(6, 301):
+        add(store, number)
+    backups.take(chosen.paths.database, "daily")
+    store.close()
+    assert large not in backups.listed(chosen.paths.backups)
+    assert len(backups.listed(chosen.paths.backups)) == backups.KEPT
+
+
+REMOVED = ["-wal", "-shm", "", "-wal -shm", " -wal -shm"]
+
+
+@pytest.mark.parametrize("names", REMOVED)
+def test_files_that_are_removed_while_they_are_open_cost_nothing(chosen: Settings, tmp_path: Path, names: str) -> None:
+    """What was acknowledged is written out by the next commit. After that nothing is accepted."""
+    store = open_store(chosen)
+    for number in range(300, 325):
+        add(store, number)
+    for name in names.split(" "):
+        chosen.paths.database.with_name("backstory.db" + name).unlink()
+    add(store, 325)
+    with pytest.raises(StoreUnavailable):
+        add(store, 326)
+    left = killed(chosen, tmp_path / "left")
+    store.close()
+    for settings in (left, chosen):
+        restored = backups.mend(settings.paths, doubtful=True)
+        assert restored and restored.cause == "removed" and "nothing is lost" in str(restored)
+        assert not settings.paths.rescued.exists()
+        again = open_store(settings)
+        assert again.read(lambda tx: tx.one("event_by_tool_use", session_id=1, tool_use_id="use-325"))
+        again.close()
+        assert count(settings.paths.database) == 326
+
+
+def test_another_database_in_its_place_is_kept_and_replaced(chosen: Settings, tmp_path: Path) -> None:
+    """What hooks were told is stored goes before what somebody put there while it was open."""
+    (tmp_path / "other").mkdir()
+    open_store(Settings(data_dir=tmp_path / "other")).close()
+    store = open_store(chosen)
+    add(store, 300)
+    (tmp_path / "other" / "backstory.db").replace(chosen.paths.database)
+    store.checkpoint()
+    store.close()
+    restored = backups.mend(chosen.paths, doubtful=True)
+    assert restored and count(chosen.paths.database) == 301
+    assert count(chosen.data_dir / restored.damaged) == 0
+
+
+def test_what_was_committed_a_look_ago_does_not_need_the_log(chosen: Settings, tmp_path: Path) -> None:
+    """A worker that was killed, and its log deleted: all but what came after the last look is there."""
+    store = open_store(chosen)
+    for number in range(300, 325):
+        add(store, number)
+    store.checkpoint()
+    add(store, 325)
+    left = killed(chosen, tmp_path / "left")
+    store.close()
+    for file in backups.companions(left.paths.database):
+        file.unlink()
+    assert backups.mend(left.paths, doubtful=True) is None
+    assert count(left.paths.database) == 325
+
+
+def test_a_link_to_the_database_is_followed_to_its_log(tmp_path: Path) -> None:
+    """SQLite keeps the log beside the file itself."""
+    settings = Settings(data_dir=tmp_path / "data")
+    (tmp_path / "disk").mkdir()
+    settings.paths.prepare()
+    settings.paths.database.symlink_to(tmp_path / "disk" / "real.db")
+    (tmp_path / "disk" / "real.db").touch()
+    store = open_store(settings)
+    add(store, 1)
+    store.checkpoint()
+    (tmp_path / "disk" / "real.db-wal").unlink()
+    add(store, 2)
+    store.close()
+    assert backups.mend(settings.paths, doubtful=True)
+    assert count(settings.paths.database) == 2

@@ -147,6 +147,46 @@ def test_damage_while_the_worker_runs_is_mended_by_the_same_process(box: Box) ->
     assert "Do before." in prompts(box)
 
 
+def test_an_emptied_database_is_restored_and_it_is_said(box: Box) -> None:
+    """It does not begin empty while there are backups, and status and doctor tell what happened."""
+    backed_up(box)
+    (box.data / "backstory.db").write_bytes(b"")
+    assert "database-damaged" in box.cli("doctor", check=False).stdout
+    box.start()
+    assert prompts(box) == ["Do before."]
+    assert "was empty" in box.cli("status").stdout
+    assert "was empty" in box.cli("doctor", check=False).stdout
+
+
+def test_what_was_acknowledged_survives_a_deleted_log(box: Box) -> None:
+    """While the worker runs, by the next event. Hooks fail nobody; then it is killed, and nothing is missing."""
+    worker = box.start()
+    tell(box, "before", 20)
+    (box.data / "backstory.db-wal").unlink()
+    tell(box, "after", 5)
+    until(lambda: (box.health() or {}).get("notice"), "the worker to be back")
+    assert "nothing is lost" in box.cli("status").stdout
+    box.settle()
+    box.kill(worker)
+    box.start()
+    box.settle()
+    assert prompts(box) == ["Do before.", "Do after."]
+    assert len(box.rows("SELECT 1 FROM events WHERE kind = 'tool'")) == 25
+
+
+def test_a_database_deleted_while_the_worker_is_idle_comes_back(box: Box) -> None:
+    """By the same process, without a hook that would have to be first."""
+    worker = box.start()
+    tell(box, "before", 3)
+    box.settle()
+    for file in box.data.glob("backstory.db*"):
+        file.unlink()
+    until((box.data / "backstory.db").exists, "the database to be back")
+    until(lambda: (box.health() or {}).get("notice"), "the worker to be back")
+    assert worker.poll() is None
+    assert prompts(box) == ["Do before."]
+
+
 def test_backups_are_few_private_and_daily(box: Box) -> None:
     """Three are kept; with an ordinary setting a second start on the same day makes none."""
     box.settings["BACKSTORY_BACKUP_HOURS"] = OFTEN

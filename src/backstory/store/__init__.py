@@ -50,4 +50,6 @@ def check(settings: Settings) -> list[str]:
     if settings.database_url:
         _postgres(settings).close()  # a server looks after its own; whether it answers is for us to know
         return []
+    if cause := backups.lost(settings.paths):
+        return [f"The file is {cause}, and a backup or an earlier look knows of more."]
     return backups.problems(settings.paths.database)

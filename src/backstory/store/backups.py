@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -24,7 +24,10 @@ KEPT = 3
 ORDINARY = 128 << 20
 LARGE = 2 << 30
 PAGES = 1000
+SMALLEST_PAGE = 512  #: bytes; a shorter file holds no database
 BEGINNING = "1970-01-01T00:00:00.000Z"
+#: Tables whose ids are never used twice, so that the highest ones tell how much was ever stored.
+COUNTED = ("sdk_sessions", "user_prompts", "events", "observations", "turns")
 #: What SQLite says when something stands in its way; anything else that it says while reading means damage.
 _IN_THE_WAY = frozenset(
     {
@@ -49,17 +52,37 @@ class Damaged(StoreUnavailable):
     hint = "`backstory repair` goes back to the last good backup and keeps the damaged file."
 
 
+#: Why a database had to be replaced.
+_CAUSES = {
+    "damaged": "the database was damaged",
+    "gone": "the database file was gone",
+    "empty": "the database was empty although it had held something",
+    "removed": "files of the database were removed or replaced while the worker ran",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What was done about a damaged database; kept as a file until somebody has read it."""
+    """What was done about a damaged or lost database; kept as a file until somebody has read it."""
 
     at: str
     backup_at: str | None  #: None: there was no good backup, so it began empty
-    damaged: str  #: the name under which the damaged file is kept
+    damaged: str  #: the name under which the file that was there is kept; empty if there was none
+    cause: str = "damaged"  #: one of `_CAUSES`, or "shrunk"
+    rows: int = 0  #: how many rows it has now
+    rows_before: int = 0  #: how many it had when a worker last looked
 
     def __str__(self) -> str:
-        source = f"restored from a backup of {self.backup_at}" if self.backup_at else "begun empty: there was no backup"
-        return f"the database was damaged and {source}; the damaged file is kept as {self.damaged}"
+        if self.cause == "shrunk":
+            return f"the database holds less than it did: {self.rows} rows of {self.rows_before}"
+        if self.cause == "removed":
+            source = "written out again by the worker, which had it open: nothing is lost"
+        elif self.backup_at:
+            source = f"restored from a backup of {self.backup_at}"
+        else:
+            source = "begun empty: there was no backup"
+        kept = f"; the file that was there is kept as {self.damaged}" if self.damaged else ""
+        return f"{_CAUSES.get(self.cause, _CAUSES['damaged'])} and {source}{kept}"
 
 
 def is_damage(error: sqlite3.Error) -> bool:
@@ -125,9 +148,77 @@ def take(database: Path, label: str, stopping: Stopping = lambda: False) -> Path
     finally:
         for rest in folder.glob(f"{temporary.name}*"):
             rest.unlink(missing_ok=True)
-    for old in listed(folder)[KEPT:]:
-        old.unlink(missing_ok=True)
+    _rotate(folder)
     return target
+
+
+def _rotate(folder: Path) -> None:
+    """Keep the newest backups, and the largest if none of them holds as much: they may be of a lost memory's heir."""
+    found = listed(folder)
+    old = found[KEPT:]
+    if old and extent_of(largest := max(old, key=extent_of)) > max(map(extent_of, found[:KEPT])):
+        old.remove(largest)
+    for backup in old:
+        backup.unlink(missing_ok=True)
+
+
+def write_out(connection: sqlite3.Connection, target: Path) -> None:
+    """Copy an open database into a file: whole, on the disk, and for its owner only."""
+    partial = target.with_name(f"{target.name}-partial")
+    partial.unlink(missing_ok=True)
+    partial.touch(mode=0o600)
+    try:
+        with contextlib.closing(sqlite3.connect(partial)) as copy:
+            connection.backup(copy)
+        _sync(partial)
+        partial.replace(target)
+        _sync(target.parent)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def companions(database: Path) -> tuple[Path, Path]:
+    """The write-ahead log and its index. SQLite keeps them beside the file itself, not beside a link to it."""
+    real = os.path.realpath(database)
+    return Path(f"{real}-wal"), Path(f"{real}-shm")
+
+
+def extent(connection: sqlite3.Connection) -> int:
+    """How many rows were ever stored. Forgetting does not lower it: what is forgotten leaves a tombstone."""
+    if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_sequence'").fetchone():
+        return 0
+    rows = connection.execute("SELECT name, seq FROM sqlite_sequence").fetchall()
+    return sum(int(seq) for name, seq in rows if name in COUNTED)
+
+
+def extent_of(backup: Path) -> int:
+    """The same of a backup, which nobody writes to; 0 if it can't be read."""
+    try:
+        with contextlib.closing(sqlite3.connect(f"{backup.as_uri()}?immutable=1", uri=True)) as connection:
+            return extent(connection)
+    except sqlite3.Error:
+        return 0
+
+
+def known_extent(paths: Paths) -> int:
+    """How many rows the database had when a worker last looked; 0 if none ever did."""
+    try:
+        return int(json.loads(paths.extent.read_bytes())["rows"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return 0
+
+
+def keep_extent(paths: Paths, rows: int) -> None:
+    if rows != known_extent(paths):
+        write_private(paths.extent, json.dumps({"rows": rows}).encode())
 
 
 def listed(folder: Path) -> list[Path]:
@@ -153,42 +244,99 @@ def copies(database: Path) -> list[Path]:
     return sorted(file for file in found if file.is_file())
 
 
+def lost(paths: Paths) -> str:
+    """Say "gone" or "empty" if the database is, although it or a backup of it had held something."""
+    database = paths.database
+    if not there(database):
+        cause = "gone"
+    elif not database.is_file():
+        return ""
+    # SQLite would delete the log of a file that is shorter than any page, so such a file is not opened.
+    elif database.stat().st_size < SMALLEST_PAGE or _extent_now(database) == 0:
+        cause = "empty"
+    else:
+        return ""
+    return cause if known_extent(paths) or any(map(extent_of, listed(paths.backups))) else ""
+
+
+def _extent_now(database: Path) -> int | None:
+    """None if it can't be read, which is for others to say."""
+    try:
+        with contextlib.closing(sqlite3.connect(database, timeout=10, isolation_level=None)) as connection:
+            return extent(connection)
+    except sqlite3.Error:
+        return None
+
+
 def mend(paths: Paths, doubtful: bool) -> Restored | None:
-    """Before a database is opened: notice that it is damaged, and go back to the last good backup."""
+    """Before a database is opened: notice that it is damaged or lost, and go back to the last good backup."""
+    if paths.rescued.exists():
+        return _said(_replace(paths, "removed", paths.rescued))
     suspect, database = paths.suspect.exists(), paths.database
-    if not there(database) or (not suspect and database.stat().st_size > (LARGE if doubtful else ORDINARY)):
+    if cause := lost(paths):
+        return _said(_restore(paths, cause))
+    if not there(database):
         return None
-    found = problems(database)
-    if not found:
+    if suspect or database.stat().st_size <= (LARGE if doubtful else ORDINARY):
+        if found := problems(database):
+            log.error("the database is damaged: %s", found[0])
+            return _said(_restore(paths, "damaged"))
         paths.suspect.unlink(missing_ok=True)
-        return None
-    log.error("the database is damaged: %s", found[0])
-    restored = _restore(paths)
+    return _compare(paths)
+
+
+def _said(restored: Restored) -> Restored:
     log.error("%s", restored)
     return restored
 
 
-def _restore(paths: Paths) -> Restored:
-    database, at = paths.database, ids.now()
-    aside = database.with_name(f"{database.name}.damaged-{at.replace(':', '-')}")
-    fresh = database.with_name(f".{database.name}.restored")
-    good = next((backup for backup in listed(paths.backups) if not _unsound(backup)), None)
+def _compare(paths: Paths) -> Restored | None:
+    """Say so if the database holds less than it did, such as after its log was deleted. Transcripts fill it in."""
+    rows, before = _extent_now(paths.database), known_extent(paths)
+    if rows is None or rows >= before:
+        return None
+    shrunk = Restored(ids.now(), None, "", "shrunk", rows, before)
+    write_private(paths.restored, json.dumps(asdict(shrunk)).encode())
+    keep_extent(paths, rows)
+    return _said(shrunk)
+
+
+def _restore(paths: Paths, cause: str) -> Restored:
+    """The newest sound backup that holds something takes the database's place, or an empty file."""
+    fresh = paths.database.with_name(f".{paths.database.name}.restored")
+    good = _newest_good(listed(paths.backups))
     fresh.unlink(missing_ok=True)
     fresh.touch(mode=0o600)
     if good:
         shutil.copyfile(good, fresh)
-        with fresh.open("rb") as file:
-            os.fsync(file.fileno())
-    restored = Restored(at, taken_at(good) if good else None, aside.name)
+        _sync(fresh)
+    return _replace(paths, cause, fresh, taken_at(good) if good else None)
+
+
+def _newest_good(found: Iterable[Path]) -> Path | None:
+    sound = (backup for backup in found if not _unsound(backup))
+    first = next(sound, None)
+    return first if first is None or extent_of(first) else next((b for b in sound if extent_of(b)), first)
+
+
+def _replace(paths: Paths, cause: str, fresh: Path, backup_at: str | None = None) -> Restored:
+    """Put a file in the database's place, and keep what was there."""
+    database, at = paths.database, ids.now()
+    aside = database.with_name(f"{database.name}.damaged-{at.replace(':', '-')}")
+    kept = aside.name if there(database) else ""
+    rows, before = extent_of(fresh), known_extent(paths)
+    restored = Restored(at, backup_at, kept, cause, rows, before)
     # The note first: what happens twice is told twice, what is not told is lost. At no moment is there no database.
     # What came after the backup is read again: it knows how far each transcript had been read when it was taken.
     write_private(paths.restored, json.dumps(asdict(restored)).encode())
-    for suffix in ("-wal", "-shm"):
+    for file in companions(database):
         with contextlib.suppress(FileNotFoundError):
-            database.with_name(database.name + suffix).replace(aside.with_name(aside.name + suffix))
-    os.link(database, aside)
+            file.replace(aside.with_name(aside.name + file.name[-4:]))
+    if kept:
+        os.link(database, aside)
     fresh.replace(database)
     paths.suspect.unlink(missing_ok=True)
+    keep_extent(paths, rows)
     return restored
 
 

@@ -45,6 +45,9 @@ class Store(Protocol):
     def backup(self, label: str, /) -> None:
         """A whole copy before something is changed that can't be changed back."""
 
+    def checkpoint(self) -> None:
+        """Make what is committed independent of the engine's log, and notice files that were removed."""
+
     def scrub(self) -> None:
         """Leave nothing of what was deleted in any file of the database, its log or its backups."""
 

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import queue
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
 
 from backstory.errors import StoreUnavailable
+from backstory.paths import Paths
 from backstory.store import backups, queries
 from backstory.store.db import Row, Tx
 from backstory.store.payloads import pack, unpack
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 #: How many writers share one commit at the most.
 SHARED = 256
+#: Seconds until it is tried again to write out a database whose files were removed.
+RESCUE_AGAIN_S = 10.0
 
 
 class Transaction:
@@ -80,6 +86,11 @@ class SqliteStore:
         self._readers = threading.local()
         self._open_readers: list[sqlite3.Connection] = []
         self._readers_lock = threading.Lock()
+        self._watched = (path, *backups.companions(path))
+        self._files: list[tuple[int, int] | None] = []  # those that are open, by device and inode
+        self._logged = (0, 0)  # size and time of the log when it was last brought into the database
+        self._removed = False
+        self._rescue_at = 0.0
         # Opened here, so that a database that can't be opened is known before anything is accepted.
         self._connection = self._connect()
         self._thread = threading.Thread(target=self._write_all, name="backstory-writer", daemon=True)
@@ -133,6 +144,27 @@ class SqliteStore:
     def backup(self, label: str) -> None:
         """A copy in backups/, taken through SQLite, so that it is whole whatever is going on."""
         backups.take(self.path, label)
+
+    def checkpoint(self) -> None:
+        """Bring what is committed into the database file itself, and notice files that were removed."""
+        if not self._files:
+            return
+        if self._removed or self._identities() != self._files:
+            self.write(lambda tx: None)  # the writer looks after it
+            return
+        known = self._watched[1].stat()
+        if self._logged == (logged := (known.st_size, known.st_mtime_ns)):
+            return
+        try:
+            # On a connection of its own: writers need not wait for the disk.
+            with contextlib.closing(self._connect()) as connection:
+                backups.keep_extent(Paths(self.path.parent), backups.extent(connection))
+                busy, pages, moved = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        except sqlite3.Error as error:
+            self._doubt(error)
+            raise StoreUnavailable(f"The database could not be written: {error}.") from None
+        if not busy and pages == moved:
+            self._logged = logged
 
     def scrub(self) -> None:
         """Rewrite the database without its free pages, empty the write-ahead log, and take the backups anew.
@@ -214,8 +246,42 @@ class SqliteStore:
                 if not future.done():
                     future.set_exception(StoreUnavailable(f"The database could not be written: {error}."))
             return
+        self._answer(done)
+
+    def _answer(self, done: list[tuple[Future[Any], Any]]) -> None:
+        removed = self._is_removed()
         for future, result in done:
-            future.set_result(result)
+            if removed:
+                future.set_exception(StoreUnavailable("Files of the database were removed; the worker puts them back."))
+            else:
+                future.set_result(result)
+
+    def _is_removed(self) -> bool:
+        """Whether the files were removed or replaced under us, so that what was just committed is in none that stays.
+
+        All of it is written out through this connection, which still has it. The next start puts that in place;
+        until then nothing more is accepted, and hooks keep their events in the spool.
+        """
+        if self._removed:
+            return True
+        if not self._files:
+            self._files = self._identities()
+        if self._identities() == self._files:
+            return False
+        if time.monotonic() < self._rescue_at:
+            return True
+        self._rescue_at = time.monotonic() + RESCUE_AGAIN_S
+        try:
+            backups.write_out(self._connection, Paths(self.path.parent).rescued)
+        except (sqlite3.Error, OSError) as error:
+            log.error("files of the database were removed, and it could not be written out: %s", error)
+            return True
+        log.error("files of the database were removed: it was written out again")
+        self._removed = True
+        return False
+
+    def _identities(self) -> list[tuple[int, int] | None]:
+        return [_identity(file) for file in self._watched]
 
     def _doubt(self, error: sqlite3.Error) -> bool:
         """Leave word of damage, so that the database is read through and mended."""
@@ -228,3 +294,11 @@ class SqliteStore:
         self._connection.execute("ROLLBACK TO job")
         self._connection.execute("RELEASE job")
         future.set_exception(error)
+
+
+def _identity(file: Path) -> tuple[int, int] | None:
+    try:
+        known = file.stat()
+    except FileNotFoundError:
+        return None
+    return known.st_dev, known.st_ino

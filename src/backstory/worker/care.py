@@ -1,4 +1,4 @@
-"""Looks after the files while the worker runs: a checked backup a day, and a database that turns out to be damaged."""
+"""Looks after the files while the worker runs: a checked backup a day, and a database that is damaged or removed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from backstory.store.db import Store
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 5.0
+LOOK_S = 2.0  #: so long at the most what is committed is in SQLite's log alone
 SHED_MS = 3_600_000
 REJECTED = 1000  #: files in spool/rejected that are kept at the most
 
@@ -54,6 +54,10 @@ class Care:
 
     def look(self) -> None:
         """Back up if it is time to; say so if the database is damaged."""
+        if not self._settings.database_url and self._paths.rescued.exists():
+            self.damaged = True
+            return
+        self._store.checkpoint()
         self._prune()
         self._shed()
         paths, is_due = self._paths, backups.is_due(self._paths.backups, self._settings.backup_hours)

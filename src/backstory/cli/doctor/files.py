@@ -128,12 +128,13 @@ def restored(scene: Scene) -> Iterator[Finding]:
 
         def mend() -> str:
             paths.restored.unlink(missing_ok=True)
-            return f"read; {paths.data / told.damaged} stays until you delete it."
+            return f"read; {paths.data / told.damaged} stays until you delete it." if told.damaged else "read."
 
         yield Finding(
             "database-restored",
             f"On {show.when(told.at)} {told}.",
-            "What came after the backup is read again where it still is. `backstory repair` takes this as read.",
+            "What is missing is read again from spool and transcripts, if it is there. "
+            "`backstory repair` takes this as read.",
             mend,
         )
 
