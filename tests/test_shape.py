@@ -14,6 +14,7 @@ from backstory.store import queries
 
 SOURCE = Path(__file__).parent.parent / "src" / "backstory"
 GROUND = {
+    "jobs",
     "model",
     "settings",
     "paths",

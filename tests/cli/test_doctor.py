@@ -506,6 +506,29 @@ def test_events_that_were_set_aside(well: Box) -> None:
     assert well.rows("SELECT status FROM events WHERE kind = 'tool'") == [{"status": "done"}]
 
 
+def test_a_job_that_fails_is_named_until_it_is_well(well: Box) -> None:
+    """Health, status and doctor tell its name and the place of its failure; the log quotes nothing."""
+    well.client.post("/api/memories", {"text": "The port is 80", "project": "shop"})
+    well.cli("stop")
+    with contextlib.closing(sqlite3.connect(well.data / "backstory.db")) as connection:
+        connection.execute("INSERT INTO rebuilds (step, before_id, done) VALUES ('observations', 99, 'canary')")
+        connection.commit()
+    well.cli("start")
+    until(lambda: well.client.get("/api/health")["failing"], "the failure to be told")
+    health = well.client.get("/api/health")
+    assert health["status"] == "degraded" and health["failing"][0].startswith("reindex: TypeError in reindex.py:")
+    assert "failing   reindex: TypeError" in well.cli("status").stdout
+    assert set(found(well)) == {"job-failing"}
+    assert well.client.get("/api/search", query="port")["items"]
+    log = (well.data / "worker.log").read_text()
+    assert "reindex failed: TypeError in reindex.py:" in log and "canary" not in log and "Traceback" not in log
+    with contextlib.closing(sqlite3.connect(well.data / "backstory.db")) as connection:
+        connection.execute("DELETE FROM rebuilds")
+        connection.commit()
+    assert "job-failing: the worker was restarted" in repair(well)
+    assert well.client.get("/api/health")["status"] == "ok"
+
+
 def test_not_on_path(well: Box) -> None:
     """Named with the folder to add."""
     bare = well.root / "bin"

@@ -184,7 +184,9 @@ def _print_status(found: dict[str, Any]) -> None:
         show.line(f"address   {found['address']} (`backstory open`)")
         if found["port_wanted"] and not found["address"].endswith(f":{found['port_wanted']}/"):
             show.line(f"          another program has port {found['port_wanted']}; hooks do not need it")
-        if health["status"] != "ok":
+        for failing in health.get("failing", []):
+            show.line(f"failing   {failing}; see `backstory doctor`")
+        if health["status"] != "ok" and not health.get("failing"):
             show.line("store     the database can not be read; see worker.log in the data directory")
         if health.get("notice"):
             show.line(f"notice    {health['notice']}; see `backstory doctor`")

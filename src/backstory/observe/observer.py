@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from backstory import ids
 from backstory.errors import LeaseLost, StoreUnavailable
+from backstory.jobs import Job
 from backstory.marks import marks
 from backstory.model import Reply, Round
 from backstory.observe.asking import Later
@@ -58,10 +59,10 @@ class Observer:
         self._woken = asyncio.Event()
         self._planned_ms = NEVER
         self._running: set[asyncio.Task[None]] = set()
-        self._loop: asyncio.Task[None] | None = None
+        self.job = Job("observer", self._work, retry_s)
 
     def start(self) -> None:
-        self._loop = asyncio.create_task(self._work(), name="observer")
+        self.job.start()
 
     def wake(self, due_ms: int = 0) -> None:
         """Something was queued that falls due then; the loop is disturbed only if it plans to look later."""
@@ -70,10 +71,10 @@ class Observer:
 
     async def stop(self) -> None:
         """Stop claiming; what is under way is given up, and its lease with it."""
-        tasks = [task for task in (self._loop, *self._running) if task]
-        for task in tasks:
+        await self.job.stop()
+        for task in self._running:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._running, return_exceptions=True)
 
     async def _work(self) -> None:
         while True:
@@ -112,6 +113,8 @@ class Observer:
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            self.job.failed(error)  # its round is free again when the lease runs out
         self._places.release()
         # The session's next round waited for this one.
         self.wake()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from backstory.store.db import Row, Tx
 from backstory.store.hits import item_of
-from backstory.store.payloads import decode
+from backstory.store.payloads import read_or_nothing
 from backstory.store.search import put_words, remove_words
 from backstory.store.turns import told
 
@@ -121,7 +121,7 @@ def _tools(tx: Tx, session_id: int, turn: Row, is_first: bool) -> Iterator[Row]:
 
 def _asked(use: Row) -> list[str]:
     """A tool and what it was given; not a subagent's, whose many looks say little of the conversation."""
-    payload = decode(use).payload
+    payload = read_or_nothing(use["payload"])
     given = payload.get("tool_input")
     if payload.get("agent_id") or not isinstance(given, dict):
         return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,11 +10,16 @@ import msgspec
 
 from backstory import ids
 from backstory.errors import LeaseLost
-from backstory.model import OBSERVED, Call, ContentId, MemoryId, Report, Round
+from backstory.jobs import place_of
+from backstory.model import OBSERVED, Call, ContentId, Event, MemoryId, Report, Round
 from backstory.store import chunks, ledger, observations, sessions, turns
 from backstory.store.db import Row, Tx
-from backstory.store.payloads import decode
+from backstory.store.payloads import Damaged, decode_sound
 
+log = logging.getLogger(__name__)
+
+#: What a row that was edited by hand, or damaged, leads to.
+ODD = (TypeError, ValueError, LookupError, AttributeError)
 #: A poison event is set aside after so many tries.
 TRIES = 5
 #: So often a round that nothing is known against is tried whole: a worker may be killed for reasons of its own.
@@ -141,11 +147,36 @@ def close_round(tx: Tx, session_id: int, hold_ms: int = 0) -> None:
 
 def claim(tx: Tx, lease_ms: int, worker: str = "", long_ms: int = LONG_MS, provider: str = "") -> Claim | None:
     """Take the oldest round that is ready, in order within its session. After a failure, one event at a time.
-    `worker` begins the owner's name, so that a worker finds what it had when it comes back. `provider` is asked."""
+    `worker` begins the owner's name, so that a worker finds what it had when it comes back. `provider` is asked.
+    Events that can't be read are set aside: no later try could read them either."""
     now = ids.now_ms()
-    head = tx.one("queue_head", now=now, long_ago=ids.from_ms(now - long_ms), recent=ids.from_ms(now - RECENT_MS))
-    if head is None:
-        return None
+    ready = {"now": now, "long_ago": ids.from_ms(now - long_ms), "recent": ids.from_ms(now - RECENT_MS)}
+    while head := tx.one("queue_head", **ready):
+        try:
+            round, damaged = _round_from(tx, head, provider)
+        except ODD as error:
+            log.error("event %s was set aside: %s", head["id"], place_of(error))
+            round, damaged = None, [head["id"]]
+        for number in damaged:
+            tx.run("event_set_aside", id=number, error=Damaged.__name__)
+        if round is None:
+            continue
+        owner = worker + ids.new_event_id()
+        tx.run(
+            "round_lease",
+            session_id=round.session_id,
+            prompt_number=round.prompt_number,
+            first=round.events[0].id,
+            last=round.events[-1].id,
+            lease_until=now + lease_ms,
+            owner=owner,
+        )
+        return Claim(round, owner)
+    return None
+
+
+def _round_from(tx: Tx, head: Row, provider: str) -> tuple[Round | None, list[int]]:
+    """The round that an event begins, and the ids of its events that are damaged."""
     rows = tx.all(
         "queue_round",
         session_id=head["session_id"],
@@ -154,28 +185,17 @@ def claim(tx: Tx, lease_ms: int, worker: str = "", long_ms: int = LONG_MS, provi
         alone=int(head["attempts"] >= ALONE or (head["attempts"] > 0 and head["last_error"] is not None)),
         limit=PIECE,
     )
-    owner = worker + ids.new_event_id()
-    tx.run(
-        "round_lease",
-        session_id=head["session_id"],
-        prompt_number=head["prompt_number"],
-        first=rows[0]["id"],
-        last=rows[-1]["id"],
-        lease_until=now + lease_ms,
-        owner=owner,
-    )
+    sound, damaged = decode_sound(rows)
     session = tx.one("session_by_id", id=head["session_id"])
     assert session is not None  # noqa: S101 - the foreign key holds it
-    return Claim(round_of(tx, session, rows, provider), owner)
+    return (round_of(tx, session, sound, provider) if sound else None), damaged
 
 
-def round_of(tx: Tx, session: Row, rows: Sequence[Row], provider: str = "") -> Round:
+def round_of(tx: Tx, session: Row, found: tuple[Event, ...], provider: str = "") -> Round:
     """These events as the round that they are of."""
-    number = rows[0]["prompt_number"]
+    number = found[0].prompt_number
     prompt = tx.one("prompt_by_number", session_id=session["id"], number=number)
-    earlier = tx.all(
-        "events_of_round", session_id=session["id"], prompt_number=number, before=rows[0]["id"], limit=PIECE
-    )
+    earlier = tx.all("events_of_round", session_id=session["id"], prompt_number=number, before=found[0].id, limit=PIECE)
     return Round(
         session_id=session["id"],
         content_id=ContentId(session["content_session_id"]),
@@ -185,8 +205,8 @@ def round_of(tx: Tx, session: Row, rows: Sequence[Row], provider: str = "") -> R
         cwd=session["cwd"],
         prompt_number=number,
         prompt=(prompt["prompt"] if prompt else None) or "",
-        events=tuple(decode(row) for row in rows),
-        earlier=tuple(decode(row) for row in reversed(earlier)),
+        events=found,
+        earlier=decode_sound(reversed(earlier))[0],
         resume=sessions.resume(
             session["memory_session_id"],
             session["prompt_counter"],
@@ -243,7 +263,7 @@ def postpone(tx: Tx, claim: Claim, wait_ms: int, calls: Sequence[Call] = ()) -> 
 def next_due(tx: Tx) -> int | None:
     """When the next round is ready, in milliseconds; None if nothing waits."""
     row = tx.one("queue_next_due")
-    return row["due"] if row else None
+    return row["due"] if row and isinstance(row["due"], int) else None  # SQLite keeps texts among numbers, too
 
 
 def recover(tx: Tx, worker: str = "") -> None:

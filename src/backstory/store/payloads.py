@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Iterable
 from typing import Any
 
 from backstory.model import Event
@@ -22,7 +23,38 @@ def pack(text: str) -> str | bytes:
 
 
 def unpack(stored: Any) -> Any:
-    return zlib.decompress(stored).decode() if isinstance(stored, bytes) else stored
+    """A payload as text; an empty one, which no payload is, where its bytes are damaged."""
+    if not isinstance(stored, bytes):
+        return stored
+    try:
+        return zlib.decompress(stored).decode()
+    except (zlib.error, ValueError):
+        return ""
+
+
+class Damaged(ValueError):
+    """A stored payload is no JSON object. Its text is not quoted."""
+
+
+def read(stored: Any) -> dict[str, Any]:
+    """What a payload holds; `Damaged` where somebody, or a disk, has changed it."""
+    if stored is None:
+        return {}
+    try:
+        value = json.loads(stored)
+    except (ValueError, TypeError, RecursionError):
+        raise Damaged from None
+    if not isinstance(value, dict):
+        raise Damaged
+    return value
+
+
+def read_or_nothing(stored: Any) -> dict[str, Any]:
+    """The same for those who can do without it."""
+    try:
+        return read(stored)
+    except Damaged:
+        return {}
 
 
 def drop_output(tx: Tx, before: str, after: int) -> int | None:
@@ -30,8 +62,8 @@ def drop_output(tx: Tx, before: str, after: int) -> int | None:
     asked stays. The last event that was looked at; None if there was none."""
     rows = tx.all("events_with_output", before=before, after=after, limit=PAGE)
     for row in rows:
-        payload = json.loads(row["payload"])
-        if isinstance(payload, dict) and any(name in payload for name in _OUTPUT):
+        payload = read_or_nothing(row["payload"])
+        if any(name in payload for name in _OUTPUT):
             kept = {name: value for name, value in payload.items() if name not in _OUTPUT}
             tx.run("event_put_payload", id=row["id"], payload=json.dumps(kept, ensure_ascii=False))
             tx.run("observations_drop_output", id=row["id"])
@@ -39,7 +71,7 @@ def drop_output(tx: Tx, before: str, after: int) -> int | None:
 
 
 def decode(row: Row) -> Event:
-    """A stored report."""
+    """A stored report; `Damaged` if its payload is."""
     return Event(
         id=row["id"],
         session_id=row["session_id"],
@@ -48,6 +80,17 @@ def decode(row: Row) -> Event:
         occurred_at=row["occurred_at"],
         tool_name=row["tool_name"],
         tool_use_id=row["tool_use_id"],
-        payload=json.loads(row["payload"]) if row["payload"] else {},
+        payload=read(row["payload"]),
         attempts=row["attempts"],
     )
+
+
+def decode_sound(rows: Iterable[Row]) -> tuple[tuple[Event, ...], list[int]]:
+    """Stored reports, and the ids of those whose payload is damaged."""
+    sound, damaged = [], []
+    for row in rows:
+        try:
+            sound.append(decode(row))
+        except Damaged:
+            damaged.append(row["id"])
+    return tuple(sound), damaged

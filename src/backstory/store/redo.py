@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from backstory.model import Reply, Round
-from backstory.store import events, forget, ledger, observations, search
+from backstory.store import events, forget, ledger, observations, payloads, search
 from backstory.store.db import Tx
 
 
@@ -24,13 +24,16 @@ def waiting(tx: Tx, project: str, since: str) -> Waiting:
 
 def find(tx: Tx, project: str, since: str, after: int) -> Round | None:
     """The next such round, or a piece of one, whose first event comes after this one."""
-    head = tx.one("redo_next", project=project, since=since, after=after)
-    if head is None:
-        return None
-    rows = tx.all("redo_events", session_id=head["session_id"], prompt_number=head["prompt_number"], first=head["id"])
-    session = tx.one("session_by_id", id=head["session_id"])
-    assert session is not None  # noqa: S101 - the foreign key holds it
-    return events.round_of(tx, session, rows[: events.PIECE])
+    while head := tx.one("redo_next", project=project, since=since, after=after):
+        about = {"session_id": head["session_id"], "prompt_number": head["prompt_number"]}
+        rows = tx.all("redo_events", first=head["id"], **about)[: events.PIECE]
+        session = tx.one("session_by_id", id=head["session_id"])
+        assert session is not None  # noqa: S101 - the foreign key holds it
+        sound, _ = payloads.decode_sound(rows)
+        if sound:
+            return events.round_of(tx, session, sound)
+        after = rows[-1]["id"]
+    return None
 
 
 def put(tx: Tx, round: Round, reply: Reply) -> observations.Told | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from backstory.store.db import Row, Tx
 from backstory.store.hits import Item, item_of
-from backstory.store.payloads import decode
+from backstory.store.payloads import read_or_nothing
 from backstory.store.search import put_words, remove_words
 
 #: So the id of a prompt begins that came as a turn of a conversation: the turn is found, and not the prompt beside it.
@@ -81,7 +81,7 @@ def ended(tx: Tx, session: Row) -> int | None:
 
 
 def _last_words(tx: Tx, session: Row, stop: Row) -> None:
-    text = decode(stop).payload.get("last_assistant_message")
+    text = read_or_nothing(stop["payload"]).get("last_assistant_message")
     if isinstance(text, str) and text.strip():
         reply(tx, session, stop["prompt_number"], text, stop["occurred_at"])
 

@@ -44,6 +44,7 @@ class Health(msgspec.Struct):
     model: str = ""
     provider_trouble: str = ""  #: why the rules observe in the model's place
     provider_lasts: bool = False  #: somebody has to do something about it
+    failing: list[str] = []  #: background jobs that failed lately: name, type and place of the error
 
 
 class Checked(msgspec.Struct):
@@ -83,7 +84,7 @@ class Admin:
         codes: Codes,
         token: str,
         wake: Callable[[int], None],
-        state: Callable[[], Awaitable[State]],
+        state: Callable[[], Awaitable[tuple[State, list[str]]]],
     ) -> None:
         self._settings, self._store, self._live, self._codes = settings, store, live, codes
         self._token, self._wake, self._state = token, wake, state
@@ -121,10 +122,10 @@ class Admin:
     async def health(self, call: Call) -> Health:
         try:
             counts = await asyncio.to_thread(self._store.read, events.counts)
-            status = "ok"
-            asked = await self._state()
+            asked, failing = await self._state()
+            status = "degraded" if failing else "ok"
         except StoreUnavailable:
-            counts, status, asked = {}, "degraded", State(self._settings.provider)
+            counts, status, asked, failing = {}, "degraded", State(self._settings.provider), []
         return Health(
             status=status,
             version=__version__,
@@ -137,6 +138,7 @@ class Admin:
             model=asked.model,
             provider_trouble=asked.trouble,
             provider_lasts=asked.lasts,
+            failing=failing,
         )
 
     async def check(self, call: Call) -> Checked:

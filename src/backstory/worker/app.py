@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,9 @@ from starlette.types import ASGIApp
 from backstory import __version__
 from backstory.agents import AGENTS
 from backstory.errors import BackstoryError, NotFound, StoreUnavailable
+from backstory.jobs import place_of
 from backstory.model import Round
-from backstory.observe.asking import Asking
+from backstory.observe.asking import Asking, State
 from backstory.observe.conversations import Conversations
 from backstory.observe.observer import Observer, Pace, Provider
 from backstory.recall import embed
@@ -50,6 +52,7 @@ from backstory.worker.reindex import Reindex
 from backstory.worker.spool import Spool
 from backstory.worker.telling import Telling
 
+log = logging.getLogger(__name__)
 #: A round that a model is asked about is waited for this long, so that it is one question.
 PATIENCE_MS = 30 * 60_000
 
@@ -94,7 +97,7 @@ class App:
         self.spool = Spool(settings.paths, reporting.deliver)
         self.care = Care(settings, self.store)
         codes = guard.Codes()
-        admin = Admin(settings, self.store, self.live, codes, self.token, self.wake, self.asking.state)
+        admin = Admin(settings, self.store, self.live, codes, self.token, self.wake, self._state)
         self.table = [*admin.table(), *reporting.table(), *Recall(settings, self.store, search).table()]
         self.table += [*Imports(self.store, past).table(), *TurnImports(self.intake, self.meaning.wake).table()]
         self.table += self.meaning.table()
@@ -111,6 +114,11 @@ class App:
         description.update(web.openapi(self.table, __version__))
         self.asgi: ASGIApp = guard.Guard(self._starlette(), settings, self.token, codes)
 
+    async def _state(self) -> tuple[State, list[str]]:
+        """How it goes with the provider, and what failed lately of all that runs in the background."""
+        parts = (self.observer, self.spool, self.reconcile, self.care, self.memories, self.reindex, self.meaning)
+        return await self.asking.state(), [trouble for part in parts if (trouble := part.job.trouble)]
+
     def _starlette(self) -> Starlette:
         return Starlette(
             routes=web.routes(self.table),
@@ -120,6 +128,7 @@ class App:
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        asyncio.get_running_loop().set_exception_handler(_log_failure)
         await asyncio.to_thread(self.conversations.remove)  # none of before is gone on with
         self.observer.start()
         self.spool.start()
@@ -179,6 +188,12 @@ class App:
         task = asyncio.create_task(tell())
         self._telling.add(task)
         task.add_done_callback(self._telling.discard)
+
+
+def _log_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log what nobody caught by its type and place: asyncio's own handler logs its text, which may quote a payload."""
+    error = context.get("exception")
+    log.error("%s: %s", context.get("message"), place_of(error) if error else "no exception")
 
 
 async def _plain_failure(request: Request, error: Exception) -> Response:

@@ -10,6 +10,7 @@ import signal
 
 from backstory import ids
 from backstory.errors import StoreUnavailable
+from backstory.jobs import Job
 from backstory.settings import Settings
 from backstory.store import backups, payloads
 from backstory.store.db import Store
@@ -27,18 +28,16 @@ class Care:
     def __init__(self, settings: Settings, store: Store) -> None:
         self._settings, self._paths, self._store = settings, settings.paths, store
         self._shed_to, self._shed_at = 0, 0
-        self._task: asyncio.Task[None] | None = None
+        self.job = Job("care", self._watch)
         self._stopping = False
         self.damaged = False  #: the database has to be mended, which takes a new start
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._watch(), name="care")
+        self.job.start()
 
     async def stop(self) -> None:
         self._stopping = True
-        if self._task:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self.job.stop()
 
     async def _watch(self) -> None:
         pause = min(LOOK_S, self._settings.backup_hours * 3600 or LOOK_S)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 
 import msgspec
 
 from backstory.errors import StoreUnavailable
+from backstory.jobs import Job, place_of
 from backstory.recall.embed import Away
 from backstory.recall.vectors import Vectors
 from backstory.store import vectors
@@ -42,7 +44,8 @@ class Meaning:
     def __init__(self, store: Store, vectors: Vectors) -> None:
         self._store, self.vectors = store, vectors
         self._woken, self._stopping = threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._work, name="backstory-meaning", daemon=True)
+        self._thread: threading.Thread | None = None
+        self.job = Job("meaning", self._run)
         self._pause = AGAIN_S
 
     def table(self) -> list[Endpoint]:
@@ -60,7 +63,7 @@ class Meaning:
         return await self.told(call)
 
     def start(self) -> None:
-        self._thread.start()
+        self.job.start()
 
     def wake(self) -> None:
         self._woken.set()
@@ -73,7 +76,29 @@ class Meaning:
     async def stop(self) -> None:
         self._stopping.set()
         self.wake()
-        await asyncio.to_thread(self._thread.join, STOP_S)
+        if self._thread:
+            await asyncio.to_thread(self._thread.join, STOP_S)
+        await self.job.stop()
+
+    async def _run(self) -> None:
+        """The thread, until it ends; its error is raised here. Not `asyncio.to_thread`: a process that ends would wait
+        for it."""
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+        errors: list[Exception] = []
+
+        def work() -> None:
+            try:
+                self._work()
+            except Exception as error:
+                errors.append(error)
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+                loop.call_soon_threadsafe(ended.set)
+
+        self._thread = threading.Thread(target=work, name="backstory-meaning", daemon=True)
+        self._thread.start()
+        await ended.wait()
+        if errors:
+            raise errors[0]
 
     def _work(self) -> None:
         begun = False
@@ -88,8 +113,9 @@ class Meaning:
                 self._pause = AGAIN_S
             except (Away, StoreUnavailable) as error:
                 self._fail(str(error))
-            except Exception as error:  # one text that can't be embedded must not end search by meaning
-                self._fail(f"An embedding failed ({type(error).__name__}).")
+            except Exception as error:
+                self.vectors.problem = f"An embedding failed ({place_of(error)})."
+                raise
             else:
                 self._woken.wait(LONGEST_S)
                 self._stopping.wait(GATHER_S)

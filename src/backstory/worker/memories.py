@@ -14,6 +14,7 @@ from msgspec import UNSET, UnsetType
 
 from backstory import ids
 from backstory.errors import BadInput, NotFound, StoreUnavailable
+from backstory.jobs import Job
 from backstory.model import OURSELVES, ContentId, Event, MemoryId, Observation, Reply, Report, Round
 from backstory.observe.conversations import Conversations
 from backstory.project import Project
@@ -105,7 +106,7 @@ class Memories:
         self._store, self._intake, self._spool, self._live = store, intake, spool, live
         self._meaning, self._conversations = meaning, conversations
         self._wiping = asyncio.Lock()
-        self._unfinished: asyncio.Task[None] | None = None
+        self.job = Job("wipe", self._finish)
 
     def table(self) -> list[Endpoint]:
         return [
@@ -156,13 +157,10 @@ class Memories:
 
     def start(self) -> None:
         """Go on with what could not be finished: by a worker before this one, or because somebody was reading."""
-        if self._unfinished is None or self._unfinished.done():
-            self._unfinished = asyncio.create_task(self._finish(), name="wipe")
+        self.job.start()
 
     async def stop(self) -> None:
-        if self._unfinished:
-            self._unfinished.cancel()
-            await asyncio.gather(self._unfinished, return_exceptions=True)
+        await self.job.stop()
 
     async def _finish(self) -> None:
         while not await self._wipe():

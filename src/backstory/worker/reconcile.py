@@ -16,6 +16,7 @@ from backstory import ids
 from backstory.agents import AGENTS
 from backstory.agents.claude_transcript import Mark
 from backstory.errors import StoreUnavailable
+from backstory.jobs import Job
 from backstory.model import Report
 from backstory.paths import is_observers
 from backstory.settings import Settings
@@ -49,16 +50,16 @@ class Reconcile:
         self._settings, self._store, self._past, self._roots, self._wake = settings, store, past, roots, wake
         self._wishes: dict[_Wish, None] = {}
         self._wished = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._after = asyncio.Event()
+        self.job = Job("reconcile", self._work)
 
     def start(self, after: asyncio.Event) -> None:
         """Begin once that has happened: what hooks left in the spool is told better by them."""
-        self._task = asyncio.create_task(self._work(after), name="reconcile")
+        self._after = after
+        self.job.start()
 
     async def stop(self) -> None:
-        if self._task:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self.job.stop()
 
     def soon(self, report: Report, session_id: int | None) -> None:
         """A round, a session or a conversation's memory ends here: look at its transcript when this is answered."""
@@ -69,8 +70,8 @@ class Reconcile:
         self._wishes[wish] = None
         self._wished.set()
 
-    async def _work(self, after: asyncio.Event) -> None:
-        await after.wait()
+    async def _work(self) -> None:
+        await self._after.wait()
         left = iter(await asyncio.to_thread(self._changed))
         while True:
             self._wished.clear()

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import Any
 
 import msgspec
 
 from backstory.errors import StoreUnavailable
+from backstory.jobs import Job
 from backstory.store import reindex
 from backstory.store.db import Store
 from backstory.worker.web import Call, Endpoint
 
-log = logging.getLogger(__name__)
 #: A database that is away is asked again after so long.
 PAUSE_S = 5.0
 
@@ -30,7 +29,7 @@ class Reindex:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._more = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self.job = Job("reindex", self._work)
 
     def table(self) -> list[Endpoint]:
         return [
@@ -47,25 +46,19 @@ class Reindex:
         return Progress(await asyncio.to_thread(self._store.read, reindex.progress))
 
     def start(self) -> None:
-        # What a worker before this one left, and what a new version of the index asks for.
-        self._more.set()
-        self._task = asyncio.create_task(self._work(), name="reindex")
+        self.job.start()
 
     async def stop(self) -> None:
-        if self._task:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self.job.stop()
 
     async def _work(self) -> None:
+        """Begin with what a worker before this one left, and what a new version of the index asks for."""
         while True:
-            await self._more.wait()
             self._more.clear()
             try:
                 while await asyncio.wrap_future(self._store.submit(reindex.go_on)):
                     pass
             except StoreUnavailable:
-                self._more.set()
                 await asyncio.sleep(PAUSE_S)
-            except Exception as error:
-                # The kind of error and no more: its text may quote what was to be indexed.
-                log.error("the index could not be made anew: %s", type(error).__name__)
+            else:
+                await self._more.wait()

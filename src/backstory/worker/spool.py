@@ -11,6 +11,7 @@ from typing import Any
 
 from backstory.agents import AGENTS
 from backstory.errors import BackstoryError, StoreUnavailable
+from backstory.jobs import Job
 from backstory.paths import Paths
 from backstory.worker.web import LARGEST, strip
 
@@ -26,16 +27,14 @@ class Spool:
 
     def __init__(self, paths: Paths, deliver: Deliver) -> None:
         self._folder, self._rejected, self._deliver = paths.spool, paths.rejected, deliver
-        self._task: asyncio.Task[None] | None = None
+        self.job = Job("spool", self._watch)
         self.looked = asyncio.Event()  #: set once what lay there at the start was taken in, or could not be
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._watch(), name="spool")
+        self.job.start()
 
     async def stop(self) -> None:
-        if self._task:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self.job.stop()
 
     async def _watch(self) -> None:
         while True:

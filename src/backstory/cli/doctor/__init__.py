@@ -40,6 +40,7 @@ def checks() -> list[Check]:
         files.spool,
         worker.away,
         worker.port,
+        worker.jobs,
         files.rejected,
         worker.set_aside,
         worker.embedder,

@@ -138,6 +138,17 @@ def set_aside(scene: Scene) -> Iterator[Finding]:
     )
 
 
+def jobs(scene: Scene) -> Iterator[Finding]:
+    """Background jobs that failed lately; each is started again by itself."""
+    for failing in (scene.health or {}).get("failing", []):
+        yield Finding(
+            "job-failing",
+            f"A part of the worker failed and is started again with growing pauses: {failing}",
+            "Nothing that was sent is lost. worker.log tells each failure; please report it.",
+            lambda: f"the worker was restarted, pid {restart(scene)}.",
+        )
+
+
 def provider(scene: Scene) -> Iterator[Finding]:
     """A model that was chosen and can't be asked; one that only pauses is a note."""
     health = scene.health or {}

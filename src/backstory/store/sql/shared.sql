@@ -366,6 +366,10 @@ WHERE session_id = :session_id AND status = 'leased' AND lease_owner = :owner;
 UPDATE events SET status = :status, lease_until = NULL, lease_owner = NULL, last_error = :error, available_at = :available_at
 WHERE id = :id AND status = 'leased' AND lease_owner = :owner;
 
+-- name: event_set_aside
+-- One that can not even be read.
+UPDATE events SET status = 'dead', lease_until = NULL, lease_owner = NULL, last_error = :error WHERE id = :id;
+
 -- name: queue_release
 -- What a worker that is gone had taken.
 UPDATE events SET status = 'queued', lease_until = NULL, lease_owner = NULL WHERE status = 'leased';
