@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import time
 from typing import Any
 
@@ -13,7 +14,12 @@ from backstory.client import Client
 from backstory.errors import BackstoryError, BadSetting, WorkerAway
 from backstory.settings import Settings
 
-START_S = 15.0
+#: How long a worker may take to come up, in seconds.
+START_S = 30.0
+#: How long a worker that runs may take to say that it does, in seconds.
+ANSWER_S = 3.0
+#: How a worker ended that another command stopped while we waited for it: another may be started.
+STOPPED = (0, -signal.SIGTERM, -signal.SIGKILL)
 
 
 def add(commands: Any) -> None:
@@ -35,10 +41,9 @@ def add(commands: Any) -> None:
 def connect(chosen: Settings | None = None) -> Client:
     """The worker, started if it is away."""
     chosen = chosen or settings.load()
-    client = Client(chosen.paths.socket)
-    if _health(Client(chosen.paths.socket, timeout=3)) is None:
-        _start(chosen, client)
-    return client
+    if _health(Client(chosen.paths.socket, timeout=ANSWER_S)) is None:
+        _start(chosen, patient=False)
+    return Client(chosen.paths.socket)
 
 
 def _health(client: Client) -> dict[str, Any] | None:
@@ -49,19 +54,35 @@ def _health(client: Client) -> dict[str, Any] | None:
     return answer
 
 
-def _start(chosen: Settings, client: Client) -> dict[str, Any]:
+def _hung(pid: int) -> WorkerAway:
+    return WorkerAway(f"The worker (pid {pid}) does not answer.", "`backstory restart` starts it anew.")
+
+
+def _start(chosen: Settings, patient: bool = True) -> dict[str, Any]:
+    """Wait for a worker that answers, and start one whenever none runs: other commands may start and stop it too.
+
+    Who is not patient gives up on a worker that did answer once and does not do so for three seconds.
+    """
     from backstory.worker import process
 
-    if pid := process.holder(chosen.paths):
-        raise WorkerAway(f"The worker (pid {pid}) does not answer.", "`backstory restart` starts it anew.")
-    child = process.spawn(chosen)
+    client = Client(chosen.paths.socket, timeout=ANSWER_S)
+    child = None
     until = time.monotonic() + START_S
     while time.monotonic() < until:
-        if health := _health(client):
+        pid = None if patient else process.serving(chosen.paths)
+        # A child that came too late is waited for: else it would take over from a worker that is stopped next.
+        if (health := _health(client)) and (child is None or child.pid == health["pid"] or child.poll() is not None):
             return health
-        if child.poll() not in (None, 0):
+        if health is None and pid and process.serving(chosen.paths) == pid:
+            raise _hung(pid)
+        code = child.poll() if child else 0
+        if code not in (None, *STOPPED):
             break
+        if code is not None and process.holder(chosen.paths) is None:
+            child = process.spawn(chosen)
         time.sleep(0.03)
+    if pid := process.serving(chosen.paths):
+        raise _hung(pid)
     raise WorkerAway(f"The worker did not start. {_last_words(chosen)}".strip(), f"Its log is {chosen.paths.log}.")
 
 
@@ -77,9 +98,8 @@ def _last_words(chosen: Settings) -> str:
 
 def start(options: argparse.Namespace) -> int:
     chosen = settings.load()
-    client = Client(chosen.paths.socket)
-    before = _health(client)
-    health = before or _start(chosen, client)
+    before = _health(Client(chosen.paths.socket, timeout=ANSWER_S))
+    health = before or _start(chosen)
     print(f"The worker {'runs already' if before else 'is up'}: pid {health['pid']}, {address(chosen)}")
     return 0
 
@@ -132,7 +152,7 @@ def status(options: argparse.Namespace) -> int:
     except BadSetting as error:
         chosen, trouble = settings.bare(), str(error)
     trouble = trouble or ", ".join(f"`{name}` is no setting" for name in settings.unknown(chosen.paths.config))
-    client = Client(chosen.paths.socket, timeout=3)
+    client = Client(chosen.paths.socket, timeout=ANSWER_S)
     health = _health(client)
     pid = process.holder(chosen.paths)
     waiting, rejected = spool.size(chosen.paths)

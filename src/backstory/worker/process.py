@@ -15,6 +15,7 @@ import sys
 import time
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -28,6 +29,8 @@ from backstory.worker.app import App
 
 log = logging.getLogger(__name__)
 STOP_S = 3
+#: How long a worker that starts waits for a lock that somebody only looks at, in seconds.
+LOCK_S = 2.0
 
 
 class AlreadyRunning(BackstoryError):
@@ -40,11 +43,14 @@ class Lock:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._handle)
-            raise AlreadyRunning from None
+        until = time.monotonic() + LOCK_S
+        while not _take(self._handle):
+            # `holder` and `clear_away` hold it for an instant, and write no process id.
+            pid = _written(self._handle)
+            if (pid and not _is_gone(pid)) or time.monotonic() > until:
+                os.close(self._handle)
+                raise AlreadyRunning
+            time.sleep(0.01)
         #: The worker before us did not end well: one that did leaves nothing written here.
         self.was_left = os.fstat(self._handle).st_size > 0
         os.ftruncate(self._handle, 0)
@@ -63,6 +69,19 @@ class Lock:
         os.close(self._handle)
 
 
+def _take(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _written(handle: int) -> int | None:
+    """The process id in the lock."""
+    return ids.number(os.pread(handle, 20, 0).decode("ascii", "replace"))
+
+
 class Talk(HttpToolsProtocol):
     """HTTP as uvicorn speaks it; what can't be read is refused in our words."""
 
@@ -77,9 +96,19 @@ class Talk(HttpToolsProtocol):
 class Server(uvicorn.Server):
     """uvicorn, which lets go of open streams when it is told to stop, and stops when its data directory is gone."""
 
-    def __init__(self, config: uvicorn.Config, app: App, lock: Lock) -> None:
+    def __init__(self, config: uvicorn.Config, app: App, lock: Lock, told: dict[str, Any]) -> None:
         super().__init__(config)
-        self._backstory, self._lock = app, lock
+        self._backstory, self._lock, self._told = app, lock, told
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """`worker.json` is there for as long as requests are answered: without it a worker comes up or goes down."""
+        await super().startup(sockets)
+        write_private(self._backstory.settings.paths.worker, json.dumps(self._told).encode())
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._lock.is_ours:
+            self._backstory.settings.paths.worker.unlink(missing_ok=True)
+        await super().shutdown(sockets)
 
     async def on_tick(self, counter: int) -> bool:
         if counter % 20 == 0 and not self._lock.is_ours:  # every two seconds
@@ -134,7 +163,6 @@ def _serve(settings: Settings, app: App, lock: Lock) -> bool:
     sockets = [_unix(paths), _tcp(settings)]
     port = sockets[1].getsockname()[1]
     told = {"pid": os.getpid(), "port": port, "version": __version__, "started_at": ids.now()}
-    write_private(paths.worker, json.dumps(told).encode())
     config = uvicorn.Config(
         app.asgi,
         log_config=None,
@@ -148,11 +176,13 @@ def _serve(settings: Settings, app: App, lock: Lock) -> bool:
         timeout_keep_alive=30,
         http=Talk,
     )
-    # uvicorn raises the signal again when it is done; the default action would end us before we tidied up.
+    server = Server(config, app, lock, told)
+    # Before uvicorn listens to them, a signal is not lost; after it, when it raises them again, it does not end us
+    # before we tidied up.
     for sig in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(sig, lambda *_: None)
+        signal.signal(sig, server.handle_exit)
     log.info("worker %s up: pid %d, port %d", __version__, os.getpid(), port)
-    Server(config, app, lock).run(sockets=sockets)
+    server.run(sockets=sockets)
     log.info("worker down")
     return app.care.damaged
 
@@ -209,12 +239,21 @@ def holder(paths: Paths) -> int | None:
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
-        text = os.pread(handle, 20, 0)
-        return int(text) if text.isdigit() else None
+        return _written(handle)
     else:
         return None
     finally:
         os.close(handle)
+
+
+def serving(paths: Paths) -> int | None:
+    """The process id of a worker that runs and has said that it answers; one that comes up or goes down has not."""
+    try:
+        told = json.loads(paths.worker.read_bytes())
+    except (OSError, ValueError):
+        return None
+    pid = holder(paths)
+    return pid if isinstance(told, dict) and told.get("pid") == pid else None
 
 
 def stop(paths: Paths, patience_s: float = 10.0) -> bool:
@@ -230,11 +269,22 @@ def stop(paths: Paths, patience_s: float = 10.0) -> bool:
             time.sleep(0.02)
         if _is_gone(pid):
             break
-    # What a worker that had to be killed could not clear away.
-    if holder(paths) is None:
-        paths.socket.unlink(missing_ok=True)
-        paths.worker.unlink(missing_ok=True)
+    clear_away(paths)
     return True
+
+
+def clear_away(paths: Paths) -> None:
+    """Remove what a worker that was killed left. With the lock held: a worker that starts now may have made its own."""
+    try:
+        handle = os.open(paths.lock, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        if _take(handle):
+            paths.socket.unlink(missing_ok=True)
+            paths.worker.unlink(missing_ok=True)
+    finally:
+        os.close(handle)
 
 
 def _is_gone(pid: int) -> bool:
