@@ -81,8 +81,70 @@ def test_a_broken_git_directory_is_no_obstacle(tmp_path: Path) -> None:
         ("https://github.com/dev/shop", "github.com/dev/shop"),
         ("file:///srv/git/shop.git", "/srv/git/shop"),
         ("../shop.git", "../shop"),
+        ("git@github.com:dev/shop@v2.git", "github.com/dev/shop@v2"),
+        ("https://github.com:443/dev/shop@v2", "github.com/dev/shop@v2"),
+        ("git@[::1]:dev/shop", "[::1]/dev/shop"),
     ],
 )
 def test_an_address_has_one_form_and_no_password(written: str, key: str) -> None:
     """However it is written."""
     assert normalize(written) == key
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "https://hunter2@github.com/dev/shop",
+        "https://dev:hunter2@github.com/dev/shop",
+        "https://dev:hun@hunter2@github.com/dev/shop",
+        "https://dev:hun/hunter2@github.com/dev/shop",
+        "https://dev:hun?hunter2@github.com/dev/shop",
+        "https://github.com/dev/shop?private_token=hunter2",
+        "https://github.com/dev/shop.git#hunter2",
+        "HTTPS://dev:hunter2@GITHUB.com:443/dev/shop.git/",
+        "ssh://dev:hunter2@github.com:22/dev/shop",
+        "dev:hunter2@github.com:dev/shop.git",
+        "dev:hun/hunter2@github.com:dev/shop.git",
+        "dev:hunter2@github.com/dev/shop",
+        "hunter2@github.com/dev/shop",
+        "dev@hunter2@github.com:dev/shop",
+        "ext::https://dev:hunter2@github.com/dev/shop",
+        '"https://dev:hunter2@github.com/dev/shop"',
+        "https://dev:hunter2@github.com/dev/shop ; hunter2",
+    ],
+)
+def test_what_opens_a_remote_is_in_no_key(api: Path, written: str) -> None:
+    """However it is written into the configuration."""
+    with (api / ".git" / "config").open("a") as config:
+        config.write(f'[Remote "origin"]\n\tURL = {written}\n')
+    assert find(str(api)).key == "github.com/dev/shop"
+
+
+@pytest.mark.parametrize(
+    "written", ["https://hunter2@github.com", "https://dev:hunter2", "//dev:hunter2@github.com/x", "x:/dev:hunter2@h/x"]
+)
+def test_what_is_no_address_holds_no_password_either(written: str) -> None:
+    """Nobody fetches from these, but they are kept."""
+    assert "hunter2" not in normalize(written)
+
+
+@pytest.mark.parametrize(
+    ("head", "branch"),
+    [
+        ("ref: refs/heads/feature/täx", "feature/täx"),
+        ("ref: refs/heads/.invalid", None),  # how git says that references are in another format
+        ("0" * 40, None),
+        ("ref: refs/remotes/origin/main", None),
+        ("ref: refs/heads/a\x1b]0;b", None),
+        ("ref: refs/heads/a\nb", None),
+        ("ref: refs/heads/a\u202eb", None),
+        ("ref: refs/heads/a b", None),
+        ("ref: refs/heads/../../b", None),
+        ("ref: refs/heads/" + "a" * 300, None),
+        ("ref: refs/heads/", None),
+    ],
+)
+def test_a_branch_is_a_name_that_git_accepts(api: Path, head: str, branch: str | None) -> None:
+    """Anything else is none."""
+    (api / ".git" / "HEAD").write_text(head + "\n")
+    assert find(str(api)).branch == branch

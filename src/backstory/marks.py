@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 from collections.abc import Iterable
 from pathlib import Path
+
+from backstory.files import open_regular
 
 #: A larger file is known by its size and time: reading it would cost more than the answer is worth.
 READ = 2_000_000
@@ -17,20 +18,13 @@ MOST = 40
 def mark(path: Path) -> str | None:
     """The mark of a file's content; None if it is no file that can be read."""
     try:
-        # Without waiting for what a pipe might send some day.
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    except (OSError, ValueError):
-        return None
-    with os.fdopen(handle, "rb") as file:
-        try:
-            status = os.fstat(handle)
-            if not stat.S_ISREG(status.st_mode):
-                return None
+        with os.fdopen(open_regular(path), "rb") as file:
+            status = os.fstat(file.fileno())
             if status.st_size > READ:
                 return f"{status.st_size}-{status.st_mtime_ns}"
             return hashlib.blake2b(file.read(READ + 1), digest_size=12).hexdigest()
-        except OSError:
-            return None
+    except (OSError, ValueError):
+        return None
 
 
 def marks(cwd: str, paths: Iterable[str]) -> dict[str, str]:

@@ -6,6 +6,11 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from backstory.repository import Repository, locate
+
+#: Characters of a remote's address; a longer one is cut.
+ADDRESS = 2048
+
 
 @dataclass(frozen=True, slots=True)
 class Project:
@@ -18,15 +23,9 @@ class Project:
 
 def find(cwd: str) -> Project:
     """The project of a working directory. Worktrees of one repository are one project."""
-    here = Path(cwd)
-    for root in (here, *here.parents):
-        try:
-            found = _at(root)
-        except OSError:
-            found = None
-        if found:
-            return found
-    here = _home_of(here)
+    if repository := locate(cwd):
+        return _of(repository)
+    here = _home_of(Path(cwd))
     return Project(name=here.name or str(here), key=str(here))
 
 
@@ -39,57 +38,58 @@ def _home_of(here: Path) -> Path:
     return here
 
 
-def _at(root: Path) -> Project | None:
-    dot = root / ".git"
-    if dot.is_dir():
-        private = common = dot
-        home = root
-    elif dot.is_file():
-        # A worktree or a submodule: the file names the real directory, and a worktree's names the shared one.
-        pointer = dot.read_text("utf-8", "replace").partition("gitdir:")[2].strip()
-        private = (root / pointer).resolve()
-        shared = private / "commondir"
-        common = (private / shared.read_text("utf-8").strip()).resolve() if shared.is_file() else private
-        home = root if common is private else common.parent if common.name == ".git" else common
-    else:
-        return None
-    if not (common / "HEAD").is_file():
-        return None
+def _of(repository: Repository) -> Project:
+    home, common = repository.root, repository.common_dir
+    if common != repository.git_dir:
+        home = common.parent if common.name == ".git" else common
     name = home.name.removesuffix(".git") or str(home)
-    return Project(name=name, key=_remote(common) or str(home), branch=_branch(private))
+    return Project(name=name, key=_remote(repository) or str(home), branch=repository.branch())
 
 
-def _branch(directory: Path) -> str | None:
-    head = (directory / "HEAD").read_text("utf-8", "replace").strip()
-    return head.removeprefix("ref: refs/heads/") if head.startswith("ref: ") else None
-
-
-def _remote(common: Path) -> str | None:
-    try:
-        text = (common / "config").read_text("utf-8", "replace")
-    except OSError:
-        return None
-    remotes: dict[str, str] = {}
-    section = None
-    for line in text.splitlines():
-        if heading := re.match(r'\s*\[\s*remote\s+"([^"]*)"\s*\]', line):
-            section = heading[1]
-        elif re.match(r"\s*\[", line):
-            section = None
-        elif section is not None and (url := re.match(r"\s*url\s*=\s*(\S+)", line)):
-            remotes.setdefault(section, url[1])
-    address = remotes.get("origin") or next(iter(remotes.values()), None)
-    return normalize(address) if address else None
+def _remote(repository: Repository) -> str | None:
+    """The address of `origin`, else of the first remote that has one."""
+    config = repository.config()
+    addresses = [value for (section, _, key), value in config.items() if (section, key) == ("remote", "url")]
+    address = config.get(("remote", "origin", "url")) or next(iter(addresses), "")
+    return normalize(address) or None
 
 
 def normalize(address: str) -> str:
-    """One form for every way to write a remote: no scheme, no user, no password, no `.git`."""
-    address = address.strip()
-    if scp := re.match(r"^(?:[^@/\s]+@)?([^:/\s]+):(?!//)(.+)$", address):
-        host, path = scp[1], scp[2]
-    elif url := re.match(r"^[a-zA-Z][\w+.-]*://(?:[^@/]*@)?([^/:]*)(?::\d+)?/(.*)$", address):
-        host, path = url[1], url[2]
+    """One form for every way to write a remote: no scheme, no user, no password, no query, no `.git`."""
+    address = "".join(filter(str.isprintable, address[:ADDRESS])).strip()
+    address = re.sub(r"^(?:[\w+.-]+::)+", "", address)  # git's way to name the program that fetches
+    address = re.sub(r"(?<=/)[^/:@]*:[^/]*@", "", address)  # wherever it stands, however many slashes are before it
+    if scheme := re.match(r"[a-zA-Z][\w+.-]*://", address):
+        host, _, path = _without_user_of_url(address[scheme.end() :]).partition("/")
+        host = re.sub(r":\d*$", "", host)
+    elif re.match(r"[^/.~][^/]*[:@]", address):
+        found = re.match(r"(\[[^]]*\]|[^:/]*)[:/]?(.*)", _without_user_of_scp(address))
+        host, path = found.groups() if found else ("", "")
     else:
         return address.removesuffix("/").removesuffix(".git")
+    host, path = (re.split(r"[?#]", part, maxsplit=1)[0] for part in (host, path))
     path = path.strip("/").removesuffix(".git")
-    return f"{host.lower()}/{path}" if host else f"/{path}"
+    return f"{host.lower()}/{path}" if path else host.lower()
+
+
+def _without_user_of_url(text: str) -> str:
+    """`user:password@host/path` from the host on. Both passwords and paths may hold `@`."""
+    head = text.partition("/")[0]
+    if "@" in head:
+        return text[head.rindex("@") + 1 :]
+    if re.search(r":(?!\d{0,5}$)", head):  # what follows is no port, so it begins a password with a slash in it
+        _, at, host = text.rpartition("@")
+        return host if at else head.partition(":")[0]
+    return text
+
+
+def _without_user_of_scp(text: str) -> str:
+    """`user:password@host:path` from the host on."""
+    head = text.partition("/")[0]
+    name = head.partition(":")[0]
+    if ":" in head.partition("@")[0] and "@" in head:
+        return text[head.rindex("@") + 1 :]
+    if "@" in name:
+        return text[name.rindex("@") + 1 :]
+    last = text.rpartition("@")[2]
+    return last if ":" in last else text

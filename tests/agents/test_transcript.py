@@ -318,7 +318,7 @@ def test_memory_stays_flat(tmp_path: Path) -> None:
 def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
     """A pipe under a transcript's name is refused at once."""
     os.mkfifo(tmp_path / "a.jsonl")
-    with pytest.raises(OSError, match="not a file"):
+    with pytest.raises(OSError, match="not a regular file"):
         read(tmp_path / "a.jsonl")
     assert Mark() == Mark(0, "")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 from backstory.agents.install import Hook
 from backstory.agents.servers import server
 from backstory.errors import BadInput
+from backstory.files import open_regular
 from backstory.model import ContentId, Kind, Report
 
 NAME = "claude-code"
@@ -109,10 +111,10 @@ def last_message(path: str, roots: tuple[Path, ...]) -> str:
         file = Path(path).resolve(strict=True)
         if file.suffix != ".jsonl" or not any(file.is_relative_to(root.resolve()) for root in roots):
             return ""
-        with file.open("rb") as source:
-            source.seek(max(0, file.stat().st_size - _TAIL))
-            lines = source.read().splitlines()
-    except (OSError, ValueError):
+        with os.fdopen(open_regular(file), "rb") as source:
+            source.seek(max(0, os.fstat(source.fileno()).st_size - _TAIL))
+            lines = source.read(_TAIL).splitlines()
+    except (OSError, ValueError, RuntimeError):  # the last: how Python 3.11 tells of links that lead in a circle
         return ""
     parts: list[str] = []
     found = None

@@ -6,7 +6,6 @@ import gzip
 import json
 import os
 import re
-import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import IO, Any, cast
 from backstory import ids
 from backstory.agents import claude_lines as lines
 from backstory.agents.claude_code import NAME, without_reminders
+from backstory.files import open_regular
 from backstory.model import ContentId, Kind, Report
 
 #: A longer line is passed over: nothing that people or tools say is that long.
@@ -242,11 +242,7 @@ def _message(entry: Mapping[str, Any]) -> str:
 
 def opened(path: Path) -> IO[bytes]:
     """A plain file, gzipped or not. Anything else is refused before it is read: a pipe would wait for ever."""
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise OSError(f"{path.name} is not a file")
-    raw = os.fdopen(handle, "rb", buffering=1 << 18)
+    raw = os.fdopen(open_regular(path), "rb", buffering=1 << 18)
     return cast(IO[bytes], _Unzipped(raw)) if path.suffix == ".gz" else raw
 
 
