@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from typing import Any
 
 import pytest
 from box import Box, until
@@ -133,15 +132,3 @@ def test_a_session_is_told_first_of_what_is_being_worked_on(box: Box) -> None:
     assert before and not any("ledger.py" in line for line in before)
     (box.project / "ledger.py").write_text("a = 10\n")
     until(lambda: any("ledger.py" in line for line in listed()), "what is being worked on")
-
-
-def test_a_repository_runs_nothing_of_its_own(running: Box) -> None:
-    """Looking at what has changed obeys no program that the repository names."""
-    git(running, "init", "-q")
-    trap: Any = running.project / "trap.sh"
-    trap.write_text(f"#!/bin/sh\ntouch {running.root}/sprung\n")
-    trap.chmod(0o755)
-    git(running, "config", "core.fsmonitor", str(trap))
-    change(running, "one", "cart.py", "x = 1\n")
-    until(lambda: running.told(os.urandom(4).hex()), "a context")
-    assert not (running.root / "sprung").exists()

@@ -155,7 +155,7 @@ class Recall:
     async def context(self, call: Call) -> PlainTextResponse:
         asked: ContextOf = call.query
         here = await asyncio.to_thread(project.find, asked.cwd) if asked.cwd else None
-        scene = Scene(here.branch, await worktree.changed(asked.cwd)) if here else Scene()
+        scene = Scene(here.branch, await worktree.changed_files(asked.cwd)) if here else Scene()
         wanted = asked.project or (here.key if here else "")
 
         def work(tx: Tx) -> str:

@@ -44,8 +44,8 @@ class Telling:
         budget, command = self._settings.context_tokens, self._settings.paths.called
         shorter = {"compact": context.for_compact, "resume": context.for_resume, "fork": context.for_resume}
         goes_on = shorter.get(str(report.payload.get("source"))) if session else None
-        # An agent waits: git is asked only where the answer counts.
-        scene = Scene() if goes_on else Scene(where.branch, await worktree.changed(report.cwd))
+        # An agent waits: the working tree is looked at only where the answer counts.
+        scene = Scene() if goes_on else Scene(where.branch, await worktree.changed_files(report.cwd))
 
         def render(tx: Tx) -> str:
             if session and goes_on:
