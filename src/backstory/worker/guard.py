@@ -21,6 +21,8 @@ OPEN_PATHS = frozenset({"/api/health", "/health"})
 COOKIE = "backstory"
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 CODE_S = 120.0
+#: Requests a second that are taken over TCP from everybody without a credential together.
+STRANGERS_PER_SECOND = 1000
 
 
 def make_token(path: Path) -> str:
@@ -61,13 +63,29 @@ class Codes:
         return self._codes.pop(code, 0.0) > time.monotonic()
 
 
+class Rate:
+    """A bucket that fills at the rate that is allowed, up to what may come in one second."""
+
+    def __init__(self, per_second: int) -> None:
+        self._rate, self._left, self._counted = per_second, float(per_second), time.monotonic()
+
+    def count(self) -> None:
+        now = time.monotonic()
+        self._left = min(float(self._rate), self._left + (now - self._counted) * self._rate)
+        self._counted = now
+        if self._left < 1:
+            raise TooMany
+        self._left -= 1
+
+
 class Guard:
     """Stands before every route."""
 
     def __init__(self, app: ASGIApp, settings: Settings, token: str, codes: Codes) -> None:
         self._app, self._settings, self._token, self._codes = app, settings, token, codes
-        self._left = float(settings.requests_per_second)
-        self._counted = time.monotonic()
+        # Apart: whoever has no credential can not use up what those who have one may send.
+        self._owner = Rate(settings.requests_per_second)
+        self._strangers = Rate(min(settings.requests_per_second, STRANGERS_PER_SECOND))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -89,26 +107,19 @@ class Guard:
         server = scope.get("server")
         if server and server[1] is None:
             return  # the socket: its mode let only the owner connect
-        self._count()
+        headers = Headers(scope=scope)
+        trusted = self._settings.auth == "off" or self._has_token(headers)
+        (self._owner if trusted else self._strangers).count()
+        if trusted and "admit" in scope:
+            scope["admit"]()
         if scope["path"] in OPEN_PATHS:
             return
-        headers = Headers(scope=scope)
         self._check_host(headers)
         self._check_origin(headers)
-        trusted = self._settings.auth == "off" or self._has_token(headers)
         if scope["path"] == "/open" and scope["method"] == "GET":
             scope["trusted"] = trusted  # the page itself looks at the code and spends it
         elif not trusted:
             raise Refused
-
-    def _count(self) -> None:
-        """A bucket that fills at the rate that is allowed."""
-        rate, now = self._settings.requests_per_second, time.monotonic()
-        self._left = min(float(rate), self._left + (now - self._counted) * rate)
-        self._counted = now
-        if self._left < 1:
-            raise TooMany
-        self._left -= 1
 
     def _check_host(self, headers: Headers) -> None:
         name = _hostname(headers.get("host", ""))

@@ -18,17 +18,19 @@ from types import FrameType
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from backstory import __version__, ids
 from backstory.errors import BackstoryError, StoreUnavailable, WorkerAway
 from backstory.paths import Paths, write_private
 from backstory.settings import Settings, environment, spare_cores
 from backstory.store import backups
+from backstory.worker import connections
 from backstory.worker.app import App
 
 log = logging.getLogger(__name__)
 STOP_S = 3
+#: How many hooks may wait in the kernel for their turn; one more would spool its event.
+HOOKS_WAITING = 1024
 #: How long a worker that starts waits for a lock that somebody only looks at, in seconds.
 LOCK_S = 2.0
 
@@ -82,17 +84,6 @@ def _written(handle: int) -> int | None:
     return ids.number(os.pread(handle, 20, 0).decode("ascii", "replace"))
 
 
-class Talk(HttpToolsProtocol):
-    """HTTP as uvicorn speaks it; what can't be read is refused in our words."""
-
-    def send_400_response(self, msg: str) -> None:
-        says = {"error": "This is no HTTP, or its address is longer than 64 KiB.", "hint": "POST takes long queries."}
-        body = json.dumps(says).encode()
-        head = f"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-        self.transport.write(head.encode() + b"Connection: close\r\n\r\n" + body)
-        self.transport.close()
-
-
 class Server(uvicorn.Server):
     """uvicorn, which lets go of open streams when it is told to stop, and stops when its data directory is gone."""
 
@@ -103,6 +94,9 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """`worker.json` is there for as long as requests are answered: without it a worker comes up or goes down."""
         await super().startup(sockets)
+        for one in sockets or []:
+            if one.family == socket.AF_UNIX:
+                one.listen(HOOKS_WAITING)  # uvicorn has set it to `backlog`, which is for TCP
         write_private(self._backstory.settings.paths.worker, json.dumps(self._told).encode())
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -160,6 +154,7 @@ def _build(settings: Settings, doubtful: bool) -> App:
 def _serve(settings: Settings, app: App, lock: Lock) -> bool:
     """Answer until told to stop; True if it is to start again, because the database turned out to be damaged."""
     paths = settings.paths
+    limits = connections.limits()
     sockets = [_unix(paths), _tcp(settings)]
     port = sockets[1].getsockname()[1]
     told = {"pid": os.getpid(), "port": port, "version": __version__, "started_at": ids.now()}
@@ -174,7 +169,8 @@ def _serve(settings: Settings, app: App, lock: Lock) -> bool:
         date_header=False,
         timeout_graceful_shutdown=STOP_S,
         timeout_keep_alive=30,
-        http=Talk,
+        http=connections.Pool(limits).protocol,
+        backlog=limits.backlog,
     )
     server = Server(config, app, lock, told)
     # Before uvicorn listens to them, a signal is not lost; after it, when it raises them again, it does not end us
@@ -194,7 +190,7 @@ def _unix(paths: Paths) -> socket.socket:
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     server.bind(paths.socket.name)
     paths.socket.chmod(0o600)
-    server.listen(1024)
+    server.listen(HOOKS_WAITING)
     return server
 
 
@@ -215,7 +211,7 @@ def _tcp(settings: Settings) -> socket.socket:
                 ) from None
             log.warning("port %d is taken by another program; taking a free one", port)
             continue
-        server.listen(1024)
+        server.listen(connections.BACKLOG)
         return server
     raise AssertionError
 
