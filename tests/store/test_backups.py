@@ -338,6 +338,23 @@ def test_another_database_in_its_place_is_kept_and_replaced(chosen: Settings, tm
     assert count(chosen.data_dir / restored.damaged) == 0
 
 
+def test_files_that_are_put_back_are_used_again(chosen: Settings) -> None:
+    """Nothing was accepted meanwhile, so what was written out is of no use any more."""
+    database, aside = chosen.paths.database, chosen.data_dir / "aside"
+    store = open_store(chosen)
+    add(store, 300)
+    database.rename(aside)
+    store.checkpoint()
+    with pytest.raises(StoreUnavailable):
+        add(store, 301)
+    assert chosen.paths.rescued.exists()
+    aside.rename(database)
+    add(store, 302)
+    store.close()
+    assert not chosen.paths.rescued.exists()
+    assert count(database) == 302
+
+
 def test_what_was_committed_a_look_ago_does_not_need_the_log(chosen: Settings, tmp_path: Path) -> None:
     """A worker that was killed, and its log deleted: all but what came after the last look is there."""
     store = open_store(chosen)

@@ -97,6 +97,11 @@ def there(database: Path) -> bool:
     return database.exists()
 
 
+def is_free(database: Path) -> bool:
+    """Whether a database may be put there. A folder, or a link to what is away, is somebody else's doing."""
+    return database.is_file() or not os.path.lexists(database)
+
+
 def problems(database: Path, stopping: Stopping = lambda: False) -> list[str]:
     """What is wrong with a database file; nothing if it is sound, or not there."""
     if not there(database):
@@ -261,6 +266,8 @@ def lost(paths: Paths) -> str:
 
 def _extent_now(database: Path) -> int | None:
     """None if it can't be read, which is for others to say."""
+    if not os.access(database, os.R_OK | os.W_OK):
+        return None  # SQLite would leave a log of the same mode behind
     try:
         with contextlib.closing(sqlite3.connect(database, timeout=10, isolation_level=None)) as connection:
             return extent(connection)
@@ -270,7 +277,7 @@ def _extent_now(database: Path) -> int | None:
 
 def mend(paths: Paths, doubtful: bool) -> Restored | None:
     """Before a database is opened: notice that it is damaged or lost, and go back to the last good backup."""
-    if paths.rescued.exists():
+    if paths.rescued.exists() and is_free(paths.database):
         return _said(_replace(paths, "removed", paths.rescued))
     suspect, database = paths.suspect.exists(), paths.database
     if cause := lost(paths):

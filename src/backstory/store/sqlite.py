@@ -217,6 +217,8 @@ class SqliteStore:
 
     def _commit(self, batch: list[tuple[Callable[[Tx], Any], Future[Any]]]) -> None:
         """Run each job in a savepoint of one transaction: one that fails takes nobody along."""
+        if self._removed and not self._is_back():
+            return self._refuse(batch)
         done: list[tuple[Future[Any], Any]] = []
         try:
             self._connection.execute("BEGIN IMMEDIATE")
@@ -248,11 +250,16 @@ class SqliteStore:
             return
         self._answer(done)
 
+    def _refuse(self, batch: list[tuple[Callable[[Tx], Any], Future[Any]]]) -> None:
+        for _, future in batch:
+            if future.set_running_or_notify_cancel():
+                future.set_exception(_removed())
+
     def _answer(self, done: list[tuple[Future[Any], Any]]) -> None:
         removed = self._is_removed()
         for future, result in done:
             if removed:
-                future.set_exception(StoreUnavailable("Files of the database were removed; the worker puts them back."))
+                future.set_exception(_removed())
             else:
                 future.set_result(result)
 
@@ -262,8 +269,6 @@ class SqliteStore:
         All of it is written out through this connection, which still has it. The next start puts that in place;
         until then nothing more is accepted, and hooks keep their events in the spool.
         """
-        if self._removed:
-            return True
         if not self._files:
             self._files = self._identities()
         if self._identities() == self._files:
@@ -280,6 +285,13 @@ class SqliteStore:
         self._removed = True
         return False
 
+    def _is_back(self) -> bool:
+        """Whether somebody put the files back: nothing was written since, so all is as before."""
+        if back := self._identities() == self._files:
+            Paths(self.path.parent).rescued.unlink(missing_ok=True)
+            self._removed = False
+        return back
+
     def _identities(self) -> list[tuple[int, int] | None]:
         return [_identity(file) for file in self._watched]
 
@@ -294,6 +306,10 @@ class SqliteStore:
         self._connection.execute("ROLLBACK TO job")
         self._connection.execute("RELEASE job")
         future.set_exception(error)
+
+
+def _removed() -> StoreUnavailable:
+    return StoreUnavailable("Files of the database were removed; the worker puts them back.")
 
 
 def _identity(file: Path) -> tuple[int, int] | None:

@@ -53,10 +53,9 @@ class Care:
 
     def look(self) -> None:
         """Back up if it is time to; say so if the database is damaged."""
-        if not self._settings.database_url and self._paths.rescued.exists():
-            self.damaged = True
+        self._checkpoint()
+        if self.damaged:
             return
-        self._store.checkpoint()
         self._prune()
         self._shed()
         paths, is_due = self._paths, backups.is_due(self._paths.backups, self._settings.backup_hours)
@@ -71,6 +70,14 @@ class Care:
             log.error("%s", error)
             paths.suspect.touch(mode=0o600)
             self.damaged = True
+
+    def _checkpoint(self) -> None:
+        """What is committed goes into the file; if the files were removed, a new start puts them back."""
+        try:
+            self._store.checkpoint()
+        finally:
+            here = not self._settings.database_url and self._paths.rescued.exists()
+            self.damaged = here and backups.is_free(self._paths.database)
 
     def _doubt(self) -> None:
         """Somebody met damage: read it all."""
