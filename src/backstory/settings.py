@@ -78,7 +78,9 @@ class Settings:
         (), "Tools never to remember, with commas between them, beside " + ", ".join(SKIPPED_TOOLS) + "."
     )
     exclude_projects: tuple[str, ...] = _say(
-        (), "Projects never to remember: names or paths with * and ?, with commas between them."
+        (),
+        "Projects never to remember: names, or directories with all that is in them, with * and ?, with commas between "
+        "them. Links are resolved.",
     )
     context_tokens: int = _say(2000, "How many tokens a new session is told at the most.")
     prompt_tokens: int = _say(

@@ -66,7 +66,7 @@ class TurnImports:
     async def take(self, call: Call) -> Taken:
         asked: Conversation = call.body
         said = await asyncio.to_thread(lambda: [_stripped(one) for one in asked.turns])
-        wanted = [one for one in said if not self._unwanted(asked.agent, one)]
+        wanted = [one for one in said if not await self._unwanted(asked.agent, one)]
         added = 0
         for start in range(0, len(wanted), STORED):
             piece = wanted[start : start + STORED]
@@ -75,9 +75,9 @@ class TurnImports:
             self._wake()
         return Taken(added, len(wanted) - added, len(said) - len(wanted))
 
-    def _unwanted(self, agent: str, said: Said) -> bool:
+    async def _unwanted(self, agent: str, said: Said) -> bool:
         report = Report(agent, "prompt", ContentId(said.session), "", said.at)
-        return self._intake.unwanted(report, Project(said.project, said.project)) is not None
+        return await self._intake.unwanted(report, Project(said.project, said.project)) is not None
 
 
 def _store(tx: Tx, agent: str, said: Sequence[Said]) -> int:

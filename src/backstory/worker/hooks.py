@@ -92,9 +92,10 @@ class Processing(msgspec.Struct):
 
 
 class Prompted(msgspec.Struct):
-    sessionDbId: int
-    promptNumber: int
-    status: str  #: active or private
+    status: str  #: active, private, or skipped, which has a reason and nothing else
+    sessionDbId: int | UnsetType = UNSET
+    promptNumber: int | UnsetType = UNSET
+    reason: str | UnsetType = UNSET
 
 
 class Queued(msgspec.Struct, omit_defaults=True):
@@ -137,7 +138,7 @@ class Reporting:
                 "POST",
                 "/api/sessions/init",
                 self.init,
-                "A prompt is told, and numbered.",
+                "A prompt is told, and numbered; `skipped` says why it was not.",
                 Prompted,
                 NewPrompt,
                 bare=True,
@@ -223,8 +224,8 @@ class Reporting:
 
     def _prompted(self, taken: Taken) -> Prompted:
         if taken.session is None:
-            raise BadInput("This project is excluded.", "See the setting `exclude_projects`.")
-        return Prompted(taken.session["id"], taken.prompt_number, "private" if taken.is_private else "active")
+            return Prompted("skipped", reason=taken.skipped or "project")
+        return Prompted("private" if taken.is_private else "active", taken.session["id"], taken.prompt_number)
 
     async def tool_use(self, call: Call) -> Queued:
         body: ToolUse = call.body

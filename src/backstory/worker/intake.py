@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import fnmatch
 import logging
 import time
 from collections import Counter
@@ -23,6 +22,7 @@ from backstory.settings import Settings
 from backstory.settings import load as settings_now
 from backstory.store import chunks, events, observations, sessions, turns
 from backstory.store.db import Row, Store, Tx
+from backstory.worker.excluded import is_excluded
 from backstory.worker.live import Live
 from backstory.worker.size import shorten
 
@@ -96,7 +96,7 @@ class Intake:
     async def take(self, report: Report, project_name: str = "", number: int | None = None) -> Taken:
         """Store a report, committed when this returns."""
         where = await self.project(report.cwd, project_name)
-        if reason := self.unwanted(report, where):
+        if reason := await self.unwanted(report, where):
             return Taken(report.event_id, skipped=reason)
         report = await self._complete(report)
         work = WORK.get(report.kind, take_event)
@@ -123,18 +123,15 @@ class Intake:
             self._wake(0)
         return counts
 
-    def unwanted(self, report: Report, where: Project) -> str | None:
+    async def unwanted(self, report: Report, where: Project) -> str | None:
         """Why nothing of this is wanted: our own session, or a project that is excluded."""
         self._reread()
         own = str(self._settings.paths.observer)
         if report.cwd == own or report.cwd.startswith(own + "/") or report.cwd.endswith("/" + OBSERVING):
             return "own"
-        for given in self._settings.exclude_projects:
-            pattern = str(Path(given).expanduser()) if given.startswith("~") else given
-            if any(fnmatch.fnmatchcase(name, pattern) for name in (where.name, where.key, report.cwd) if name):
-                return "project"
-            if report.cwd.startswith(pattern.rstrip("/") + "/"):
-                return "project"
+        if patterns := self._settings.exclude_projects:
+            excluded = await asyncio.to_thread(is_excluded, patterns, report.cwd, where)
+            return "project" if excluded else None
         return None
 
     async def _complete(self, report: Report) -> Report:

@@ -181,7 +181,7 @@ class Memories:
             cwd=asked.cwd,
             payload={"text": text, "title": asked.title, "type": asked.type, "concepts": asked.concepts},
         )
-        if self._intake.unwanted(report, where):
+        if await self._intake.unwanted(report, where):
             raise BadInput("This project is excluded.", "See the setting `exclude_projects`.")
         row = await self._intake.write(lambda tx: _remember(tx, report, where))
         self._live.tell("new_observation", row)

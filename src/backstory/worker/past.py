@@ -74,7 +74,7 @@ class Past:
             wanted = []
             for report in group:
                 where = await self._where(report, project)
-                if self._intake.unwanted(report, where):
+                if await self._intake.unwanted(report, where):
                     counts["skipped"] += report.kind != "reply"
                 else:
                     wanted.append((replace(report, occurred_at=min(report.occurred_at, ids.now())), where))
