@@ -35,10 +35,13 @@ def tool_use(name: str, arguments: Mapping[str, Any]) -> Block:
 
 @dataclass(frozen=True)
 class Reply:
-    """A whole answer, for a script that also says what it cost (a large number makes the client compact)."""
+    """A whole answer, for a script that also says what it cost (a large number makes the client compact), or that it
+    was cut by the limit of tokens."""
 
     blocks: Sequence[Block]
-    input_tokens: int | None = None
+    input_tokens: Any = None
+    output_tokens: Any = None
+    is_cut: bool = False
 
 
 @dataclass(frozen=True)
@@ -299,9 +302,13 @@ def _tokens(value: object) -> int:
 
 def _message(body: Mapping[str, Any], answer: Reply | Fault) -> dict[str, Any]:
     blocks = list(answer.blocks)
-    asked = answer.input_tokens if isinstance(answer, Reply) else None
-    usage = {"input_tokens": _tokens(body) if asked is None else asked, "output_tokens": _tokens(blocks)}
+    whole = answer if isinstance(answer, Reply) else Reply(blocks)
+    usage = {
+        "input_tokens": _tokens(body) if whole.input_tokens is None else whole.input_tokens,
+        "output_tokens": _tokens(blocks) if whole.output_tokens is None else whole.output_tokens,
+    }
     stop = "tool_use" if any(block["type"] == "tool_use" for block in blocks) else "end_turn"
+    stop = "max_tokens" if whole.is_cut else stop
     named = {"id": f"msg_01{uuid4().hex[:22]}", "model": body.get("model", "none")}
     said = {"type": "message", "role": "assistant", "content": blocks, "stop_reason": stop, "stop_sequence": None}
     return {**named, **said, "usage": usage}
@@ -311,9 +318,10 @@ def _completion(body: Mapping[str, Any], answer: Reply | Fault) -> dict[str, Any
     """The same answer in the form of chat completions."""
     message = _message(body, answer)
     words = "".join(block["text"] for block in answer.blocks if block["type"] == "text")
-    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": words}}
+    finished = "length" if isinstance(answer, Reply) and answer.is_cut else "stop"
+    choice = {"index": 0, "finish_reason": finished, "message": {"role": "assistant", "content": words}}
     usage = {"prompt_tokens": message["usage"]["input_tokens"], "completion_tokens": message["usage"]["output_tokens"]}
-    usage |= {"total_tokens": sum(usage.values())}
+    usage |= {"total_tokens": 0}
     named = {"id": message["id"], "object": "chat.completion", "created": 1, "model": message["model"]}
     return {**named, "choices": [choice], "usage": usage}
 

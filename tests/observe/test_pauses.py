@@ -9,7 +9,7 @@ import pytest
 
 from backstory.model import Call
 from backstory.observe import prices
-from backstory.observe.pauses import HOUR_MS, ROW, Pauses
+from backstory.observe.pauses import HOUR_MS, PATIENCE_MS, RATE_MS, ROW, Pauses
 from backstory.observe.providers import FailureKind, ProviderFailure
 from backstory.observe.providers.failing import of_status, retry_after
 
@@ -23,7 +23,7 @@ def test_what_somebody_must_mend_pauses_for_an_hour(kind: FailureKind) -> None:
     """The rules tell the round at once, nobody asks, and a change ends it."""
     pauses = Pauses(1)
     assert pauses.failed(failure(kind), 1) is None
-    assert pauses.holds() and pauses.lasts and pauses.waits() is None
+    assert pauses.holds() and pauses.lasts and pauses.waits(1) is None
     assert f"It is {kind}. It is left alone until" in pauses.sentence()
     pauses.answered(1)  # one that was under way
     assert pauses.holds() and pauses.sentence()
@@ -36,10 +36,52 @@ def test_a_pause_that_is_asked_for_is_kept() -> None:
     """A round waits for a short one; for a long one memory does not wait."""
     pauses = Pauses(1)
     assert 4 < (pauses.failed(failure("rate_limit", 5), 1) or 0) <= 5
-    assert 4 < (pauses.waits() or 0) <= 5
+    assert 4 < (pauses.waits(2) or 0) <= 5
     assert pauses.failed(failure("rate_limit", 3600), 1) is None
-    assert pauses.holds() and pauses.waits() is None and not pauses.lasts
+    assert pauses.holds() and pauses.waits(2) is None and not pauses.lasts
     assert Pauses(1).failed(failure("rate_limit"), 1)
+
+
+class Clock:
+    """Milliseconds, as the test has them pass."""
+
+    now = 1_000_000_000
+
+    def __call__(self) -> int:
+        return self.now
+
+
+@pytest.mark.parametrize("retry_after", [0, 0.001, 3, None])
+@pytest.mark.parametrize("retry_s", [0, 0.05, 1])
+def test_a_pause_that_never_ends_is_waited_for_two_minutes_in_all(retry_after: float | None, retry_s: float) -> None:
+    """A round whose every try is answered by 429: it is tried with growing pauses and told by the rules in time. What
+    comes later need not wait again, but one of it asks after each pause; an answer ends that."""
+    clock = Clock()
+    pauses, begun, asked = Pauses(retry_s, clock), clock.now, 0
+    while True:
+        wait = pauses.waits(1)
+        if wait is None:
+            if pauses.holds():
+                break
+            asked += 1
+            if (wait := pauses.failed(failure("rate_limit", retry_after), 1)) is None:
+                break
+        clock.now += max(int(wait * 1000), 1)
+    assert 60_000 < clock.now - begun <= PATIENCE_MS
+    assert asked <= 20
+    assert pauses.holds() and pauses.waits(2) is None  # the rules tell the next one at once
+    clock.now += RATE_MS
+    assert not pauses.holds() and pauses.failed(failure("rate_limit", retry_after), 2) is None
+    clock.now += RATE_MS
+    pauses.answered(3)
+    assert (pauses.failed(failure("rate_limit", 5), 4) or 0) >= 5
+
+
+def test_rounds_that_are_limited_at_the_same_time_do_not_lengthen_the_pause() -> None:
+    """Four questions under way, four times `Retry-After: 2`: the pause is of two seconds."""
+    clock = Clock()
+    pauses = Pauses(1, clock)
+    assert [pauses.failed(failure("rate_limit", 2), number) for number in range(4)] == [2, 2, 2, 2]
 
 
 def test_what_passes_is_tried_again_with_growing_pauses() -> None:

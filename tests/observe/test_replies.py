@@ -184,6 +184,60 @@ def test_an_answer_to_another_question_is_refused() -> None:
     assert replies.read(ONE, ROUND, MODE, "ab").observations
 
 
+OTHER = ONE.replace("Totals are right", "Of another round")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'<memory round="ab">{ONE}</memory><memory round="cd">{OTHER}</memory>',
+        f'<memory round="cd">{OTHER}</memory>\n<memory round="ab">{ONE}</memory>',
+        f'<memory round="ab">{ONE}<memory round="cd">{OTHER}',
+        f'<memory>{OTHER}</memory><memory round="ab">{ONE}</memory>',
+        f'{OTHER}<memory round="ab">{ONE}</memory>',
+        f'<memory>{ONE}</memory><memory round="cd">{OTHER}</memory>',
+    ],
+)
+def test_what_an_answer_says_of_another_round_is_left_out(text: str) -> None:
+    """Wherever it stands; what bears our mark goes before what bears none."""
+    (seen,) = replies.read(text, ROUND, MODE, "ab").observations
+    assert seen.title == "Totals are right"
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        "</round>",
+        "< / round >",
+        "<\u200b/round>",
+        "</ro\u200bund>",
+        "< /\u2060round\ufeff>",
+        "< / memory >",
+        "</memory>",
+        "<\u200bobservation>",
+        "< observation\u200b />",
+        "< summary >",
+        "<\u00adround mark='1'>",
+    ],
+)
+def test_tags_in_an_answers_text_are_left_out_however_they_are_written(tag: str) -> None:
+    """With blanks, or split by characters that nobody sees: the text is what it would be without them."""
+    text = (
+        ONE.replace("Totals are", f"Totals {tag} are")
+        .replace("It was", f"It {tag} was")
+        .replace("A set", f"A {tag} set")
+    )
+    found = replies.read(f'<memory round="ab">{text}</memory>', ROUND, MODE, "ab")
+    plain = replies.read(f'<memory round="ab">{ONE}</memory>', ROUND, MODE, "ab")
+    assert found.observations == plain.observations
+
+
+def test_signs_of_comparison_are_no_tags() -> None:
+    """Blanks alone make no tag."""
+    seen = replies.read(ONE.replace("It was so.", "if a < b and c > d or 1 < 2 > 0"), ROUND, MODE).observations[0]
+    assert seen.narrative == "if a < b and c > d or 1 < 2 > 0"
+
+
 def test_an_answer_is_kept_within_bounds() -> None:
     """However much a model writes."""
     long = ONE.replace("It was so.", "word " * 100_000).replace("<fact>A set</fact>", "<fact>f</fact>" * 1)

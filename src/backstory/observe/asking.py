@@ -104,7 +104,7 @@ class Asking:
             return replace(await _rules(round), provider=OFFLINE)
         if self._is_past(round):
             return await self._stand_in(round)
-        if wait_s := self._pauses.waits():
+        if wait_s := self._pauses.waits(round.events[0].id):
             raise Later(wait_s, "rate_limit")
         if self._pauses.holds():
             return await self._stand_in(round)
@@ -150,8 +150,9 @@ class Asking:
         asked = await asyncio.to_thread(self._question, round)
         return tokens(asked.ask.system) + tokens(asked.ask.prompt)
 
-    async def _ask(self, round: Round, calls: list[Call]) -> Reply:
-        """At most two calls: what can't be read is asked for once more, then told by the rules."""
+    async def _ask(self, round: Round, calls: list[Call], in_parts: bool = True) -> Reply:
+        """What can't be read is asked for once more, then told by the rules. A round whose answer was cut is asked
+        about in two parts."""
         from backstory.observe import replies
 
         mode = self._mode_now()
@@ -169,6 +170,9 @@ class Asking:
                 round = replace(round, resume=None)
                 asked = await asyncio.to_thread(self._question, round)
                 answer = await self._call(asked.ask, calls)
+            if answer.is_cut:
+                log.info("session %s: the answer was cut by the model's limit of tokens", round.session_id)
+                break
             try:
                 found = await asyncio.to_thread(replies.read, answer.text, round, mode, asked.mark, asked.known)
             except replies.Unreadable as error:
@@ -184,9 +188,25 @@ class Asking:
                 calls=tuple(calls),
                 grown=answer.grown,
             )
+        # An answer without a whole observation was not cut because there was much to tell.
+        if answer.is_cut and in_parts and len(round.events) > 1 and replies.has_observation(answer.text):
+            return await self._ask_in_parts(round, calls)
         told = await self._stand_in(round, tuple(calls))
         # Whatever confused it is in that conversation, so the next begins anew.
         return replace(told, memory_id=answer.memory_id, grown=answer.memory_id is not None)
+
+    async def _ask_in_parts(self, round: Round, calls: list[Call]) -> Reply:
+        """The two halves of a round, one after the other; all of it is told by the rules if the model can't."""
+        middle = len(round.events) // 2
+        first = replace(round, events=round.events[:middle], resume=None)
+        second = replace(round, events=round.events[middle:], earlier=(*round.earlier, *first.events), resume=None)
+        told = []
+        for part in (first, second):
+            told.append(await self._ask(part, calls, in_parts=False))
+            if told[-1].instead_of:
+                return replace(await self._stand_in(round, tuple(calls)), memory_id=told[-1].memory_id, grown=True)
+        seen = (*told[0].observations, *told[1].observations)
+        return replace(told[1], observations=seen, calls=tuple(calls), grown=told[1].memory_id is not None)
 
     def _question(self, round: Round) -> Question:
         """A round, with what is remembered that it may replace."""

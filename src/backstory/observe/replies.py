@@ -23,12 +23,15 @@ _TEXTS = ("type", "title", "subtitle", "narrative", "events", "replaces")
 _LISTS = {"facts": "fact", "concepts": "concept", "files_read": "file", "files_modified": "file"}
 _PARTS = tuple(field.name for field in fields(Summary))
 _ENDS = "|".join((*_TEXTS, *_LISTS, *_PARTS, "observation", "summary", "memory", "skip_summary"))
-_BLOCK = re.compile(r"<\s*(observation|summary)\b([^<>]{0,300})>", re.IGNORECASE)
-_SKIP = re.compile(r"<\s*skip[_-]summary\b", re.IGNORECASE)
-_MEMORY = re.compile(r"<\s*memory\b([^<>]{0,300})>", re.IGNORECASE)
+_BLOCK = re.compile(r"<(observation|summary)\b([^<>]{0,300})>", re.IGNORECASE)
+_SKIP = re.compile(r"<skip[_-]summary\b", re.IGNORECASE)
+_MEMORY = re.compile(r"<memory\b([^<>]{0,300})>", re.IGNORECASE)
+_MEMORY_END = re.compile(r"</memory\s*>", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"""([\w-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _CDATA = re.compile(r"<!\[CDATA\[(.*?)(?:\]\]>|$)", re.DOTALL)
-_TAG = re.compile(r"</?[a-z_]+(?:\s[^<>]{0,200})?/?>", re.IGNORECASE)
+#: A tag in a text. With blanks in its beginning it is one only if it closes, or is one of ours: `a < b > c` is none.
+_OURS = f"{_ENDS}|round|known|event|said"
+_TAG = re.compile(rf"</?[a-z_]+(?:\s[^<>]{{0,200}})?/?>|<\s*/\s*[a-z_]+\s*>|<\s*(?:{_OURS})\s*/?\s*>", re.IGNORECASE)
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d{1,2}[.)])\s+")
 #: Numbers and nothing else: words around them may say that they hold.
 _NUMBERS = re.compile(r"(?:[\s\d,;#]|and\b)*", re.IGNORECASE)
@@ -49,6 +52,11 @@ class Stranger(Unreadable):
     """The model's answer belongs to another question."""
 
 
+def has_observation(text: str) -> bool:
+    """Whether an answer has at least one observation from beginning to end."""
+    return any(kind == "observation" and is_whole for kind, _, _, is_whole in _blocks(text[:ANSWER]))
+
+
 class Read:
     """An answer, read."""
 
@@ -60,34 +68,53 @@ def read(text: str, round: Round, mode: Mode, mark: str = "", known: Sequence[St
     """What an answer says about a round; `Unreadable` if it says nothing that can be read. It may replace what it was
     shown as `known`."""
     text = _CDATA.sub(lambda m: html.escape(m[1], quote=False), text[:ANSWER])
-    begun = _MEMORY.search(text)
-    if begun and (other := _attributes(begun[1]).get("round")) and mark and other.strip() != mark:
-        raise Stranger
+    text, begun = _of_round(text, mark)
     blocks = list(_blocks(text))
     skips = _SKIP.search(text) is not None
     if not blocks and not skips and not begun:
         raise Unreadable
     evidence = Evidence(round)
     told = [
-        _observation(body, given, round, mode, evidence, known) for kind, given, body in blocks if kind == "observation"
+        _observation(body, given, round, mode, evidence, known)
+        for kind, given, body, _ in blocks
+        if kind == "observation"
     ]
-    found = [_summary(body) for kind, _, body in blocks if kind == "summary"]
+    found = [_summary(body) for kind, _, body, _ in blocks if kind == "summary"]
     kept = tuple(seen for seen in told if seen)[:MOST]
     if blocks and not kept and not any(found) and not skips:
         raise Unreadable
     return Read(kept, next((summary for summary in reversed(found) if summary), None), skips)
 
 
-def _blocks(text: str) -> Iterable[tuple[str, Mapping[str, str], str]]:
-    """Each observation and summary: to its end, or to where the next begins."""
+def _of_round(text: str, mark: str) -> tuple[str, bool]:
+    """What an answer says of the round with this mark, and whether it has a `<memory>`; `Stranger` if all it says is of
+    others. Where parts bear our mark, only they count."""
+    begins = list(_MEMORY.finditer(text))
+    if not begins or not mark:
+        return text, bool(begins)
+    ends = [*(begin.start() for begin in begins[1:]), len(text)]
+    parts: dict[str, list[str]] = {}
+    for begin, end in zip(begins, ends, strict=True):
+        of = _attributes(begin[1]).get("round", "").strip()
+        parts.setdefault(of, []).append(text[begin.end() : end])
+    if mark in parts:
+        return "\n".join(parts[mark]), True
+    if "" not in parts:
+        raise Stranger
+    return "\n".join((text[: begins[0].start()], *parts[""])), True
+
+
+def _blocks(text: str) -> Iterable[tuple[str, Mapping[str, str], str, bool]]:
+    """Each observation and summary: to its end, or to where the next begins; and whether it has an end."""
     starts = list(_BLOCK.finditer(text))
     for at, start in enumerate(starts):
         limit = starts[at + 1].start() if at + 1 < len(starts) else len(text)
         if start[2].rstrip().endswith("/"):
             continue
         kind = start[1].lower()
-        end = re.compile(rf"<\s*/\s*(?:{kind}|memory)\s*>", re.IGNORECASE).search(text, start.end(), limit)
-        yield kind, _attributes(start[2]), text[start.end() : end.start() if end else limit]
+        end = re.compile(rf"</{kind}\s*>", re.IGNORECASE).search(text, start.end(), limit)
+        end = end or _MEMORY_END.search(text, start.end(), limit)
+        yield kind, _attributes(start[2]), text[start.end() : end.start() if end else limit], end is not None
 
 
 def _attributes(text: str) -> dict[str, str]:
@@ -96,25 +123,26 @@ def _attributes(text: str) -> dict[str, str]:
 
 def _field(body: str, name: str) -> str:
     """A field's text: to its closing tag, or, where that is missing, to the next field."""
-    start = re.search(rf"<\s*{name}\b[^<>]{{0,300}}?(/?)>", body, re.IGNORECASE)
+    start = re.search(rf"<{name}\b[^<>]{{0,300}}?(/?)>", body, re.IGNORECASE)
     if start is None or start[1]:
         return ""
     rest = body[start.end() :]
-    end = re.search(rf"<\s*/\s*{name}\s*>", rest, re.IGNORECASE)
-    end = end or re.search(rf"<\s*/?\s*(?:{_ENDS})\b[^<>]{{0,300}}>", rest, re.IGNORECASE)
+    end = re.search(rf"</{name}\s*>", rest, re.IGNORECASE)
+    end = end or re.search(rf"</?(?:{_ENDS})\b[^<>]{{0,300}}>", rest, re.IGNORECASE)
     return rest[: end.start()] if end else rest
 
 
 def _text(raw: str, limit: int) -> str:
     """The words of a field: no tags of ours in it, entities resolved, one line, bounded."""
-    return cut(one_line(harmless(html.unescape(html.unescape(_TAG.sub(" ", raw))))), limit)
+    bare = _TAG.sub(" ", harmless(_TAG.sub(" ", raw)))  # twice: invisible characters may have split a tag
+    return cut(one_line(harmless(html.unescape(html.unescape(bare)))), limit)
 
 
 def _items(body: str, name: str, limit: int) -> list[str]:
     """A list's items; without tags of their own they are its lines."""
     raw = _field(body, name)
     item = _LISTS[name]
-    parts = re.split(rf"<\s*/?\s*{item}\b[^<>]{{0,300}}>", raw, flags=re.IGNORECASE)
+    parts = re.split(rf"</?{item}\b[^<>]{{0,300}}>", raw, flags=re.IGNORECASE)
     if len(parts) == 1:
         parts = [_BULLET.sub("", line) for line in raw.splitlines()]
     return list(dict.fromkeys(text for part in parts if (text := _text(part, limit))))

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from backstory.errors import BackstoryError
 from backstory.model import Call, MemoryId
 from backstory.observe.conversations import Conversations
+from backstory.text import tokens
 
 #: Why a model could not answer. transient: try again. hang: it took too long. rate_limit: try again when it says.
 #: quota, auth, setup: somebody must do something first. poison: this very question. stale: the conversation to go on
 #: with is gone.
 FailureKind = Literal["transient", "hang", "rate_limit", "quota", "auth", "setup", "poison", "stale"]
+
+
+#: No call takes more tokens than this, whatever an endpoint says.
+MOST_TOLD = 20_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,19 @@ class Answer:
     call: Call
     memory_id: MemoryId | None = None  #: its conversation, where it keeps one
     grown: bool = False  #: that conversation has become long: the next round should begin a fresh one
+    is_cut: bool = False  #: the model had more to say than its limit of tokens let it
+
+
+def counted(told: Any, estimate: int = 0) -> int:
+    """A number of tokens as an endpoint tells it; our own estimate where that can't be one."""
+    is_number = isinstance(told, int | float) and not isinstance(told, bool)
+    return int(told) if is_number and 0 <= told <= MOST_TOLD else estimate
+
+
+def call_of(choice: Choice, ask: Ask, text: str, told: Sequence[Any]) -> Call:
+    """A call as its usage tells it: tokens read, written, and, of those read, taken from a cache."""
+    read = counted(told[0], tokens(ask.system) + tokens(ask.prompt))
+    return Call(choice.provider, choice.model, read, counted(told[1], tokens(text)), min(counted(told[2]), read))
 
 
 class ProviderFailure(BackstoryError):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from backstory.model import Call
-from backstory.observe.providers import Answer, Ask, Choice, failing
+from backstory.observe.providers import Answer, Ask, Choice, call_of, counted, failing
+from backstory.text import tokens
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -20,14 +20,14 @@ class Anthropic:
     """A model behind the Messages API."""
 
     def __init__(self, choice: Choice, client: AsyncAnthropic) -> None:
-        self._model, self._client = choice.model, client
+        self._choice, self._client = choice, client
 
     async def __call__(self, ask: Ask) -> Answer:
         import anthropic
 
         try:
             message: Any = await self._client.messages.create(
-                model=self._model,
+                model=self._choice.model,
                 max_tokens=MOST_TOKENS,
                 system=ask.system,
                 messages=[{"role": "user", "content": ask.prompt}],
@@ -38,15 +38,16 @@ class Anthropic:
             raise failing.no_answer(WHO) from None
         except (anthropic.AnthropicError, ValueError):
             raise failing.no_sense(WHO) from None
-        return self._answer(message)
+        return self._answer(ask, message)
 
-    def _answer(self, message: Any) -> Answer:
+    def _answer(self, ask: Ask, message: Any) -> Answer:
         try:
-            usage = message.usage
-            cached = usage.cache_read_input_tokens or 0
-            total = usage.input_tokens + cached + (usage.cache_creation_input_tokens or 0)
-            call = Call("anthropic", self._model, total, usage.output_tokens, cached)
-            return Answer("".join(block.text for block in message.content if block.type == "text"), call)
+            usage, text = message.usage, "".join(block.text for block in message.content if block.type == "text")
+            cached = counted(usage.cache_read_input_tokens)
+            read = counted(usage.input_tokens, tokens(ask.system) + tokens(ask.prompt))
+            total = read + cached + counted(usage.cache_creation_input_tokens)
+            call = call_of(self._choice, ask, text, (total, usage.output_tokens, cached))
+            return Answer(text, call, is_cut=message.stop_reason == "max_tokens")
         except (AttributeError, TypeError):
             raise failing.no_sense(WHO) from None
 

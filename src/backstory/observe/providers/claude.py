@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from backstory.model import Call, MemoryId
-from backstory.observe.providers import Answer, Ask, Choice, ProviderFailure, failing, launch
+from backstory.observe.providers import Answer, Ask, Choice, ProviderFailure, counted, failing, launch
 from backstory.paths import write_private
 
 if TYPE_CHECKING:
@@ -193,6 +193,7 @@ class _Heard:
     retry_after_s: float | None = None
     failed: bool = False
     done: bool = False
+    is_cut: bool = False
 
     @property
     def is_good(self) -> bool:
@@ -208,7 +209,7 @@ class _Heard:
                 self.failed, self.status = True, message.data.get("error_status")
                 self.called = str(message.data.get("error") or "")
                 # Its own first pause is shorter than a second; a longer one is what the server asked for.
-                pause_s = (message.data.get("retry_delay_ms") or 0) / 1000
+                pause_s = counted(message.data.get("retry_delay_ms")) / 1000
                 self.retry_after_s = pause_s if pause_s >= 1 else None
         elif isinstance(message, sdk.RateLimitEvent) and message.rate_limit_info.status == "rejected":
             resets_at = message.rate_limit_info.resets_at
@@ -218,6 +219,7 @@ class _Heard:
                 self.called = message.error
             else:
                 self.model = message.model
+                self.is_cut = self.is_cut or message.stop_reason == "max_tokens"
                 self.texts += [block.text for block in message.content if isinstance(block, sdk.TextBlock)]
         elif isinstance(message, sdk.ResultMessage):
             # With a turn left it would have been told that there is no such tool; what it said is an answer.
@@ -225,10 +227,11 @@ class _Heard:
             self.failed = self.failed or (message.is_error and message.subtype != "error_max_turns")
             self.status = self.status or message.api_error_status
             self.usage = message.usage or {}
+            self.is_cut = self.is_cut or message.stop_reason == "max_tokens"
 
     def answer(self, model: str) -> Answer:
         read, written, cached, kept = (
-            int(self.usage.get(name) or 0)
+            counted(self.usage.get(name))
             for name in (
                 "input_tokens",
                 "output_tokens",
@@ -238,7 +241,7 @@ class _Heard:
         )
         call = Call(NAME, self.model or model, read + cached + kept, written, cached)
         grown = call.input_tokens + call.output_tokens > GROWN
-        return Answer("".join(self.texts), call, self.memory_id, grown)
+        return Answer("".join(self.texts), call, self.memory_id, grown, self.is_cut)
 
     def failure(self) -> ProviderFailure:
         if self.status:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from backstory.model import Call
-from backstory.observe.providers import Answer, Ask, Choice, ProviderFailure, failing
-from backstory.text import tokens
+from backstory.observe.providers import Answer, Ask, Choice, ProviderFailure, call_of, failing
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -19,14 +17,14 @@ class OpenAI:
     """A model behind chat completions."""
 
     def __init__(self, choice: Choice, client: AsyncOpenAI) -> None:
-        self._model, self._client = choice.model, client
+        self._choice, self._client = choice, client
 
     async def __call__(self, ask: Ask) -> Answer:
         import openai
 
         try:
             completion: Any = await self._client.chat.completions.create(
-                model=self._model,
+                model=self._choice.model,
                 messages=[{"role": "system", "content": ask.system}, {"role": "user", "content": ask.prompt}],
             )
         except openai.APIStatusError as error:
@@ -48,12 +46,11 @@ class OpenAI:
             text, usage = choice.message.content or "", completion.usage
             if choice.finish_reason == "content_filter" and not text:
                 raise ProviderFailure("poison", f"{WHO} does not want to tell of this.")
-            if usage is None:  # not every server counts
-                call = Call("openai", self._model, tokens(ask.system) + tokens(ask.prompt), tokens(text))
-            else:
-                cached = getattr(usage.prompt_tokens_details, "cached_tokens", None) or 0
-                call = Call("openai", self._model, usage.prompt_tokens, usage.completion_tokens, cached)
-            return Answer(text, call)
+            # Not every server counts, and not every one rightly.
+            cached = getattr(getattr(usage, "prompt_tokens_details", None), "cached_tokens", None)
+            told = (getattr(usage, "prompt_tokens", None), getattr(usage, "completion_tokens", None), cached)
+            call = call_of(self._choice, ask, text, told)
+            return Answer(text, call, is_cut=choice.finish_reason == "length")
         except (AttributeError, TypeError, IndexError):
             raise failing.no_sense(WHO) from None
 
