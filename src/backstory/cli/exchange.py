@@ -79,13 +79,15 @@ def _copy(client: Client, out: IO[bytes]) -> dict[str, int]:
             out.write(line)
             yield line
 
+    begun = False
     try:
         for _ in reader.read(passed_on()):
-            pass
-    except WorkerAway:
-        raise
-    except BackstoryError:
-        raise BackstoryError("The worker broke off, so the export is not whole.", "Try it again.") from None
+            begun = True
+    except BackstoryError as error:
+        if isinstance(error, WorkerAway) and not begun:
+            raise
+        hint = "Try it again, with --output FILE: what reads it must not pause for more than 30 seconds."
+        raise BackstoryError("The worker broke off, so the export is not whole.", hint) from None
     return reader.counts
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import queue
 import threading
 import traceback
 from collections.abc import AsyncIterator, Callable
@@ -53,6 +52,27 @@ class _Gone(Exception):
     """The reader went away."""
 
 
+class _Pipe:
+    """From a thread to a reader on the loop. While it waits for a slow reader, it takes up no thread of the pool."""
+
+    def __init__(self) -> None:
+        self.queue: asyncio.Queue[bytes | None] = asyncio.Queue(WAITING)
+        self._loop = asyncio.get_running_loop()
+        self._closed = False
+
+    def put(self, piece: bytes | None) -> None:
+        """For the thread: wait until there is room. Raises _Gone when the reader is."""
+        if self._closed:
+            raise _Gone
+        asyncio.run_coroutine_threadsafe(self.queue.put(piece), self._loop).result()
+
+    def close(self) -> None:
+        """For the reader, when it goes: a `put` that waits comes back, and the next one raises."""
+        self._closed = True
+        while not self.queue.empty():
+            self.queue.get_nowait()
+
+
 class Exchange:
     """The routes of export and import."""
 
@@ -79,35 +99,26 @@ class Exchange:
         return StreamingResponse(self._pieces(), media_type="application/x-ndjson")
 
     async def _pieces(self) -> AsyncIterator[bytes]:
-        """One snapshot, read by a thread that waits for whoever reads us."""
-        pipe: queue.Queue[bytes | None] = queue.Queue(WAITING)
-        gone = threading.Event()
-        thread = threading.Thread(target=self._pump, args=(pipe, gone), name="backstory-export", daemon=True)
+        """One snapshot, read by a thread that waits for whoever reads us. A reader that stalls is given up by its
+        connection, and the snapshot with it: as long as one is open, the database's log can only grow."""
+        pipe = _Pipe()
+        thread = threading.Thread(target=self._pump, args=(pipe,), name="backstory-export", daemon=True)
         thread.start()
         try:
-            while (piece := await asyncio.to_thread(pipe.get)) is not None:
+            while (piece := await pipe.queue.get()) is not None:
                 yield piece
         finally:
-            gone.set()
-            with contextlib.suppress(queue.Empty):
-                while True:
-                    pipe.get_nowait()
+            pipe.close()
 
-    def _pump(self, pipe: queue.Queue[bytes | None], gone: threading.Event) -> None:
-        def put(piece: bytes) -> None:
-            while not gone.is_set():
-                with contextlib.suppress(queue.Full):
-                    return pipe.put(piece, timeout=0.2)
-            raise _Gone
-
+    def _pump(self, pipe: _Pipe) -> None:
         def work(tx: Tx) -> None:
             gathered = bytearray()
             for line in everything(tx, self._store.engine):
                 gathered += line.encode() + b"\n"
                 if len(gathered) >= PIECE:
-                    put(bytes(gathered))
+                    pipe.put(bytes(gathered))
                     gathered.clear()
-            put(bytes(gathered))
+            pipe.put(bytes(gathered))
 
         try:
             self._store.read(work)
@@ -116,8 +127,8 @@ class Exchange:
         except Exception as error:
             # The end is missing, which is how a reader knows.
             _log("an export", error)
-        with contextlib.suppress(queue.Full):
-            pipe.put(None, timeout=60)
+        with contextlib.suppress(_Gone):
+            pipe.put(None)
 
     async def load(self, call: Call) -> Imported:
         asked: ImportRows = call.body
