@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -11,7 +10,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from box import Box
+from box import Box, until
 
 HOOKS = ("pre-commit", "post-checkout", "post-index-change", "reference-transaction", "fsmonitor-watchman")
 #: Every setting of git that names a program, or a file with more settings. TRAP is the program.
@@ -149,8 +148,9 @@ def test_a_session_in_a_hostile_checkout_runs_nothing(box: Box, kind: str) -> No
         )  # as long as before, so that git reads it
 
     worker = box.start()
-    answer = box.hook("SessionStart", {"session_id": "s", "source": "startup", "cwd": str(here)})
-    assert json.loads(answer.stdout)["hookSpecificOutput"]["additionalContext"]
+    # On a busy machine an agent may have been told nothing: it does not wait.
+    begin = {"source": "startup", "cwd": str(here)}
+    until(lambda: box.hook("SessionStart", begin | {"session_id": os.urandom(4).hex()}).stdout, "a context")
     common = {"session_id": "s", "cwd": str(here)}
     box.hook("UserPromptSubmit", common | {"prompt": "Please change cart.py"})
     given = {"file_path": str(here / "cart.py"), "content": "two\n"}
@@ -173,7 +173,7 @@ LOOK = """
 import asyncio, resource, sys
 from pathlib import Path
 from backstory import project
-from backstory.agents.claude_code import last_message
+from backstory.agents.claude_code import last_message, read_settings
 from backstory.marks import mark
 from backstory.worker import worktree
 resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
@@ -184,10 +184,11 @@ for path in sys.argv[1:]:
     for file in ("cart.py", "talk.jsonl"):
         mark(Path(path, file))
     last_message(path + "/talk.jsonl", (Path(path),))
+    read_settings(Path(path, ".mcp.json"))
     print(path, flush=True)
 """
 IN_GIT = (".git", ".git/HEAD", ".git/config", ".git/index", ".git/packed-refs", ".git/commondir", ".git/logs/HEAD")
-FILES = (*IN_GIT, "cart.py", "talk.jsonl")
+FILES = (*IN_GIT, "cart.py", "talk.jsonl", ".mcp.json")
 
 
 def put(what: str, file: Path) -> None:

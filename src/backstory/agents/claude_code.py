@@ -12,7 +12,7 @@ from typing import Any
 from backstory.agents.install import Hook
 from backstory.agents.servers import server
 from backstory.errors import BadInput
-from backstory.files import open_regular
+from backstory.files import open_regular, read_regular
 from backstory.model import ContentId, Kind, Report
 
 NAME = "claude-code"
@@ -40,6 +40,8 @@ _SILENT = ("PreCompact", "PostCompact", "SessionEnd")
 _REMINDER = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.DOTALL)
 #: How much of a transcript's end is read for the last message.
 _TAIL = 1 << 20
+#: Bytes of a settings file, which may be a project's.
+_SETTINGS = 16 << 20
 
 
 def read(event: str, payload: Mapping[str, Any], event_id: str, occurred_at: str) -> Report | None:
@@ -176,7 +178,7 @@ def skill(scope: str, home: Path, cwd: Path, env: Mapping[str, str]) -> Path:
 def read_settings(path: Path) -> dict[str, Any]:
     """What a settings file says; nothing where it can't be read."""
     try:
-        value = json.loads(path.read_bytes())
+        value = json.loads(read_regular(path, _SETTINGS))
     except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
