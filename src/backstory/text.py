@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from datetime import datetime
@@ -93,6 +94,11 @@ def _blunted(text: str, pattern: re.Pattern[str]) -> str:
 def escaped(text: str) -> str:
     """Stored text for a terminal: control and format characters are shown, not obeyed."""
     return _OBEYED.sub(_escape, text)
+
+
+def json_escaped(document: str) -> str:
+    """The same for a JSON document, which stays one: there, such characters stand in strings only."""
+    return _OBEYED.sub(lambda found: json.dumps(found[0])[1:-1], document)
 
 
 def _escape(found: re.Match[str]) -> str:

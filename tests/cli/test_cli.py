@@ -6,7 +6,9 @@ import json
 import os
 import pty
 import re
+import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -335,3 +337,51 @@ def test_install_says_when_hooks_are_off(box: Box) -> None:
     settings.parent.mkdir()
     settings.write_text('{"disableAllHooks": true}')
     assert "nothing is remembered" in box.cli("install").stdout
+
+
+CODES = "\x1b]0;owned\x07\x1b[2J\r\x9b31m\u202e"
+RAW = {"\x1b", "\x07", "\r", "\x9b", "\u202e"}
+ECHOING = [
+    [CODES],
+    ["stats", f"--{CODES}"],
+    ["show", CODES],
+    ["config", "set", CODES, "1"],
+    ["config", "set", "port", CODES],
+    ["import", CODES],
+    ["import", "backstory", f"/no/{CODES}"],
+    ["export", "--output", f"/no/{CODES}/file"],
+    ["search", "--kind", CODES, "word"],
+    ["install", "--agent", CODES],
+]
+
+
+@pytest.mark.parametrize("words", ECHOING, ids=lambda words: words[0] if words[0].isalpha() else "alone")
+def test_arguments_are_not_echoed_as_control_codes(box: Box, words: list[str]) -> None:
+    """An error that quotes what was typed, or pasted, leaves the terminal alone."""
+    run = subprocess.run([COMMAND, *words], env=box.env, cwd=box.project, capture_output=True, timeout=60)
+    shown = (run.stdout + run.stderr).decode()
+    assert run.returncode
+    assert "owned" in shown and not set(shown) & RAW
+
+
+def test_stored_text_is_not_printed_as_control_codes(filled: Box) -> None:
+    """In no column of any row, as text or as JSON, which stays JSON."""
+    with closing(sqlite3.connect(filled.data / "backstory.db", isolation_level=None)) as db:
+        db.execute(
+            "UPDATE observations SET type = ?1, project = ?1, title = ?1 || title, facts = '[\"' || ?2 || '\"]'",
+            (CODES, "\x9b\u202e"),
+        )
+        db.execute(
+            "UPDATE sdk_sessions SET project = ?1, git_branch = ?1, title = ?1, content_session_id = ?1", [CODES]
+        )
+        db.execute("UPDATE session_summaries SET completed = ?1, project = ?1", (CODES,))
+        db.execute("UPDATE turns SET speaker = ?1, text = ?1", (CODES,))
+    for words in (["sessions"], ["sessions", "show", "1"], ["sessions", "show", "1", "--turns"], ["show", "1"]):
+        for more in ([], ["--json"]):
+            run = filled.cli(*words, *more)
+            assert "owned" in run.stdout and not set(run.stdout + run.stderr) & RAW, words
+            if more:
+                json.loads(run.stdout)
+    for words in (["stats"], ["timeline", "1"], ["search", "discount"], ["context", "--project", CODES], ["queue"]):
+        run = filled.cli(*words)
+        assert not set(run.stdout + run.stderr) & RAW, words

@@ -107,7 +107,9 @@ class _Bar:
     def show(self, counts: Counter[str]) -> None:
         if self._shown:
             share = self._raw.tell() / self._size
-            print(f"\r[{'#' * int(share * 40):<40}] {counts['added']:,} turns", end="", file=sys.stderr, flush=True)
+            print(
+                f"\r[{'#' * int(share * 40):<40}] {counts['added']:,} turns", end="", file=show.terminal(), flush=True
+            )
 
     def end(self) -> None:
         if self._shown:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from backstory import settings
+from backstory.cli import show
 from backstory.cli.worker import connect
 from backstory.client import Client
 from backstory.errors import BackstoryError, WorkerAway
@@ -168,4 +169,4 @@ def _progress(done: int, total: int) -> None:
     if sys.stderr.isatty():
         share = done / max(total, 1)
         end = "\n" if done >= total else ""
-        print(f"\r[{'#' * int(share * 40):<40}] {done:,} of {total:,} rows", end=end, file=sys.stderr, flush=True)
+        print(f"\r[{'#' * int(share * 40):<40}] {done:,} of {total:,} rows", end=end, file=show.terminal(), flush=True)

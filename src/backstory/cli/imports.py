@@ -183,7 +183,7 @@ class Progress:
         if self._bar:
             width = max(min(show.columns() - len(text) - 10, 40), 10)
             filled = "█" * int(width * share) + "░" * (width - int(width * share))
-            sys.stderr.write(f"\r{filled} {share:4.0%} {text}\x1b[K")
+            show.terminal().write(f"\r{filled} {share:4.0%} {text}\x1b[K")
             sys.stderr.flush()
         elif not self._quiet and time.monotonic() - self._told > 2:
             self._told = time.monotonic()
@@ -191,5 +191,5 @@ class Progress:
 
     def end(self) -> None:
         if self._bar:
-            sys.stderr.write("\r\x1b[K")
+            show.terminal().write("\r\x1b[K")
             sys.stderr.flush()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import sys
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from backstory import __version__
 from backstory.errors import BackstoryError
@@ -24,6 +26,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         words = ["--help"]
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may not know every sign
+    from backstory.cli.show import Escaping
+
+    with contextlib.redirect_stdout(Escaping(sys.stdout)), contextlib.redirect_stderr(Escaping(sys.stderr)):
+        _run(words)
+
+
+def _run(words: list[str]) -> NoReturn:
     try:
         options = parser().parse_args(words)
         run: Callable[[argparse.Namespace], int | None] = options.run

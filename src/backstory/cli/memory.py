@@ -10,7 +10,6 @@ from backstory import ids, project
 from backstory.cli import show
 from backstory.cli.worker import connect
 from backstory.errors import BackstoryError
-from backstory.text import escaped
 
 
 def add(commands: Any) -> None:
@@ -124,5 +123,5 @@ def context(options: argparse.Namespace) -> int:
     if options.json:
         show.as_json({"project": name, "context": text})
     else:
-        print(escaped(text))
+        print(text)
     return 0

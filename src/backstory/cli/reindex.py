@@ -35,12 +35,12 @@ def reindex(options: argparse.Namespace) -> int:
     while left and not options.no_wait:
         if not quiet:
             now = left[0]
-            sys.stderr.write(f"\r{now['step']}: {now['done']:,} of {now['total']:,}\x1b[K")
+            show.terminal().write(f"\r{now['step']}: {now['done']:,} of {now['total']:,}\x1b[K")
             sys.stderr.flush()
         time.sleep(LOOK_S)
         left = client.get(ROUTE)["left"]
     if not quiet:
-        sys.stderr.write("\r\x1b[K")
+        show.terminal().write("\r\x1b[K")
     if options.json:
         show.as_json({"left": left})
     else:
@@ -53,12 +53,12 @@ def _vectors(client: Client, options: argparse.Namespace, quiet: bool) -> int:
     total = told["due"]
     while told["due"] and not options.no_wait and not told["problem"]:
         if not quiet:
-            sys.stderr.write(f"\rvectors: {total - told['due']:,} of {total:,}\x1b[K")
+            show.terminal().write(f"\rvectors: {total - told['due']:,} of {total:,}\x1b[K")
             sys.stderr.flush()
         time.sleep(LOOK_S)
         told = client.get(VECTORS)
     if not quiet:
-        sys.stderr.write("\r\x1b[K")
+        show.terminal().write("\r\x1b[K")
     if options.json:
         show.as_json(told)
     elif told["problem"]:

@@ -45,9 +45,9 @@ def reobserve(options: argparse.Namespace) -> int:
         total["observations"] += len(answer["observations"])
         total["tokens_estimate"] += answer["tokens_estimate"]
         if not options.json and sys.stderr.isatty() and after is not None:
-            print(f"\r{pieces} of about {total['rounds']} rounds", end="", file=sys.stderr, flush=True)
+            print(f"\r{pieces} of about {total['rounds']} rounds", end="", file=show.terminal(), flush=True)
     if not options.json and sys.stderr.isatty():
-        print("\r\033[K", end="", file=sys.stderr)
+        print("\r\033[K", end="", file=show.terminal())
     if options.json:
         show.as_json(total)
     else:

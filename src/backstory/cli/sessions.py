@@ -9,7 +9,6 @@ from urllib.parse import quote
 from backstory.cli import show
 from backstory.cli.worker import connect
 from backstory.errors import BackstoryError
-from backstory.text import escaped
 
 
 def add(commands: Any) -> None:
@@ -52,9 +51,9 @@ def show_session(options: argparse.Namespace) -> int:
     if options.json:
         show.as_json(row)
         return 0
-    print(escaped(f"Session {row['id']} of {row['project']} ({row['agent']} {row['content_session_id']})"))
+    print(f"Session {row['id']} of {row['project']} ({row['agent']} {row['content_session_id']})")
     branch = f", branch {row['git_branch']}" if row["git_branch"] else ""
-    print(escaped(f"{row['status']}, {show.when(row['created_at'])} to {show.when(row['last_event_at'])}{branch}"))
+    print(f"{row['status']}, {show.when(row['created_at'])} to {show.when(row['last_event_at'])}{branch}")
     summaries = {s["prompt_number"]: s for s in row["summaries"] if s["source"] == "stop"}
     for prompt in row["prompts"]:
         print()
@@ -87,7 +86,7 @@ def show_turns(options: argparse.Namespace) -> int:
             for turn in page["items"]:
                 who = turn["speaker"] or turn["role"]
                 show.block(
-                    escaped(f"{turn['number']}. {who}, {show.when(turn['at'])}"),
+                    f"{turn['number']}. {who}, {show.when(turn['at'])}",
                     turn["text"] or "(private, or forgotten)",
                 )
         if not (cursor := page["next"]):

@@ -5,9 +5,30 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from typing import Any
+from typing import Any, TextIO
 
-from backstory.text import escaped, fit, local
+from backstory.text import escaped, fit, json_escaped, local
+
+
+class Escaping:
+    """An output on which control characters are shown, not obeyed.
+
+    Everything that a command prints goes through here: stored text, file names, and the user's own arguments.
+    """
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def write(self, text: str) -> int:
+        return self._out.write(escaped(text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._out, name)
+
+
+def terminal() -> TextIO:
+    """Standard error without `Escaping`: for progress bars, which move the cursor."""
+    return sys.__stderr__ or sys.stderr
 
 
 def columns() -> int:
@@ -40,7 +61,7 @@ def block(label: str, text: str) -> None:
 
 
 def as_json(value: Any) -> None:
-    print(json.dumps(value, ensure_ascii=False, indent=2))
+    print(json_escaped(json.dumps(value, ensure_ascii=False, indent=2)))
 
 
 def mark(item: dict[str, Any]) -> str:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from backstory.cli import show
 from backstory.errors import BackstoryError
-from backstory.text import escaped
 
 if TYPE_CHECKING:
     from backstory.cli.doctor.finding import Check, Finding
@@ -65,7 +64,7 @@ def doctor(options: argparse.Namespace) -> int:
         show.as_json({"ok": not wrong, "findings": [finding.shown() for finding in found]})
         return 1 if wrong else 0
     for finding in found:
-        print(escaped(f"{finding.name}: {finding.says}\n  {finding.do}"))
+        print(f"{finding.name}: {finding.says}\n  {finding.do}")
     mendable = any(finding.mend for finding in wrong)
     if wrong and mendable:
         print("`backstory repair` mends what can be mended.")
@@ -82,12 +81,12 @@ def repair(options: argparse.Namespace) -> int:
             if finding.mend is None:
                 continue
             try:
-                print(escaped(f"{finding.name}: {finding.mend()}"))
+                print(f"{finding.name}: {finding.mend()}")
             except (BackstoryError, OSError) as error:
-                print(escaped(f"{finding.name}: could not be mended. {error}"))
+                print(f"{finding.name}: could not be mended. {error}")
     left = _find()
     for finding in left:
-        print(escaped(f"{finding.name}: {finding.says}\n  {finding.do}"))
+        print(f"{finding.name}: {finding.says}\n  {finding.do}")
     wrong = [finding for finding in left if not finding.note]
     print("Something is left for you to do." if wrong else "All is well.")
     return 1 if wrong else 0
