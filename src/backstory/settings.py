@@ -88,7 +88,11 @@ class Settings:
     )
     observers: int = _say(4, "How many sessions are observed at the same time.")
     settle_seconds: float = _say(10.0, "How long a round must be quiet before it is observed without its end.")
-    lease_seconds: float = _say(60.0, "How long the observer may work on a round before it is given to another.")
+    lease_seconds: float = _say(
+        60.0,
+        "How long the observer may work on a round, and a worker that died keep it, before it is given to another; "
+        "with a model four times `call_seconds`, if that is longer.",
+    )
     retry_seconds: float = _say(1.0, "The first pause after a failure; it doubles with each try.")
     requests_per_second: int = _say(10_000, "How many requests a second are taken over TCP.")
     backup_hours: float = _say(24.0, "How old the newest backup of the database may get; 0 for no backups.")
@@ -105,6 +109,11 @@ class Settings:
         """How long a round must be quiet before it is observed without its end. A model is paid for each time it is
         asked, so for one it is long enough (a quarter of an hour) that a round is one question."""
         return self.settle_seconds * (1 if self.provider == "offline" else 90)
+
+    @property
+    def round_seconds(self) -> float:
+        """How long a round is leased: a model may be asked more than once about it, and takes its time."""
+        return self.lease_seconds if self.provider == "offline" else max(self.lease_seconds, self.call_seconds * 4)
 
     def skips(self, tool: str | None) -> bool:
         """Whether a tool is never remembered. Our own are not: memory that eats itself would keep what is forgotten."""

@@ -7,6 +7,7 @@ import re
 import subprocess
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -284,6 +285,36 @@ def test_a_key_that_is_mended_is_used_at_once(box: Box) -> None:
     assert [provider for provider, _ in by["kept"]] == ["offline", "openai"]
     assert not box.rows("SELECT 1 FROM events WHERE instead_of IS NOT NULL AND status = 'done'")
     assert {r["provider"] for r in box.rows("SELECT * FROM session_summaries")} == {"openai"}
+
+
+def test_two_who_reobserve_at_once_ask_once(box: Box) -> None:
+    """The second finds the round taken, and says that there is nothing else."""
+    go, held = threading.Event(), threading.Event()
+
+    def script(request: Request) -> Step:
+        if request.headers.get("authorization") != "Bearer good":
+            return error(401)
+        held.set()
+        return Held(go, answer(request))
+
+    with Endpoint(script) as endpoint:
+        choose(box, "openai", endpoint)
+        del box.settings["BACKSTORY_API_KEY"]
+        box.cli("config", "set", "api_key", "bad")
+        box.start()
+        work(box, "a")
+        box.settle()
+        box.cli("config", "set", "api_key", "good")
+        before = len(endpoint.requests)
+        with ThreadPoolExecutor(1) as other:
+            first = other.submit(box.client.post, "/api/reobserve", {})
+            assert held.wait(30)
+            second = box.client.post("/api/reobserve", {})
+            go.set()
+            done = first.result()
+        assert len(endpoint.requests) == before + 1
+    assert (second["rounds"], second["redone"], second["next"]) == (1, False, None)
+    assert (done["redone"], len(done["observations"])) == (True, 1)
 
 
 def test_a_budget_stops_calls_and_not_memory(box: Box) -> None:

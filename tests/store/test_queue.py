@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from engines import BROKEN_RULE
+from engines import BROKEN_RULE, Opener
 
 from backstory import ids
 from backstory.errors import LeaseLost
@@ -153,13 +153,19 @@ def test_what_a_dead_worker_had_taken_is_free_again_at_the_next_start(store: Sto
     assert commands(take(store)) == ["1"]
 
 
+def is_open(store: Store) -> bool:
+    """Whether anything waits or is being observed; in one look, between two of which it could change its state."""
+    counts = store.read(events.counts)
+    return bool(counts["queued"] + counts["leased"])
+
+
 async def observe_all(store: Store, provider: object, wanted: int) -> list[Round]:
     """Run the real observer until nothing is open."""
     seen: list[Round] = []
     observer = Observer(store, provider, retry_s=0.005, listener=lambda r, t: seen.append(r))  # type: ignore[arg-type]
     observer.start()
     async with asyncio.timeout(30):
-        while store.read(events.counts)["queued"] + store.read(events.counts)["leased"]:
+        while is_open(store):
             await asyncio.sleep(0.01)
     await observer.stop()
     return seen
@@ -207,12 +213,39 @@ def test_a_provider_that_hangs_is_cut_off(store: Store) -> None:
         observer = Observer(store, provider, pace=lambda: Pace(0.2), retry_s=0.005)
         observer.start()
         async with asyncio.timeout(20):
-            while store.read(events.counts)["queued"] + store.read(events.counts)["leased"]:
+            while is_open(store):
                 await asyncio.sleep(0.01)
         await observer.stop()
 
     asyncio.run(run())
     assert calls == 2
+
+
+def test_an_idle_worker_takes_over_what_a_dead_one_had(open_again: Opener, store: Store) -> None:
+    """It had nothing to do when the other took the round, and nobody wakes it: it looks when the lease runs out."""
+    if store.engine == "sqlite":
+        pytest.skip("SQLite has one worker")
+    other = open_again()
+
+    async def run() -> None:
+        observer = Observer(other, provider, worker="b.", pace=lambda: Pace(1.0), retry_s=0.005)
+        observer.start()
+        while not observer._woken._waiters:
+            await asyncio.sleep(0.01)
+        put(store, "a", "1")
+        assert store.write(lambda tx: events.claim(tx, 1000, "a."))  # and dies
+        async with asyncio.timeout(20):
+            while store.read(events.counts)["leased"]:
+                await asyncio.sleep(0.02)
+        await observer.stop()
+
+    async def provider(round: Round) -> Reply:
+        return Reply((Observation("change", "taken over"),))
+
+    asyncio.run(run())
+    assert [o["title"] for o in store.read(lambda tx: tx.all("observations_recent", project_key="shop", limit=9))] == [
+        "taken over"
+    ]
 
 
 def test_one_bad_write_takes_no_other_along(store: Store) -> None:

@@ -65,4 +65,6 @@ def _told(total: dict[str, int], only_looked: bool) -> str:
         )
     left = total["rounds"] - total["done"]
     told = f"{total['done']} rounds were redone: {total['observations']} observations."
-    return told + (f" {left} are as they were: the model's answers could not be read." if left > 0 else "")
+    return told + (
+        f" {left} are as they were: the model's answers could not be read, or another is asking." if left > 0 else ""
+    )

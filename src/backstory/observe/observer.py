@@ -24,6 +24,8 @@ T = TypeVar("T")
 
 Provider = Callable[[Round], Awaitable[Reply]]
 NEVER = 1 << 62
+#: Where workers share a database, one that has nothing to do looks this often: another may have died with a round.
+LOOK_S = 30.0
 #: Called with each round that was stored: the viewer is told.
 Listener = Callable[[Round, Told], None]
 
@@ -120,9 +122,15 @@ class Observer:
         self.wake()
 
     async def _until_due(self) -> float | None:
+        """Seconds until something is known to fall due. A lease is seen before it runs out, so that what a dead worker
+        had is taken over when it does."""
         due = await asyncio.to_thread(self._store.read, events.next_due)
         self._planned_ms = NEVER if due is None else due
-        return None if due is None else max(0.01, (due - ids.now_ms()) / 1000)
+        wait = None if due is None else max(0.01, (due - ids.now_ms()) / 1000)
+        if self._store.engine == "sqlite":  # it has one worker
+            return wait
+        look_s = min(LOOK_S, self._pace().lease_s / 2)
+        return look_s if wait is None else min(wait, look_s)
 
     async def _observe(self, claim: events.Claim, lease_s: float) -> None:
         reply = Reply()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from backstory import ids
 from backstory.model import Reply, Round
 from backstory.store import events, forget, ledger, observations, payloads, search
 from backstory.store.db import Tx
+from backstory.store.events import Claim
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,27 @@ class Waiting:
 def waiting(tx: Tx, project: str, since: str) -> Waiting:
     row = tx.one("redo_count", project=project, since=since)
     return Waiting(row["rounds"], row["events"] or 0) if row else Waiting(0, 0)
+
+
+def claim(tx: Tx, project: str, since: str, after: int, lease_ms: int) -> Claim | None:
+    """The same as `find`, and ours until the lease runs out: what another is asking about is passed over."""
+    while round := find(tx, project, since, after):
+        tx.one("session_hold", id=round.session_id)
+        now, numbers = ids.now_ms(), {event.id for event in round.events}
+        about = {"session_id": round.session_id, "prompt_number": round.prompt_number}
+        rows = [row for row in tx.all("redo_events", first=0, **about) if row["id"] in numbers]
+        if len(rows) == len(numbers) and all((row["lease_until"] or 0) <= now for row in rows):
+            owner = ids.new_event_id()
+            for number in numbers:
+                tx.run("redo_lease", id=number, lease_until=now + lease_ms, owner=owner)
+            return Claim(round, owner)
+        after = round.events[-1].id
+    return None
+
+
+def release(tx: Tx, claim: Claim) -> None:
+    """Let others ask about what is not done."""
+    tx.run("redo_release", session_id=claim.round.session_id, owner=claim.owner)
 
 
 def find(tx: Tx, project: str, since: str, after: int) -> Round | None:

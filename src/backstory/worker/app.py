@@ -154,11 +154,9 @@ class App:
             self.store.close()
 
     def _pace(self) -> Pace:
-        """A model may be asked twice about a round, and takes its time."""
         chosen = self.asking.settings
-        if chosen.provider == "offline":
-            return Pace(chosen.lease_seconds, provider=chosen.provider)
-        return Pace(max(chosen.lease_seconds, chosen.call_seconds * 4), PATIENCE_MS, chosen.provider)
+        long_ms = events.LONG_MS if chosen.provider == "offline" else PATIENCE_MS
+        return Pace(chosen.round_seconds, long_ms, chosen.provider)
 
     def wake(self, due_ms: int = 0) -> None:
         """Something was stored: to be observed then, and to be found by its meaning soon."""

@@ -52,20 +52,21 @@ class Redo:
     async def reobserve(self, call: Call) -> Done:
         asked: Over = call.body
         since = _moment(asked.since)
-        found, round = await asyncio.to_thread(
-            self._store.read,
-            lambda tx: (
-                redo.waiting(tx, asked.project, since),
-                redo.find(tx, asked.project, since, asked.after),
-            ),
-        )
-        done = Done(found.rounds, found.events, next=round.events[-1].id if round else None)
-        if round is None:
-            return done
+        where = (asked.project, since, asked.after)
+        found = await asyncio.to_thread(self._store.read, lambda tx: redo.waiting(tx, asked.project, since))
+        done = Done(found.rounds, found.events)
         if asked.dry_run:
-            done.tokens_estimate = await self._asking.estimate(round)
+            if round := await asyncio.to_thread(self._store.read, lambda tx: redo.find(tx, *where)):
+                done.next, done.tokens_estimate = round.events[-1].id, await self._asking.estimate(round)
             return done
-        await self._do(round, done)
+        lease_ms = int(self._asking.settings.round_seconds * 1000)
+        claim = await asyncio.wrap_future(self._store.submit(lambda tx: redo.claim(tx, *where, lease_ms)))
+        if claim is not None:
+            done.next = claim.round.events[-1].id
+            try:
+                await self._do(claim.round, done)
+            finally:
+                await asyncio.wrap_future(self._store.submit(lambda tx: redo.release(tx, claim)))
         return done
 
     async def _do(self, round: Round, done: Done) -> None:

@@ -929,8 +929,14 @@ WHERE oe.event_id = :event_id AND o.instead_of IS NOT NULL AND o.edited_at IS NU
 SELECT id FROM session_summaries
 WHERE session_id = :session_id AND prompt_number = :prompt_number AND source = 'stop' AND instead_of IS NOT NULL;
 
+-- name: redo_lease
+UPDATE events SET lease_until = :lease_until, lease_owner = :owner WHERE id = :id AND status = 'done';
+
+-- name: redo_release
+UPDATE events SET lease_until = NULL, lease_owner = NULL WHERE session_id = :session_id AND lease_owner = :owner AND status = 'done';
+
 -- name: redo_done
-UPDATE events SET instead_of = NULL WHERE id = :id;
+UPDATE events SET instead_of = NULL, lease_until = NULL, lease_owner = NULL WHERE id = :id;
 
 -- name: observation_source_sizes
 SELECT e.id, COALESCE(LENGTH(e.payload), 0) AS size FROM observation_events oe JOIN events e ON e.id = oe.event_id WHERE oe.observation_id = :id;
