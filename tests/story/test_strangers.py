@@ -41,7 +41,9 @@ def test_without_the_token_every_route_but_health_is_refused(running: Box) -> No
             assert answer.status == wanted or (path == "/open" and answer.status == 401), (method, path, answer.status)
 
 
-@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", "", "[::2]"])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", "", "[::2]", "192.0.2.7"]
+)
 def test_a_foreign_host_is_refused_even_with_the_token(running: Box, host: str) -> None:
     """A page that rebinds its name to this machine gets nothing."""
     for method, path in every_route(running):
@@ -90,6 +92,20 @@ def test_bound_beyond_this_machine_it_refuses_to_start_without_authentication(bo
     assert "Traceback" not in run.stderr
     with pytest.raises(BadSetting):
         check_binding(Settings(host="192.168.1.1", auth="off"))
+
+
+def test_bound_beyond_this_machine_it_answers_to_its_addresses_and_names(box: Box) -> None:
+    """With the token, and to no name that is somebody else's: that may have been bound anew."""
+    box.settings["BACKSTORY_HOST"] = "0.0.0.0"
+    box.start()
+    own = socket.gethostname()
+    for host in ("192.0.2.7", f"192.0.2.7:{box.port}", f"[2001:db8::7]:{box.port}", "0.0.0.0", own, f"{own}.local:80"):
+        assert box.http("GET", "/api/sessions", headers={"Host": host}).status == 200, host
+        assert box.http("GET", "/api/sessions", headers={"Host": host}, token=False).status == 401, host
+        page = {"Host": host, "Origin": f"http://{host}"}
+        assert box.http("GET", "/api/sessions", headers=page).status == 200, host
+    for host in ("evil.example", "192.0.2.7.evil.example", "192.0.2.7@evil.example", "", "0x7f000001", "127.1", "[::2"):
+        assert box.http("GET", "/api/sessions", headers={"Host": host}).status == 403, host
 
 
 def test_auth_can_be_off_on_a_machine_of_ones_own(box: Box) -> None:

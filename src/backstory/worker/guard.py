@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hmac
+import ipaddress
+import re
 import secrets
+import socket
 import time
 from pathlib import Path
 
@@ -19,6 +22,7 @@ from backstory.worker.web import failure
 #: Open to everybody: it tells nothing but that we are here and well.
 OPEN_PATHS = frozenset({"/api/health", "/health"})
 COOKIE = "backstory"
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::[0-9]{1,5})?")
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 CODE_S = 120.0
 #: Requests a second that are taken over TCP from everybody without a credential together.
@@ -83,6 +87,11 @@ class Guard:
 
     def __init__(self, app: ASGIApp, settings: Settings, token: str, codes: Codes) -> None:
         self._app, self._settings, self._token, self._codes = app, settings, token, codes
+        self._is_local = settings.host.lower() in LOOPBACK
+        self._names = LOOPBACK | {settings.host.lower()}
+        if not self._is_local:
+            own = socket.gethostname().lower()
+            self._names |= {own, f"{own}.local"}
         # Apart: whoever has no credential can not use up what those who have one may send.
         self._owner = Rate(settings.requests_per_second)
         self._strangers = Rate(min(settings.requests_per_second, STRANGERS_PER_SECOND))
@@ -122,8 +131,9 @@ class Guard:
             raise Refused
 
     def _check_host(self, headers: Headers) -> None:
+        """No name that is another site's: it may have been bound to this machine (DNS rebinding)."""
         name = _hostname(headers.get("host", ""))
-        if name not in LOOPBACK and name != self._settings.host.lower():
+        if name not in self._names and (self._is_local or not _is_address(name)):
             raise Stranger("The Host header names another machine.")
 
     def _check_origin(self, headers: Headers) -> None:
@@ -139,10 +149,17 @@ class Guard:
 
 
 def _hostname(host: str) -> str:
-    host = host.strip().lower()
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0]
+    """The name or address in a Host header; nothing if it is not in the form of one."""
+    found = _HOST.fullmatch(host.strip().lower())
+    return (found[1] or found[2]) if found else ""
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _cookie(header: str) -> str:
