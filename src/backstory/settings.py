@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -226,11 +227,24 @@ def read_config(path: Path) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name in NAMES}
 
 
+def check_name(name: str) -> None:
+    """Refuse a name that is no setting's."""
+    if name not in NAMES:
+        raise BadSetting(f"There is no setting `{name}`.", near(name, NAMES))
+
+
+def near(word: str, known: Iterable[str]) -> str | None:
+    """A hint that names what may have been meant; None if nothing is like it."""
+    import difflib
+
+    found = difflib.get_close_matches(word.lower(), known, n=1)
+    return f"Did you mean `{found[0]}`?" if found else None
+
+
 def convert(name: str, value: Any, called: str = "") -> Any:
     """A value as the setting's own type, or a clear refusal that names it as it was given."""
     called = called or name
-    if name not in NAMES:
-        raise BadSetting(f"There is no setting `{name}`.")
+    check_name(name)
     default = _FIELDS[name].default
     try:
         result = _as_type(default, value)
@@ -238,10 +252,12 @@ def convert(name: str, value: Any, called: str = "") -> Any:
         raise BadSetting(f"`{called}` takes {_kind(default)}, not {shown(name, value)!r}.") from None
     choices = _FIELDS[name].metadata["choices"]
     if choices and result not in choices:
-        raise BadSetting(f"`{called}` is one of {', '.join(choices)}, not {value!r}.")
+        raise BadSetting(f"`{called}` is one of {', '.join(choices)}, not {value!r}.", near(str(value), choices))
     if name == "port" and not 0 <= result <= 65535:
         raise BadSetting(f"`{called}` lies between 0 and 65535.")
     least = 0 if name in _FROM_ZERO else 1
+    if isinstance(result, float) and not math.isfinite(result):
+        raise BadSetting(f"`{called}` takes {_kind(default)}, not {shown(name, value)!r}.")
     if isinstance(result, int | float) and result < least:
         raise BadSetting(f"`{called}` must be at least {least}.")
     return result
@@ -264,8 +280,7 @@ def _kind(default: Any) -> str:
 
 def change(path: Path, name: str, value: Any | None) -> None:
     """Write one setting to config.toml, or take it out; whatever else stands there stays."""
-    if name not in NAMES:
-        raise BadSetting(f"There is no setting `{name}`.")
+    check_name(name)
     line = None if value is None else f"{name} = {_toml(convert(name, value))}"
     lines = path.read_text("utf-8").splitlines() if path.exists() else []
     mine = re.compile(rf"\s*{re.escape(name)}\s*=")

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from claude import Claude as Client
 from claude import binary
-from endpoint import Endpoint, Kind, Script, Step, error, half, hang, html, text, tool_use
+from endpoint import Endpoint, Kind, Reply, Script, Step, error, half, hang, html, text, tool_use
 
 from backstory.model import MemoryId
 from backstory.observe.conversations import Conversations
@@ -116,7 +116,10 @@ def test_the_jail(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     hook = {"hooks": [{"type": "command", "command": f"touch {desk.home}/heard"}]}
     server = {"mcpServers": {"fruit": {"command": "sh", "args": ["-c", f"touch {desk.home}/served"]}}}
     events = ("SessionStart", "UserPromptSubmit", "Stop", "SessionEnd")
-    (desk.home / ".claude" / "settings.json").write_text(json.dumps({"hooks": {event: [hook] for event in events}}))
+    helper = {"apiKeyHelper": f"touch {desk.home}/helped; echo sk-plum"}
+    own = {"env": {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9", "ANTHROPIC_CUSTOM_HEADERS": "x-plum: 1"}}
+    settings = {"hooks": {event: [hook] for event in events}} | helper | own
+    (desk.home / ".claude" / "settings.json").write_text(json.dumps(settings))
     (desk.home / ".claude.json").write_text(json.dumps(server))
     desk.paths.observing.mkdir(parents=True)
     (desk.paths.observing / "CLAUDE.md").write_text("PLUM too.")
@@ -131,7 +134,8 @@ def test_the_jail(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     sent = json.dumps(request.body)
     assert "PLUM" not in sent and "QUINCE" not in sent and "root:" not in sent
     assert TASK in sent
-    assert not (desk.home / "heard").exists() and not (desk.home / "served").exists()
+    assert not any((desk.home / name).exists() for name in ("heard", "served", "helped"))
+    assert "plum" not in str(request.headers)
     assert stat.S_IMODE(desk.paths.observing.stat().st_mode) == 0o700
 
 
@@ -142,6 +146,13 @@ def test_a_call_of_a_tool_is_an_answer_too(desk: Desk, monkeypatch: pytest.Monke
         answer = desk.ask()
     assert answer.text == "<half" and answer.memory_id and answer.call.input_tokens
     assert not (desk.home / "ruined").exists()
+
+
+def test_an_answer_that_was_cut_is_known_as_such(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the limit of tokens; whatever the client itself makes of it."""
+    with scripted(monkeypatch, lambda request: Reply([text("<half")], is_cut=True)):
+        answer = desk.ask()
+    assert answer.is_cut and answer.text.startswith("<half")
 
 
 FAILURES: dict[str, tuple[Step, str]] = {

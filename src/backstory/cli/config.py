@@ -8,7 +8,6 @@ from typing import Any
 
 from backstory import settings
 from backstory.cli import show
-from backstory.errors import BadSetting
 
 #: What the worker follows while it runs.
 AT_ONCE = frozenset({"skip_tools", "exclude_projects", "provider", "model", "base_url", "api_key", "mode", "language"})
@@ -58,8 +57,8 @@ def list_settings(options: argparse.Namespace) -> int:
 
 
 def get(options: argparse.Namespace) -> int:
-    if options.name not in (*settings.NAMES, "data_dir"):
-        raise BadSetting(f"There is no setting `{options.name}`.")
+    if options.name != "data_dir":
+        settings.check_name(options.name)
     print(_text(settings.shown(options.name, getattr(settings.load(), options.name))))
     return 0
 
@@ -67,6 +66,10 @@ def get(options: argparse.Namespace) -> int:
 def change(options: argparse.Namespace) -> int:
     chosen = settings.load()
     chosen.paths.prepare()
+    if options.name == "mode":
+        from backstory.observe import modes
+
+        modes.load(options.value, chosen.paths.modes)
     settings.change(chosen.paths.config, options.name, options.value)
     value = _text(settings.shown(options.name, settings.convert(options.name, options.value)))
     print(f"{options.name} = {value}{_when(options.name)}")

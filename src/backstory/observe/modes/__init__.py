@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from backstory.errors import BadSetting
+from backstory.settings import near
 
 DEFAULT = "code"
 _WORDS = ("role", "focus", "measure")
@@ -44,7 +45,7 @@ def load(name: str, folder: Path) -> Mode:
         raise BadMode(f"`{name[:80]}` is no name of a mode.")
     own = folder / f"{name}.toml"
     try:
-        text = own.read_text("utf-8") if own.is_file() else _shipped(name)
+        text = own.read_text("utf-8") if own.is_file() else _shipped(name, folder)
         told = tomllib.loads(text)
     except (OSError, ValueError) as error:
         raise BadMode(f"The mode file {own} can not be read: {error}.") from None
@@ -54,19 +55,19 @@ def load(name: str, folder: Path) -> Mode:
     return _mode(name, own, told)
 
 
-def _shipped(name: str) -> str:
+def _shipped(name: str, folder: Path) -> str:
     file = files(__name__) / f"{name}.toml"
     if not file.is_file():
-        raise BadMode(
-            f"There is no mode `{name}`.", "Modes are files modes/NAME.toml in the data directory, and `code`."
-        )
+        known = (DEFAULT, *sorted(own.stem for own in folder.glob("*.toml")))
+        hint = "Modes are files modes/NAME.toml in the data directory, and `code`."
+        raise BadMode(f"There is no mode `{name}`.", f"{near(name, known) or ''} {hint}".strip())
     return file.read_text("utf-8")
 
 
 def _told_of(parent: Any, own: Path) -> dict[str, Any]:
     if parent != DEFAULT:
         raise BadMode(f"{own} extends {parent!r}; what can be extended is `{DEFAULT}`.")
-    return tomllib.loads(_shipped(DEFAULT))
+    return tomllib.loads(_shipped(DEFAULT, own.parent))
 
 
 def _over(told: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:

@@ -51,6 +51,8 @@ NONE = (
     "There is no `claude` of version 2.1.248 or newer to observe with. Install one, or see the setting `claude_path`."
 )
 LOG_IN = "Claude Code is not logged in. Run `claude` and log in, or set ANTHROPIC_API_KEY."
+#: Its word for an answer that its limit of tokens cut.
+CUT = "max_output_tokens"
 STALE = "The conversation to go on with is gone."
 
 
@@ -197,7 +199,7 @@ class _Heard:
 
     @property
     def is_good(self) -> bool:
-        return self.done and not self.failed
+        return self.done and (self.is_cut or not self.failed)
 
     def hear(self, message: Message) -> None:
         import claude_agent_sdk as sdk
@@ -219,7 +221,6 @@ class _Heard:
                 self.called = message.error
             else:
                 self.model = message.model
-                self.is_cut = self.is_cut or message.stop_reason == "max_tokens"
                 self.texts += [block.text for block in message.content if isinstance(block, sdk.TextBlock)]
         elif isinstance(message, sdk.ResultMessage):
             # With a turn left it would have been told that there is no such tool; what it said is an answer.
@@ -227,7 +228,8 @@ class _Heard:
             self.failed = self.failed or (message.is_error and message.subtype != "error_max_turns")
             self.status = self.status or message.api_error_status
             self.usage = message.usage or {}
-            self.is_cut = self.is_cut or message.stop_reason == "max_tokens"
+            # `claude` has a cut answer continued, a few times; then it calls that an error.
+            self.is_cut = self.called == CUT or message.stop_reason == "max_tokens"
 
     def answer(self, model: str) -> Answer:
         read, written, cached, kept = (
