@@ -133,6 +133,8 @@ def _long_ones(data: bytes) -> bytes:
 
 
 def _tags(low: bytes, found: set[str]) -> None:
+    if b"\0" in low:  # UTF-16 or UTF-32, in which nothing else would be seen
+        found.add("<")
     closing = [*_places(low, b"/private"), *_places(low, b"-context")]
     if b"<private" in low or len(closing) > MANY:
         found.add("<")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, NewType
+
+from backstory import gate
 
 # The two session ids are different types, so that the checker refuses one where the other is meant.
 ContentId = NewType("ContentId", str)  # the agent's own id of its conversation
@@ -40,9 +42,19 @@ CONCEPTS = (
 )
 
 
+#: What a report is called by; its payload is the rest of its text.
+_NAMES = (
+    *("agent", "content_id", "event_id", "cwd", "git_branch", "tool_name", "tool_use_id", "prompt_id"),
+    "transcript_path",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What an agent told us, in our words: an agent's reader makes it, the store takes it."""
+    """What an agent told us, in our words: an agent's reader makes it, the store takes it.
+
+    It holds no private text and no secrets: they are removed when it is made.
+    """
 
     agent: str
     kind: Kind
@@ -58,6 +70,11 @@ class Report:
     is_notification: bool = False  #: a prompt that the agent wrote itself; it gets no number
     #: what the kind brings: tool_input, tool_response, error, prompt, source, reason, last_assistant_message …
     payload: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        names, payload = gate.report({name: getattr(self, name) for name in _NAMES}, self.payload)
+        for name, value in {**names, "payload": payload}.items():
+            object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +116,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What an event, or a few, meant."""
+    """What an event, or a few, meant. Private text and secrets are removed when it is made."""
 
     type: str
     title: str
@@ -112,10 +129,20 @@ class Observation:
     event_ids: tuple[int, ...] = ()  #: Event.id of each event it came from
     replaces: tuple[int, ...] = ()  #: earlier observations that hold no longer, now that this one does
 
+    def __post_init__(self) -> None:
+        texts = ("title", "subtitle", "narrative")
+        lists = ("facts", "concepts", "files_read", "files_modified")
+        told = {name: getattr(self, name) for name in texts} | {name: [*getattr(self, name)] for name in lists}
+        clean = gate.document(told)
+        if clean is not told:
+            for name, value in clean.items():
+                object.__setattr__(self, name, value if name in texts else tuple(filter(None, value)))
+        object.__setattr__(self, "type", gate.text(self.type))
+
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One round, told: what was asked, found, learned, done, and what is next."""
+    """One round, told: what was asked, found, learned, done, and what is next. Cleaned like an observation."""
 
     request: str = ""
     investigated: str = ""
@@ -123,6 +150,11 @@ class Summary:
     completed: str = ""
     next_steps: str = ""
     notes: str = ""
+
+    def __post_init__(self) -> None:
+        told = {each.name: getattr(self, each.name) for each in fields(self)}
+        for name, value in gate.document(told).items():
+            object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,8 +81,15 @@ def strip_json(value: Any, keep: frozenset[str] = KEEP, secrets: bool = True) ->
 
 
 def strip_bytes(data: bytes, secrets: bool = True) -> bytes:
-    """A payload as the hook got it. What is not JSON is stripped as text; whatever comes, something comes back."""
+    """A payload as the hook got it. What is not JSON is stripped as text; whatever comes, something comes back.
+
+    A null byte is in no JSON of UTF-8, and in all of UTF-16 and UTF-32, in which nothing would be found: of that
+    nothing is kept.
+    """
     import json
+
+    if b"\0" in data:
+        return b'{"error":"The payload was not JSON in UTF-8, so nothing of it was kept."}'
 
     try:
         value = json.loads(data.decode(), object_pairs_hook=_pairs)

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from backstory import gate
 from backstory.repository import Repository, locate
 
 #: Characters of a remote's address; a longer one is cut.
@@ -14,11 +15,16 @@ ADDRESS = 2048
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A repository, or a directory that is none."""
+    """A repository, or a directory that is none. Private text and secrets are removed when it is made."""
 
     name: str
     key: str  #: the remote's address, else the root's path: two repositories called `api` stay apart
     branch: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", gate.text(self.name))
+        object.__setattr__(self, "key", gate.identifier(self.key))
+        object.__setattr__(self, "branch", self.branch and gate.text(self.branch))
 
 
 def find(cwd: str) -> Project:

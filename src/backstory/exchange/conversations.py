@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from backstory import ids
+from backstory import gate, ids
 from backstory.model import ContentId, Report
 from backstory.project import Project
 from backstory.store import chunks, sessions, turns
@@ -26,7 +26,7 @@ _FORMATS = ("%I:%M %p on %d %B, %Y", "%Y/%m/%d %H:%M", "%Y/%m/%d %H:%M:%S", "%Y/
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A turn of a conversation."""
+    """A turn of a conversation. Private text and secrets are removed when it is made."""
 
     project: str
     session: str
@@ -35,6 +35,12 @@ class Said:
     text: str
     at: str
     speaker: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "session", gate.identifier(self.session))
+        for name in ("project", "role", "text", "speaker"):
+            value = getattr(self, name)
+            object.__setattr__(self, name, value and gate.text(value))
 
 
 def read(lines: Iterable[bytes], bad: Counter[str]) -> Iterator[Said]:

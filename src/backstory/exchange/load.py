@@ -6,20 +6,22 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from backstory import glance, ids, privacy
+from backstory import gate, ids
 from backstory.errors import BadInput
 from backstory.store import chunks, forget, observations, queries, turns
 from backstory.store.db import Row, Tx
 from backstory.store.tables import Table
 
 _INDEXED = {"observations": "observation", "session_summaries": "summary", "user_prompts": "prompt"}
+#: Columns by which a row is known again.
+_IDS = frozenset({"content_session_id", "memory_session_id", "event_id", "tool_use_id", "prompt_id", "mark"})
 
 
 class Load:
     """One file's way into a store; what its rows became is kept there, so that memory stays flat."""
 
     def __init__(self, engine: str, import_id: str) -> None:
-        self._tables, self._import_id = queries.owned(engine), import_id
+        self._tables, self._import_id = queries.owned(engine), gate.identifier(import_id)
         self._referred = {c.parent for table in self._tables.values() for c in table.columns.values() if c.parent}
 
     def rows(self, tx: Tx, given: Sequence[tuple[str, dict[str, Any]]]) -> int:
@@ -157,19 +159,17 @@ def _typed(table: Table, values: dict[str, Any]) -> Row:
 
 def strip(row: Row) -> Row:
     """A row without what is private: an export holds none, but a file may have been written by anybody."""
-    out = {}
-    for name, value in row.items():
-        suspect = isinstance(value, str) and glance.suspicious(value.encode(errors="surrogatepass"))
-        out[name] = _strip(value) if suspect else value
-    return out
+    return {name: _strip(name, value) if isinstance(value, str) else value for name, value in row.items()}
 
 
-def _strip(text: str) -> str:
+def _strip(name: str, text: str) -> str:
+    if name in _IDS:
+        return gate.identifier(text)
     if text[:1] in ("{", "["):
         try:
             value = json.loads(text)
+            clean = gate.document(value)
         except (ValueError, RecursionError):
-            return privacy.strip_text(text)
-        clean = privacy.strip_json(value)
+            return gate.text(text)
         return text if clean == value else json.dumps(clean, ensure_ascii=False)
-    return privacy.strip_text(text)
+    return gate.text(text)

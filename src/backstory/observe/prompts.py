@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from backstory import gate
 from backstory.model import Event, Round
 from backstory.observe.modes import Mode
 from backstory.observe.offline.acts import mapping, read_acts, relative, text_of, verb_of
@@ -127,9 +128,10 @@ def question(round: Round, mode: Mode, language: str = "", known: tuple[Standing
     """A round as a question: its events together, what it may replace, and the summary if it has ended."""
     mark = secrets.token_hex(3)
     system = task(mode, language)
+    round = gate.asked_about(round)
     told = tell(round)
     if known:
-        lines = (f"#{one.id} {inert(cut(one_line(f'{one.type}: {one.title}'), TITLE))}" for one in known)
+        lines = (f"#{one.id} {inert(cut(one_line(gate.text(f'{one.type}: {one.title}')), TITLE))}" for one in known)
         told += "\n\n" + KNOWN.format(lines="\n".join(lines))
     closing = (OBSERVE_AND_SUMMARISE if round.stop else OBSERVE).format(mark=mark)
     prompt = f"{told}\n\n{closing}"

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from backstory import ids
+from backstory import gate, ids
 from backstory.errors import BadInput, NotFound
 from backstory.model import Event, MemoryId, Observation, Reply, Round, Summary
 from backstory.store import sessions, statements, turns
@@ -137,6 +137,7 @@ def edit(tx: Tx, number: int, changes: Mapping[str, Any]) -> Row | None:
     row = tx.one("observation_by_id", id=number)
     if row is None:
         return None
+    changes = gate.document(dict(changes))
     told = json.loads(row["compressed_observation"]) | changes
     changed = {name: _json(value) if isinstance(value, list) else value for name, value in changes.items()}
     row |= changed | {"compressed_observation": _json(told)}

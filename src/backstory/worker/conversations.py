@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from backstory import glance, ids, privacy
+from backstory import ids
 from backstory.errors import BadInput
 from backstory.exchange import conversations
 from backstory.exchange.conversations import Said
@@ -65,7 +65,7 @@ class TurnImports:
 
     async def take(self, call: Call) -> Taken:
         asked: Conversation = call.body
-        said = await asyncio.to_thread(lambda: [_stripped(one) for one in asked.turns])
+        said = await asyncio.to_thread(lambda: [_said(one) for one in asked.turns])
         wanted = [one for one in said if not await self._unwanted(asked.agent, one)]
         added = 0
         for start in range(0, len(wanted), STORED):
@@ -85,14 +85,10 @@ def _store(tx: Tx, agent: str, said: Sequence[Said]) -> int:
     return sum(conversations.store(tx, agent, list(group)) for _, group in groups)
 
 
-def _stripped(told: SaidTurn) -> Said:
-    """A turn without what is private: each by itself, so that a tag that is left open hides no other."""
+def _said(told: SaidTurn) -> Said:
+    """A turn; each is stripped by itself, so that a tag that is left open hides no other."""
     try:
         at = min(ids.from_ms(ids.at_ms(told.at)), ids.now())
     except (ValueError, OverflowError, OSError):
         raise BadInput("`at` is not a time.", "Send it like 2026-02-21T03:39:07.123Z.") from None
-    texts = (told.text, told.speaker or "", told.project)
-    text, speaker, project = (
-        privacy.strip_text(one) if glance.suspicious(one.encode("utf-8", "replace")) else one for one in texts
-    )
-    return Said(project, told.session, told.number, told.role, text, at, speaker or None)
+    return Said(told.project, told.session, told.number, told.role, told.text, at, told.speaker or None)

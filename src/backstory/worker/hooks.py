@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
@@ -20,7 +21,7 @@ from backstory.store.db import Store, Tx
 from backstory.worker.intake import Intake, Taken
 from backstory.worker.live import Live
 from backstory.worker.telling import Telling
-from backstory.worker.web import Call, Endpoint, read_body
+from backstory.worker.web import Call, Endpoint, read_report
 
 T = TypeVar("T")
 Id = Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
@@ -126,6 +127,7 @@ class Reporting:
 
     def table(self) -> list[Endpoint]:
         said = "202 when it is stored; `skipped` says why it was not."
+        told = functools.partial(Endpoint, "POST", read=read_report, bare=True)
         return [
             Endpoint(
                 "POST",
@@ -134,36 +136,17 @@ class Reporting:
                 "An agent's own payload in, its own reply out.",
                 fails=(400, 413, 503),
             ),
-            Endpoint(
-                "POST",
+            told(
                 "/api/sessions/init",
                 self.init,
                 "A prompt is told, and numbered; `skipped` says why it was not.",
                 Prompted,
                 NewPrompt,
-                bare=True,
             ),
-            Endpoint(
-                "POST",
-                "/api/sessions/{id:int}/init",
-                self.init_by_id,
-                "The same, by our id.",
-                Prompted,
-                NextPrompt,
-                bare=True,
-            ),
-            Endpoint("POST", "/api/sessions/observations", self.tool_use, said, Queued, ToolUse, status=202, bare=True),
-            Endpoint("POST", "/api/sessions/summarize", self.round_end, said, Queued, RoundEnd, status=202, bare=True),
-            Endpoint(
-                "POST",
-                "/api/sessions/complete",
-                self.session_end,
-                "A session has ended.",
-                None,
-                SessionEnd,
-                bare=True,
-                fails=(404,),
-            ),
+            told("/api/sessions/{id:int}/init", self.init_by_id, "The same, by our id.", Prompted, NextPrompt),
+            told("/api/sessions/observations", self.tool_use, said, Queued, ToolUse, status=202),
+            told("/api/sessions/summarize", self.round_end, said, Queued, RoundEnd, status=202),
+            told("/api/sessions/complete", self.session_end, "A session has ended.", None, SessionEnd, fails=(404,)),
             Endpoint(
                 "POST", "/api/processing", self.processing, "An agent works, or rests.", Ok, Processing, bare=True
             ),
@@ -174,7 +157,7 @@ class Reporting:
         if agent is None:
             raise NotFound("This agent is not known.", f"Known are: {', '.join(AGENTS)}.")
         event = call.request.path_params["event"]
-        payload = await read_body(call.request)
+        payload = await read_report(call.request)
         if not isinstance(payload, dict):
             raise BadInput("The payload is not a JSON object.", "Send what the agent gives to its hooks.")
         event_id = call.request.headers.get("x-backstory-event") or ids.new_event_id()

@@ -8,14 +8,14 @@ from typing import Annotated, Any
 import msgspec
 from starlette.requests import Request
 
-from backstory import ids
+from backstory import gate, ids
 from backstory.agents.claude_transcript import Mark
 from backstory.errors import BadInput
 from backstory.model import ContentId, Kind, Report
 from backstory.store.db import Store
 from backstory.worker.hooks import Id, Name
 from backstory.worker.hooks import Path as PathText
-from backstory.worker.past import REPORTS, Past, stripped
+from backstory.worker.past import REPORTS, Past
 from backstory.worker.web import Call, Endpoint, decode, read_bytes
 
 READER = "import"
@@ -91,7 +91,7 @@ class Imports:
         batch: Batch = call.body
         counts = await self._past.take([_report(one) for one in batch.reports], batch.project)
         if (file := batch.done) is not None:
-            row = msgspec.structs.asdict(file) | {"reader": READER, "at": ids.now()}
+            row = msgspec.structs.asdict(file) | {"reader": READER, "at": ids.now(), "path": gate.text(file.path)}
             mark = Mark(file.size)
             work = self._store.submit(
                 lambda tx: tx.run("transcript_put", mark_offset=mark.offset, mark_prompt=mark.prompt, **row)
@@ -100,7 +100,7 @@ class Imports:
         return Imported(counts["added"], counts["known"], counts["skipped"], counts["turns"])
 
     async def known(self, call: Call) -> Known:
-        key = {"reader": READER, "path": call.query.path}
+        key = {"reader": READER, "path": gate.text(call.query.path)}
         row = await asyncio.to_thread(self._store.read, lambda tx: tx.one("transcript_read", **key))
         return Known(ReadFile(row["path"], row["inode"], row["size"], row["changed_ns"]) if row else None)
 
@@ -115,18 +115,16 @@ def _report(told: Happened) -> Report:
         at = ids.from_ms(ids.at_ms(told.occurred_at))
     except (ValueError, OverflowError, OSError):
         raise BadInput("`occurred_at` is not a time.", "Send it like 2026-02-21T03:39:07.123Z.") from None
-    return stripped(
-        Report(
-            agent=told.agent,
-            kind=told.kind,
-            content_id=ContentId(told.session_id),
-            event_id=told.event_id,
-            occurred_at=at,
-            cwd=told.cwd,
-            git_branch=told.git_branch,
-            tool_name=told.tool_name,
-            tool_use_id=told.tool_use_id,
-            prompt_id=told.prompt_id,
-            payload=told.payload,
-        )
+    return Report(
+        agent=told.agent,
+        kind=told.kind,
+        content_id=ContentId(told.session_id),
+        event_id=told.event_id,
+        occurred_at=at,
+        cwd=told.cwd,
+        git_branch=told.git_branch,
+        tool_name=told.tool_name,
+        tool_use_id=told.tool_use_id,
+        prompt_id=told.prompt_id,
+        payload=told.payload,
     )

@@ -24,7 +24,6 @@ from backstory.store import chunks, events, observations, sessions, turns
 from backstory.store.db import Row, Store, Tx
 from backstory.worker.excluded import is_excluded
 from backstory.worker.live import Live
-from backstory.worker.size import shorten
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -135,14 +134,13 @@ class Intake:
         return None
 
     async def _complete(self, report: Report) -> Report:
-        """The last message from the transcript where the payload does not bring it, and what is too long cut."""
-        payload = dict(report.payload)
-        if report.kind == "stop" and "last_assistant_message" not in payload and report.transcript_path:
+        """The last message from the transcript where the payload does not bring it."""
+        if report.kind == "stop" and "last_assistant_message" not in report.payload and report.transcript_path:
             reader, roots = AGENTS[report.agent].last_message, self._roots.get(report.agent, ())
             message = await asyncio.to_thread(reader, report.transcript_path, roots)
             if message:
-                payload["last_assistant_message"] = message
-        return replace(report, payload=shorten(payload))
+                return replace(report, payload={**report.payload, "last_assistant_message": message})
+        return report
 
     def _announce(self, report: Report, taken: Taken) -> None:
         """Tell those who watch."""

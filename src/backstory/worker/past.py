@@ -7,54 +7,32 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Any
 
 from backstory import ids
-from backstory.errors import BadInput, NotFound
+from backstory.errors import NotFound
 from backstory.model import Report
 from backstory.project import Project
 from backstory.settings import Settings
 from backstory.store import sessions
 from backstory.store.db import Row, Tx
 from backstory.worker.intake import WORK, Intake, take_event
-from backstory.worker.size import shorten
-from backstory.worker.web import strip
 
 #: A hook and the transcript tell the same moment within this.
 NEAR_MS = 30_000
 #: What is stored in one transaction at the most, so that nobody waits long behind it.
 REPORTS, BYTES = 100, 1 << 20
-_NAMED = ("cwd", "git_branch", "tool_name", "tool_use_id", "prompt_id")
-
-
-def stripped(report: Report) -> Report:
-    """A report without what is private, read like a hook's payload: as one document, in its order."""
-    names = {name: value for name in _NAMED if (value := getattr(report, name)) is not None}
-    try:
-        told = strip(_bytes(names | dict(report.payload)))
-    except BadInput:
-        # Nested beyond reason: kept as text, so that what it says is still stripped.
-        flat = {key: value if isinstance(value, str) else json.dumps(value) for key, value in report.payload.items()}
-        told = strip(_bytes(names | flat))
-    payload = {key: value for key, value in told.items() if key not in _NAMED}
-    return replace(report, payload=shorten(payload), **{name: told[name] for name in names})
-
-
-def _bytes(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def batches(reports: Iterable[Report]) -> Iterator[list[Report]]:
-    """Reports, stripped, in pieces that are small enough to be stored at once."""
+    """Reports in pieces that are small enough to be stored at once."""
     batch: list[Report] = []
     size = 0
     for report in reports:
-        clean = stripped(report)
-        length = len(json.dumps(clean.payload, ensure_ascii=False))
+        length = len(json.dumps(report.payload, ensure_ascii=False))
         if batch and (len(batch) >= REPORTS or size + length > BYTES):
             yield batch
             batch, size = [], 0
-        batch.append(clean)
+        batch.append(report)
         size += length
     if batch:
         yield batch

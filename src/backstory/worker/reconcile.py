@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from backstory import ids
+from backstory import gate, ids
 from backstory.agents import AGENTS
 from backstory.agents.claude_transcript import Mark
 from backstory.errors import StoreUnavailable
@@ -120,7 +120,7 @@ class Reconcile:
     async def _read_one(self, agent: str, file: Path, since: str) -> Counter[str]:
         """Read on from where the last look ended; how far that was is kept only when all of it is stored."""
         before = await asyncio.to_thread(file.stat)
-        key = {"reader": READER, "path": str(file)}
+        key = {"reader": READER, "path": gate.text(str(file))}
         known = await asyncio.to_thread(self._store.read, lambda tx: tx.one("transcript_read", **key))
         if known and _same(known, before):
             return Counter()
@@ -199,7 +199,7 @@ def put(tx: Tx, reader: str, file: Path, stat: os.stat_result, changed_ns: int, 
     tx.run(
         "transcript_put",
         reader=reader,
-        path=str(file),
+        path=gate.text(str(file)),
         inode=stat.st_ino,
         size=stat.st_size,
         changed_ns=changed_ns,

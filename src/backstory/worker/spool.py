@@ -9,11 +9,12 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from backstory import privacy
 from backstory.agents import AGENTS
 from backstory.errors import BackstoryError, StoreUnavailable
 from backstory.jobs import Job
 from backstory.paths import Paths
-from backstory.worker.web import LARGEST, strip
+from backstory.worker.web import LARGEST, strip_tags
 
 log = logging.getLogger(__name__)
 
@@ -91,8 +92,7 @@ class Spool:
         except (BackstoryError, ValueError) as error:
             # Never in the way of the others; kept where people can look at it.
             log.warning("a spooled %s event was set aside: %s", event, type(error).__name__)
-            self._rejected.mkdir(mode=0o700, exist_ok=True)
-            file.replace(self._rejected / file.name)
+            await asyncio.to_thread(_set_aside, file, self._rejected)
             return
         file.unlink(missing_ok=True)
 
@@ -105,7 +105,21 @@ class Spool:
 def _read(file: Path) -> Any:
     if file.stat().st_size > LARGEST:
         raise BackstoryError("The file is too large.")
-    return strip(file.read_bytes())
+    return strip_tags(file.read_bytes())
+
+
+def _set_aside(file: Path, folder: Path) -> None:
+    """Keep a file where people can look at it, stripped: not every file in the spool was written by our hook."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    with file.open("rb") as source:
+        given = source.read(LARGEST + 1)
+    clean = privacy.strip_bytes(given) if len(given) <= LARGEST else b'{"error":"The file was larger than 16 MiB."}'
+    if clean != given:
+        temporary = file.with_name(f".{file.name}")
+        temporary.touch(mode=0o600)
+        temporary.write_bytes(clean)
+        temporary.replace(file)
+    file.replace(folder / file.name)
 
 
 def size(paths: Paths) -> tuple[int, int]:

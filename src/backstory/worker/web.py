@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from backstory import glance, ids, privacy
 from backstory.errors import BackstoryError, BadInput, Broken, NotFound, TooLarge
-from backstory.worker.size import shorten
+from backstory.size import shorten
 
 log = logging.getLogger(__name__)
 
@@ -140,6 +140,12 @@ async def read_body(request: Request) -> Any:
     return strip(await read_bytes(request))
 
 
+async def read_report(request: Request) -> Any:
+    """The body of something that becomes a `Report`: without what is between private tags, which are closed in another
+    field than they were opened. Secrets are looked for when the report is made."""
+    return strip_tags(await read_bytes(request))
+
+
 def strip(raw: bytes, large: int = 256 << 10) -> Any:
     """Bytes as JSON without what is private. Tags are looked for in the whole; secrets in what will be kept of it."""
     value = decode(raw)
@@ -150,6 +156,15 @@ def strip(raw: bytes, large: int = 256 << 10) -> Any:
             value = shorten(value)
             raw = msgspec.json.encode(value)
         return privacy.strip_json(value) if glance.suspicious(raw) else value
+    except (ValueError, RecursionError):
+        raise BadInput(f"The JSON is nested deeper than {DEEPEST}.", "Send flatter data.") from None
+
+
+def strip_tags(raw: bytes) -> Any:
+    """Bytes as JSON without what is between private tags."""
+    value = decode(raw)
+    try:
+        return privacy.strip_json(value, secrets=False) if glance.tagged(raw) else value
     except (ValueError, RecursionError):
         raise BadInput(f"The JSON is nested deeper than {DEEPEST}.", "Send flatter data.") from None
 
@@ -174,7 +189,8 @@ def decode(raw: bytes) -> Any:
         odd = b"\\u0000" in raw
     except (msgspec.MsgspecError, ValueError, RecursionError):
         try:
-            value = json.loads(raw)
+            # Of bytes it would guess the encoding, and UTF-16 is not looked through for tags.
+            value = json.loads(raw.decode("utf-8-sig"))
         except (ValueError, RecursionError):
             raise BadInput("The body is not JSON.", "Send a JSON object in UTF-8.") from None
         odd = True

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import msgspec
-
-#: What is stored of a tool's answer, or of any other field, at the most.
+#: Characters of a tool's answer, or of any other field, that are stored at the most.
 STORED = 256 * 1024
 
 
@@ -32,7 +30,7 @@ def fit(value: Any, limit: int = STORED) -> Any:
 
 
 def _size(value: Any) -> int:
-    return len(value) if isinstance(value, str) else len(msgspec.json.encode(value))
+    return len(value) if isinstance(value, str) else len(json.dumps(value, ensure_ascii=False))
 
 
 def _cut_texts(value: Any, longest: int) -> Any:
