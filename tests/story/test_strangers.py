@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import http.client
 import json
+import os
 import re
+import shutil
 import socket
+import subprocess
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
-from box import Box
+from box import Answer, Box
 
 from backstory.errors import BadSetting
 from backstory.settings import Settings
+from backstory.worker.browsers import CODE_S, SESSION_S, Browsers, is_of_another_user
 from backstory.worker.guard import check_binding
 
 
@@ -34,7 +42,8 @@ def test_without_the_token_every_route_but_health_is_refused(running: Box) -> No
         for headers in (
             {},
             {"Authorization": "Bearer wrong"},
-            {"Cookie": "backstory=wrong"},
+            {"Authorization": "Backstory-Session wrong"},
+            {"Cookie": f"backstory={running.token}"},
             {"Authorization": "Basic x"},
         ):
             answer = running.http(method, path, b"{}" if method == "POST" else None, headers, token=False)
@@ -60,20 +69,111 @@ def test_a_foreign_origin_is_refused_even_with_the_token(running: Box, origin: s
 
 
 def test_our_own_page_and_the_right_token_get_in(running: Box) -> None:
-    """By header, and by the cookie that a one-time link gives; the link works once."""
     own = {"Origin": f"http://127.0.0.1:{running.port}"}
     assert running.http("GET", "/api/sessions", headers=own).status == 200
+    assert running.http("GET", "/").status == 200
+
+
+def enter(box: Box, code: str) -> Answer:
+    return box.http("POST", "/open", {"code": code}, {"Origin": f"http://127.0.0.1:{box.port}"}, token=False)
+
+
+def code_of(box: Box) -> str:
+    return box.cli("open", "--print").stdout.strip().partition("#code=")[2]
+
+
+def test_a_browser_gets_a_session_for_a_code_and_not_the_token(running: Box) -> None:
+    """The link holds a code, no answer sets a cookie, and the session opens what the token opens."""
     link = running.cli("open", "--print").stdout.strip()
-    path = link[link.index("/open") :]
-    first = running.http("GET", path, token=False)
-    assert first.status == 303
-    cookie = first.headers["set-cookie"]
-    assert "HttpOnly" in cookie
-    assert "strict" in cookie.lower()
-    page = running.http("GET", "/", headers={"Cookie": cookie.partition(";")[0]}, token=False)
+    assert link.startswith(f"http://127.0.0.1:{running.port}/#code=")
+    entrance = running.http("GET", "/", headers={"Accept": "text/html"}, token=False)
+    assert entrance.status == 401
+    (script,) = re.findall(rb"<script>(.*?)</script>", entrance.body, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in entrance.headers["content-security-policy"]
+    entered = enter(running, link.partition("#code=")[2])
+    assert entered.status == 200
+    assert entered.headers["cache-control"] == "no-store"
+    session = entered.json["session"]
+    assert entered.json["expires_in"] <= 24 * 3600
+    own = {"Authorization": f"Backstory-Session {session}", "Sec-Fetch-Site": "same-origin"}
+    page = running.http("GET", "/", headers=own | {"Accept": "text/html"}, token=False)
     assert page.status == 200
     assert b"<!doctype html>" in page.body
-    assert running.http("GET", path, token=False).status == 401
+    assert running.http("GET", "/api/sessions", headers=own, token=False).status == 200
+    changed = {"claudeSessionId": "s", "tool_name": "T", "tool_response": "r"}
+    own["Origin"] = f"http://127.0.0.1:{running.port}"
+    assert running.http("POST", "/api/sessions/observations", changed, own, token=False).status == 202
+    assert "set-cookie" not in entrance.headers | entered.headers | page.headers
+    assert running.token != session
+    assert running.token.encode() not in entrance.body + entered.body + page.body
+
+
+def test_each_credential_opens_only_its_own_door(running: Box) -> None:
+    """What a browser sends to other ports of the machine, cookies, opens nothing; a session is no token."""
+    session = enter(running, code_of(running)).json["session"]
+    for value in (running.token, session):
+        for name in ("backstory", "session", "token", f"backstory-{running.port}"):
+            cookie = {"Cookie": f"{name}={value}"}
+            assert running.http("GET", "/api/sessions", headers=cookie, token=False).status == 401
+    for refused in (f"Bearer {session}", f"Backstory-Session {running.token}", f"Basic {session}", session):
+        assert running.http("GET", "/api/sessions", headers={"Authorization": refused}, token=False).status == 401
+    assert running.http("GET", f"/api/sessions?token={running.token}&session={session}", token=False).status == 401
+
+
+def test_a_session_is_taken_from_our_own_page_only(running: Box) -> None:
+    own = {"Authorization": f"Backstory-Session {enter(running, code_of(running)).json['session']}"}
+    origin = {"Origin": f"http://127.0.0.1:{running.port}"}
+    for site in ("cross-site", "same-site", "none"):
+        assert running.http("GET", "/api/sessions", headers=own | {"Sec-Fetch-Site": site}, token=False).status == 403
+    assert running.http("POST", "/api/queue/retry", {}, own, token=False).status == 403, "it does not say from where"
+    other = {"Origin": f"http://127.0.0.1:{running.port + 1}"}
+    assert running.http("POST", "/api/queue/retry", {}, own | other, token=False).status == 403
+    assert running.http("POST", "/api/queue/retry", {}, own | origin, token=False).status == 200
+
+
+def test_a_code_that_comes_twice_ends_the_session_that_it_gave(running: Box) -> None:
+    """Somebody else has read it, and which of the two is the owner is not known."""
+    code = code_of(running)
+    own = {"Authorization": f"Backstory-Session {enter(running, code).json['session']}"}
+    assert running.http("GET", "/api/sessions", headers=own, token=False).status == 200
+    assert enter(running, code).status == 401
+    assert running.http("GET", "/api/sessions", headers=own, token=False).status == 401
+    for wrong in ("", "x", code + "x"):
+        assert enter(running, wrong).status == 401
+
+
+def test_a_session_ends_with_its_time_and_with_the_worker(running: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    browsers, code = Browsers(), ""
+    session = browsers.exchange(browsers.make_code())
+    assert session
+    assert browsers.knows(session)
+    code = browsers.make_code()
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + CODE_S + 1)
+    assert browsers.exchange(code) is None
+    monkeypatch.setattr(time, "monotonic", lambda: now + SESSION_S + 1)
+    assert not browsers.knows(session)
+    monkeypatch.undo()
+    own = {"Authorization": f"Backstory-Session {enter(running, code_of(running)).json['session']}"}
+    running.stop(running.processes[0])
+    running.start()
+    assert running.http("GET", "/api/sessions", headers=own, token=False).status == 401
+
+
+def test_another_user_of_the_machine_can_not_use_a_code(running: Box) -> None:
+    """Which stands on the browser's command line, for all to see."""
+    with socket.create_connection(("127.0.0.1", running.port)) as connection:
+        address, port = connection.getsockname()
+        assert not is_of_another_user(address, port)
+    if os.getuid() != 0 or not Path("/proc/net/tcp").exists() or not shutil.which("curl"):
+        pytest.skip("only root can be another user, and only Linux tells")
+    code = code_of(running)
+    body = json.dumps({"code": code})
+    call = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "-d", body, f"http://127.0.0.1:{running.port}/open"]
+    run = subprocess.run(call, user=65534, group=65534, env={"PATH": os.environ["PATH"]}, cwd="/", capture_output=True)
+    assert run.stdout == b"401"
+    assert enter(running, code).status == 200
 
 
 def test_the_token_is_in_no_answer(running: Box) -> None:

@@ -235,7 +235,7 @@ def _print_status(found: dict[str, Any]) -> None:
 def open_page(options: argparse.Namespace) -> int:
     chosen = settings.load()
     code = connect(chosen).post("/api/open")["code"]
-    link = f"{address(chosen)}open?code={code}"
+    link = f"{address(chosen)}#code={code}"  # a fragment: it is in no request, log or Referer
     if options.print:
         print(link)
         return 0

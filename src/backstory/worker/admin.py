@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 import msgspec
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, Response
 
 from backstory import __version__
 from backstory.errors import NotFound, Refused, StoreUnavailable
@@ -17,11 +17,11 @@ from backstory.observe.asking import State
 from backstory.settings import Settings
 from backstory.store import backups, check, events
 from backstory.store.db import Store
-from backstory.worker.guard import COOKIE, Codes
+from backstory.worker.browsers import SESSION_S, Browsers, is_of_another_user
 from backstory.worker.live import Live
-from backstory.worker.page import page
+from backstory.worker.page import HEADERS, page
 from backstory.worker.recall import Limit, Page, row_after
-from backstory.worker.web import Call, Endpoint
+from backstory.worker.web import Call, Endpoint, Json
 
 
 class Queue(msgspec.Struct):
@@ -70,7 +70,14 @@ class Changed(msgspec.Struct):
 
 
 class Code(msgspec.Struct):
-    code: str
+    code: Annotated[str, msgspec.Meta(max_length=100)] = ""
+
+
+class Session(msgspec.Struct):
+    """What a page sends as `Authorization: Backstory-Session …`, and for how many seconds."""
+
+    session: str
+    expires_in: int
 
 
 class Admin:
@@ -81,13 +88,12 @@ class Admin:
         settings: Settings,
         store: Store,
         live: Live,
-        codes: Codes,
-        token: str,
+        browsers: Browsers,
         wake: Callable[[int], None],
         state: Callable[[], Awaitable[tuple[State, list[str]]]],
     ) -> None:
-        self._settings, self._store, self._live, self._codes = settings, store, live, codes
-        self._token, self._wake, self._state = token, wake, state
+        self._settings, self._store, self._live, self._browsers = settings, store, live, browsers
+        self._wake, self._state = wake, state
         self._started = time.monotonic()
 
     def table(self) -> list[Endpoint]:
@@ -113,9 +119,7 @@ class Admin:
                 bare=True,
             ),
             Endpoint("POST", "/api/open", self.code, "A one-time code that lets a browser in.", Code),
-            Endpoint(
-                "GET", "/open", self.open, "Spends the code, and goes to the page.", status=303, media="text/html"
-            ),
+            Endpoint("POST", "/open", self.open, "A session of a browser, for a one-time code.", Session, Code),
             Endpoint("GET", "/", self.page, "What is remembered, as a page.", media="text/html"),
         ]
 
@@ -170,24 +174,19 @@ class Admin:
         return self._live.stream(call.request.headers.get("last-event-id"))
 
     async def code(self, call: Call) -> Code:
-        return Code(self._codes.make())
+        return Code(self._browsers.make_code())
 
     async def open(self, call: Call) -> Response:
-        spent = self._codes.spend(call.request.query_params.get("code", ""))
-        if call.request.scope.get("trusted") and not spent:
-            return RedirectResponse("/", status_code=303)  # an old link in a browser that is in already
-        if not spent:
+        client = call.request.client
+        if client is not None and await asyncio.to_thread(is_of_another_user, client.host, client.port):
+            raise Refused("The request comes from another user of this machine.", "Use a browser of your own.")
+        session = self._browsers.exchange(call.body.code)
+        if session is None:
             raise Refused("This link was used already, or is too old.", "Run `backstory open` again.")
-        answer = RedirectResponse("/", status_code=303)
-        answer.set_cookie(COOKIE, self._token, httponly=True, samesite="strict", max_age=400 * 24 * 3600)
-        return answer
+        return Json(Session(session, int(SESSION_S)), headers={"Cache-Control": "no-store"})
 
     async def page(self, call: Call) -> Response:
-        html = await asyncio.to_thread(self._store.read, page)
-        policy = (
-            "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-        )
-        return HTMLResponse(html, headers={"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff"})
+        return HTMLResponse(await asyncio.to_thread(self._store.read, page), headers=HEADERS)
 
 
 def document(openapi: dict[str, Any]) -> Endpoint:

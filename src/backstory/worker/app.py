@@ -33,6 +33,7 @@ from backstory.store.db import Tx
 from backstory.store.observations import Told
 from backstory.worker import guard, web
 from backstory.worker.admin import Admin, document
+from backstory.worker.browsers import Browsers
 from backstory.worker.care import Care
 from backstory.worker.conversations import TurnImports
 from backstory.worker.exchange import Exchange
@@ -96,8 +97,8 @@ class App:
         reporting = Reporting(settings, self.store, self.intake, self.live, telling, self.reconcile.soon)
         self.spool = Spool(settings.paths, reporting.deliver)
         self.care = Care(settings, self.store)
-        codes = guard.Codes()
-        admin = Admin(settings, self.store, self.live, codes, self.token, self.wake, self._state)
+        browsers = Browsers()
+        admin = Admin(settings, self.store, self.live, browsers, self.wake, self._state)
         self.table = [*admin.table(), *reporting.table(), *Recall(settings, self.store, search).table()]
         self.table += [*Imports(self.store, past).table(), *TurnImports(self.intake, self.meaning.wake).table()]
         self.table += self.meaning.table()
@@ -112,7 +113,7 @@ class App:
         description: dict[str, Any] = {}
         self.table.append(document(description))
         description.update(web.openapi(self.table, __version__))
-        self.asgi: ASGIApp = guard.Guard(self._starlette(), settings, self.token, codes)
+        self.asgi: ASGIApp = guard.Guard(self._starlette(), settings, self.token, browsers)
 
     async def _state(self) -> tuple[State, list[str]]:
         """How it goes with the provider, and what failed lately of all that runs in the background."""

@@ -1,4 +1,4 @@
-"""Who gets in: the socket's owner, and over TCP whoever has the token; no foreign host or page, and not too often."""
+"""Who gets in: the socket's owner, and over TCP whoever has the token or a session; no foreign host or page."""
 
 from __future__ import annotations
 
@@ -11,20 +11,24 @@ import time
 from pathlib import Path
 
 from starlette.datastructures import Headers
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from backstory.errors import BackstoryError, BadSetting, Refused, Stranger, TooMany
 from backstory.paths import write_private
 from backstory.settings import Settings
+from backstory.worker.browsers import Browsers
+from backstory.worker.page import entrance
 from backstory.worker.web import failure
 
 #: Open to everybody: it tells nothing but that we are here and well.
 OPEN_PATHS = frozenset({"/api/health", "/health"})
-COOKIE = "backstory"
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::[0-9]{1,5})?")
+#: Takes a code, and is open for that.
+ENTRANCE = ("POST", "/open")
+#: The scheme in `Authorization` of the page's requests. Not Bearer: a session is never taken for the token.
+SESSION = "backstory-session"
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-CODE_S = 120.0
 #: Requests a second that are taken over TCP from everybody without a credential together.
 STRANGERS_PER_SECOND = 1000
 
@@ -50,23 +54,6 @@ def check_binding(settings: Settings) -> None:
         )
 
 
-class Codes:
-    """One-time codes by which `backstory open` lets a browser in, so that the token is in no address."""
-
-    def __init__(self) -> None:
-        self._codes: dict[str, float] = {}
-
-    def make(self) -> str:
-        now = time.monotonic()
-        self._codes = {code: until for code, until in self._codes.items() if until > now}
-        code = secrets.token_urlsafe(16)
-        self._codes[code] = now + CODE_S
-        return code
-
-    def spend(self, code: str) -> bool:
-        return self._codes.pop(code, 0.0) > time.monotonic()
-
-
 class Rate:
     """A bucket that fills at the rate that is allowed, up to what may come in one second."""
 
@@ -85,8 +72,8 @@ class Rate:
 class Guard:
     """Stands before every route."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, token: str, codes: Codes) -> None:
-        self._app, self._settings, self._token, self._codes = app, settings, token, codes
+    def __init__(self, app: ASGIApp, settings: Settings, token: str, browsers: Browsers) -> None:
+        self._app, self._settings, self._token, self._browsers = app, settings, token, browsers
         self._is_local = settings.host.lower() in LOOPBACK
         self._names = LOOPBACK | {settings.host.lower()}
         if not self._is_local:
@@ -106,10 +93,9 @@ class Guard:
         await self._app(scope, receive, send)
 
     def _refuse(self, scope: Scope, error: BackstoryError) -> Response:
-        """In words for a person who came with a browser."""
+        """A browser that asks for the page gets one that shows a code, or its session, and else says what to do."""
         if scope["path"] == "/" and "text/html" in Headers(scope=scope).get("accept", ""):
-            told = "<p>This page is its owner's. Run <code>backstory open</code> to be let in.</p>"
-            return HTMLResponse(f"<!doctype html><title>backstory</title>{told}", error.status)
+            return entrance(error.status)
         return failure(error)
 
     def _check(self, scope: Scope) -> None:
@@ -117,7 +103,8 @@ class Guard:
         if server and server[1] is None:
             return  # the socket: its mode let only the owner connect
         headers = Headers(scope=scope)
-        trusted = self._settings.auth == "off" or self._has_token(headers)
+        by_session = self._has_session(headers)
+        trusted = self._settings.auth == "off" or by_session or self._has_token(headers)
         (self._owner if trusted else self._strangers).count()
         if trusted and "admit" in scope:
             scope["admit"]()
@@ -125,9 +112,9 @@ class Guard:
             return
         self._check_host(headers)
         self._check_origin(headers)
-        if scope["path"] == "/open" and scope["method"] == "GET":
-            scope["trusted"] = trusted  # the page itself looks at the code and spends it
-        elif not trusted:
+        if by_session:
+            self._check_page(scope["method"], headers)
+        if not trusted and (scope["method"], scope["path"]) != ENTRANCE:
             raise Refused
 
     def _check_host(self, headers: Headers) -> None:
@@ -141,11 +128,19 @@ class Guard:
         if origin is not None and origin != f"http://{headers.get('host', '')}":
             raise Stranger("The request comes from another site's page.")
 
+    def _check_page(self, method: str, headers: Headers) -> None:
+        """A session belongs to our own page, and browsers say where a request that may change something comes from."""
+        came_from = headers.get("sec-fetch-site", "same-origin")
+        if came_from != "same-origin" or (method not in ("GET", "HEAD") and "origin" not in headers):
+            raise Stranger("The request comes from another site's page.")
+
     def _has_token(self, headers: Headers) -> bool:
         scheme, _, given = headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer":
-            given = _cookie(headers.get("cookie", ""))
-        return hmac.compare_digest(given.strip().encode(), self._token.encode())
+        return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), self._token.encode())
+
+    def _has_session(self, headers: Headers) -> bool:
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        return scheme.lower() == SESSION and self._browsers.knows(given.strip())
 
 
 def _hostname(host: str) -> str:
@@ -160,11 +155,3 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _cookie(header: str) -> str:
-    for part in header.split(";"):
-        name, _, value = part.strip().partition("=")
-        if name == COOKIE:
-            return value
-    return ""

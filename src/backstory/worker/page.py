@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import re
 from html import escape
+
+from starlette.responses import HTMLResponse
 
 from backstory.store.db import Row, Tx
 from backstory.text import local
@@ -18,6 +22,50 @@ h3 { font-size: 1rem; margin: 0; } p, ul { margin: .3rem 0; } small, time { opac
 code { font-size: .9em; } body { overflow-wrap: anywhere; }
 .type { font-size: .75rem; border: 1px solid #8886; border-radius: 1rem; padding: 0 .5rem; margin-right: .4rem; }
 """
+
+
+#: Exchanges the code for a session, and asks for the page with it. The session is in sessionStorage, which a browser
+#: keeps for this address and port alone; a cookie would be sent to every port of the machine.
+_SCRIPT = """
+async function enter() {
+  const say = (text) => { document.querySelector("p").textContent = text; };
+  const code = new URLSearchParams(location.hash.slice(1)).get("code");
+  if (code) {
+    history.replaceState(null, "", "/");
+    const json = { "Content-Type": "application/json" };
+    const answer = await fetch("/open", { method: "POST", headers: json, body: JSON.stringify({ code }) });
+    const told = await answer.json();
+    if (!answer.ok) return say(`${told.error} ${told.hint}`);
+    sessionStorage.setItem("session", told.session);
+  }
+  const session = sessionStorage.getItem("session");
+  if (!session) return;
+  const page = await fetch("/", { headers: { Authorization: `Backstory-Session ${session}`, Accept: "text/html" } });
+  if (!page.ok) return;
+  const parsed = new DOMParser().parseFromString(await page.text(), "text/html");
+  document.replaceChild(document.adoptNode(parsed.documentElement), document.documentElement);
+}
+enter();
+"""
+_ENTRANCE = (
+    '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+    f"<title>backstory</title><style>{_STYLE}</style><body><h1>backstory</h1>"
+    f"<p>This page is its owner's. Run `backstory open` to be let in.</p><script>{_SCRIPT}</script></body></html>"
+)
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+
+def entrance(status: int) -> HTMLResponse:
+    """What a browser without a session is shown; no other script than its own runs there."""
+    digest = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
+    policy = f"{_POLICY}; script-src 'sha256-{digest}'; connect-src 'self'"
+    return HTMLResponse(_ENTRANCE, status, HEADERS | {"Content-Security-Policy": policy})
 
 
 def page(tx: Tx) -> str:
