@@ -25,6 +25,14 @@ def at_ms(stamp: str) -> int:
     return int(datetime.fromisoformat(stamp).timestamp() * 1000)
 
 
+def stored_ms(stamp: str) -> int:
+    """The same of a row that may have been edited by hand; 0 for what is no time."""
+    try:
+        return at_ms(stamp)
+    except (ValueError, OverflowError):
+        return 0
+
+
 def from_ms(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 

@@ -36,8 +36,20 @@ def tokens(text: str) -> int:
 
 
 def local(stamp: str) -> str:
-    """A stored time as a clock on this machine showed it: 2026-02-21 04:39."""
-    return datetime.fromisoformat(stamp).astimezone().strftime("%Y-%m-%d %H:%M")
+    """A stored time as a clock on this machine showed it: 2026-02-21 04:39. What is no time is "?"."""
+    try:
+        return datetime.fromisoformat(stamp).astimezone().strftime("%Y-%m-%d %H:%M")
+    except (ValueError, OverflowError):
+        return "?"
+
+
+def json_list(stored: str) -> list[str]:
+    """A stored list of texts. What is none is empty: a row may have been edited by hand."""
+    try:
+        found = json.loads(stored)
+    except (ValueError, RecursionError):
+        return []
+    return [item for item in found if isinstance(item, str)] if isinstance(found, list) else []
 
 
 def cut(text: str, limit: int) -> str:

@@ -130,7 +130,7 @@ class Asking:
     def _is_past(self, round: Round) -> bool:
         """Whoever chose a model for today's work did not ask it to read years of it: `reobserve` does."""
         days = self._settings.past_days
-        return bool(days) and ids.now_ms() - ids.at_ms(round.events[-1].occurred_at) > days * 86_400_000
+        return bool(days) and ids.now_ms() - ids.stored_ms(round.events[-1].occurred_at) > days * 86_400_000
 
     async def redo(self, round: Round) -> Reply:
         """Ask the model once more about a round that the rules told; whatever stands in the way is raised."""

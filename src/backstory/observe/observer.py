@@ -178,7 +178,7 @@ class Observer:
 
 def _marks(round: Round, reply: Reply) -> dict[str, str]:
     """What the files of a round hold; of one that is long past, nobody knows what they held then."""
-    if ids.now_ms() - ids.at_ms(round.events[-1].occurred_at) > events.RECENT_MS:
+    if ids.now_ms() - ids.stored_ms(round.events[-1].occurred_at) > events.RECENT_MS:
         return {}
     told = (path for seen in reply.observations for path in (*seen.files_modified, *seen.files_read))
     return marks(round.cwd, told)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from backstory import ids
 from backstory.store.db import Row
+from backstory.text import json_list
 
 #: What is decided lasts longer than what was looked up.
 WEIGHTS = {"decision": 1.0, "bugfix": 0.8, "feature": 0.8, "discovery": 0.6, "refactor": 0.5, "change": 0.4}
@@ -28,12 +28,12 @@ class Scene:
 
 def by_use(rows: Sequence[Row], scene: Scene) -> list[Row]:
     """The same observations, the most useful first."""
-    newest = max((ids.at_ms(row["created_at"]) for row in rows), default=0)
+    newest = max((ids.stored_ms(row["created_at"]) for row in rows), default=0)
     return sorted(rows, key=lambda row: (-_use(row, scene, newest), -row["id"]))
 
 
 def _use(row: Row, scene: Scene, newest: int) -> float:
-    age = (newest - ids.at_ms(row["created_at"])) / DAY_MS
+    age = (newest - ids.stored_ms(row["created_at"])) / DAY_MS
     use = WEIGHTS.get(row["type"], 0.4) + RECENT * math.exp2(-age / HALF_LIFE_DAYS)
     if scene.changed and touches(row, scene.changed):
         use += TOUCHED
@@ -45,5 +45,5 @@ def _use(row: Row, scene: Scene, newest: int) -> float:
 def touches(row: Row, changed: Iterable[str]) -> bool:
     """Whether an observation is about one of these files. Its paths may begin elsewhere: at a folder of the
     repository, or at the disk's root."""
-    files = [*json.loads(row["files_modified"]), *json.loads(row["files_read"])]
+    files = [*json_list(row["files_modified"]), *json_list(row["files_read"])]
     return any(a == b or a.endswith("/" + b) or b.endswith("/" + a) for a in files for b in changed)

@@ -5,7 +5,6 @@ It writes nothing.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from itertools import takewhile
 from typing import NamedTuple
@@ -13,7 +12,7 @@ from typing import NamedTuple
 from backstory.recall import fresh
 from backstory.recall.choose import Scene, by_use
 from backstory.store.db import Row, Tx
-from backstory.text import cut, harmless, local, one_line, tokens
+from backstory.text import cut, harmless, json_list, local, one_line, tokens
 
 OPEN, CLOSE = "<backstory-context>", "</backstory-context>"
 #: What Claude Code accepts; one more and the model gets a preview only.
@@ -188,7 +187,7 @@ def _index(tx: Tx, observations: list[Row], room: _Room, command: str) -> list[s
 
 def entry(row: Row, moment: str) -> str:
     """An observation in one line."""
-    files = [_line(name, 80) for name in json.loads(row["files_modified"])[:3]]
+    files = [_line(name, 80) for name in json_list(row["files_modified"])[:3]]
     title = _line(row["title"], 140)
     where = f" [{', '.join(files)}]" if files and not any(name in title for name in files) else ""
     return f"#{row['id']} {moment} {row['type']}: {title}{where}"

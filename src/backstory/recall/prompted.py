@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -11,7 +10,7 @@ from backstory.recall.search import Asked, Search
 from backstory.store import found, tokens
 from backstory.store.db import Row, Store, Tx
 from backstory.store.hits import Where
-from backstory.text import local
+from backstory.text import json_list, local
 
 #: How many are looked at, and how many are told at the most.
 LOOKED_AT, MOST = 10, 3
@@ -57,8 +56,8 @@ def _told(tx: Tx, prompt: Prompt, wanted: Sequence[int], budget: int, command: s
 
 
 def _is_clear(row: Row, worth: dict[str, float]) -> bool:
-    parts = [row["title"], row["subtitle"], row["narrative"], *json.loads(row["facts"])]
-    parts += [*json.loads(row["files_modified"]), *json.loads(row["files_read"])]
+    parts = [row["title"], row["subtitle"], row["narrative"], *json_list(row["facts"])]
+    parts += [*json_list(row["files_modified"]), *json_list(row["files_read"])]
     said = set(tokens.of_text("\n".join(parts)).split())
     shared = [weight for token, weight in worth.items() if token in said]
     return len(shared) >= SHARED and sum(shared) >= CLEAR

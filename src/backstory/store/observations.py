@@ -15,6 +15,7 @@ from backstory.store import sessions, statements, turns
 from backstory.store.db import Row, Tx
 from backstory.store.hits import Item, item_of
 from backstory.store.search import index, put_words, remove_words
+from backstory.text import json_list
 
 #: What is done with an item's title and text.
 Put = Callable[[Tx, Item, str, str], None]
@@ -138,13 +139,24 @@ def edit(tx: Tx, number: int, changes: Mapping[str, Any]) -> Row | None:
     if row is None:
         return None
     changes = gate.document(dict(changes))
-    told = json.loads(row["compressed_observation"]) | changes
+    told = {**_compressed(row), **changes}
     changed = {name: _json(value) if isinstance(value, list) else value for name, value in changes.items()}
     row |= changed | {"compressed_observation": _json(told)}
     kept = ("id", "type", "title", "subtitle", "narrative", "facts", "concepts", "compressed_observation")
     tx.run("observation_edit", at=ids.now(), **{name: row[name] for name in kept})
     index_row(tx, "observation", row, tx.one("session_by_id", id=row["session_id"]) or {})
     return row
+
+
+def _compressed(row: Row) -> Row:
+    """What the observer said; of a row that was edited by hand, what its columns say."""
+    try:
+        found = json.loads(row["compressed_observation"])
+    except (ValueError, RecursionError):
+        found = None
+    if isinstance(found, dict):
+        return found
+    return {name: value for name, value in asdict(_seen(row)).items() if name not in ("event_ids", "replaces")}
 
 
 def pin(tx: Tx, row: Row, on: bool) -> None:
@@ -207,7 +219,7 @@ def own_words(row: Row) -> str:
 def _seen(row: Row) -> Observation:
     told: dict[str, Any] = {name: row[name] for name in ("type", "title", "subtitle", "narrative")}
     for name in ("facts", "concepts", "files_read", "files_modified"):
-        told[name] = tuple(json.loads(row[name]))
+        told[name] = tuple(json_list(row[name]))
     return Observation(**told)
 
 
@@ -296,7 +308,7 @@ def decode(row: Row) -> Row:
     out = {k: v for k, v in row.items() if k not in ("tool_input_json", "tool_response_text", "compressed_observation")}
     for name in ("facts", "concepts", "files_read", "files_modified"):
         if name in out:
-            out[name] = json.loads(out[name])
+            out[name] = json_list(out[name])
     return out
 
 

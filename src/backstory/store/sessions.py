@@ -72,7 +72,7 @@ def _link_to_forked(tx: Tx, row: Row, rested_ms: int) -> None:
     """The client does not say what it forked, but how long ago that was last answered."""
     beside = tx.all("sessions_beside", agent=row["agent"], cwd=row["cwd"], id=row["id"])
     if beside:
-        parent = min(beside, key=lambda other: abs(ids.at_ms(other["last_event_at"]) - rested_ms))
+        parent = min(beside, key=lambda other: abs(ids.stored_ms(other["last_event_at"]) - rested_ms))
         tx.run("session_set_parent", id=row["id"], parent_id=parent["id"])
 
 

@@ -48,7 +48,17 @@ class Transaction:
 
     def all(self, name: str, /, **values: Any) -> list[Row]:
         cursor = self._execute(name, values)
-        rows = cursor.fetchall()
+        try:
+            rows = cursor.fetchall()
+        except sqlite3.OperationalError as error:
+            if "decode to UTF-8" not in str(error):
+                raise
+            # A damaged row must not hide the others. From here on this connection is slower, and never fails so again.
+            self._connection.text_factory = _decoded
+            if not self._queries[name].lstrip().startswith(("SELECT", "WITH")):
+                raise
+            cursor = self._execute(name, values)
+            rows = cursor.fetchall()
         if not rows:
             return []
         names = [column[0] for column in cursor.description]
@@ -306,6 +316,10 @@ class SqliteStore:
         self._connection.execute("ROLLBACK TO job")
         self._connection.execute("RELEASE job")
         future.set_exception(error)
+
+
+def _decoded(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
 
 
 def _removed() -> StoreUnavailable:

@@ -11,6 +11,7 @@ from typing import Any
 from backstory import ids
 from backstory.store.db import Row, Store, Tx
 from backstory.store.hits import Where
+from backstory.text import json_list
 
 #: So many ids are marked as due in one go.
 STEP = 2000
@@ -74,7 +75,7 @@ def _due(kind: str, row: Row) -> Due:
     parts: list[str] = []
     for name, value in row.items():
         if name not in ("item_id", "stamp", "session_id", "at") and value:
-            parts += json.loads(value) if name == "facts" else [str(value)]
+            parts += json_list(value) if name == "facts" else [str(value)]
     return Due(kind, row["item_id"], row["stamp"], row["session_id"] or 0, row["at"] or "", "\n".join(parts).strip())
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
 from html import escape
 
 from starlette.responses import HTMLResponse
 
 from backstory.store.db import Row, Tx
-from backstory.text import local
+from backstory.text import json_list, local
 
 _STYLE = """
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
@@ -92,7 +91,7 @@ def _summary(row: Row) -> str:
 
 
 def _observation(row: Row) -> str:
-    facts = "".join(f"<li>{_said(fact)}</li>" for fact in json.loads(row["facts"]))
+    facts = "".join(f"<li>{_said(fact)}</li>" for fact in json_list(row["facts"]))
     number, told = row["superseded_by"], "" if row["narrative"] == row["title"] else row["narrative"]
     notes = f' · replaced by <a href="#o{number}">#{number}</a>' if number else " · pinned" if row["pinned_at"] else ""
     return (
@@ -110,4 +109,4 @@ def _said(text: str) -> str:
 
 def _where(row: Row) -> str:
     at = row["created_at"]
-    return f'{escape(row["project"])} · {escape(row["agent"])} · <time datetime="{at}">{local(at)}</time>'
+    return f'{escape(row["project"])} · {escape(row["agent"])} · <time datetime="{escape(at)}">{local(at)}</time>'
