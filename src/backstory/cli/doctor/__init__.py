@@ -41,6 +41,7 @@ def checks() -> list[Check]:
         worker.port,
         worker.jobs,
         files.rejected,
+        files.unusable,
         worker.set_aside,
         worker.embedder,
         worker.provider,

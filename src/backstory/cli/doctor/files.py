@@ -140,7 +140,9 @@ def restored(scene: Scene) -> Iterator[Finding]:
 
 
 def spool(scene: Scene) -> Iterator[Finding]:
-    files = list(scene.settings.paths.spool.glob("[!.]*.json"))
+    from backstory.worker.spool import is_usable
+
+    files = [file for file in scene.settings.paths.spool.glob("[!.]*.json") if is_usable(file)]
     seen = [_size_and_age(file) for file in files]
     size, oldest = sum(size for size, _ in seen), max((age for _, age in seen), default=0)
     if len(files) <= MANY and size <= MUCH and not (scene.health and oldest > DAY_MS):
@@ -163,11 +165,25 @@ def spool(scene: Scene) -> Iterator[Finding]:
     )
 
 
+def unusable(scene: Scene) -> Iterator[Finding]:
+    """What the worker can neither take in nor set aside. It may be root's, so it is named and left alone."""
+    from backstory.worker.spool import is_usable
+
+    folder = scene.settings.paths.spool
+    names = sorted(file.name for file in folder.glob("[!.]*.json") if not is_usable(file))
+    if names:
+        yield Finding(
+            "spool-unusable",
+            f"{len(names)} entries of {folder} are no events of yours: {', '.join(names[:3])}.",
+            "Another user's, unreadable, or not files; perhaps an agent ran as root. Delete them, or chown them.",
+        )
+
+
 def _size_and_age(file: Path) -> tuple[int, int]:
     """In bytes and milliseconds; nothing of a file that the worker has just taken in."""
     try:
-        known = file.stat()
-    except FileNotFoundError:
+        known = file.lstat()
+    except OSError:
         return 0, 0
     at = ids.event_time(file.name.partition(".")[0])
     return known.st_size, ids.now_ms() - (ids.at_ms(at) if at else int(known.st_mtime * 1000))
