@@ -92,7 +92,6 @@ def test_tags_are_removed_with_what_they_hold(text: str, shown: str) -> None:
         "<privateer>",
         "<private-key>",
         "<private_key>",
-        "< private>",
         "/private/tmp/x",
         "private: int",
         "1<2>0",

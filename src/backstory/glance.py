@@ -11,6 +11,22 @@ _HEX = b"0123456789abcdef"
 _NAME = b"abcdefghijklmnopqrstuvwxyz0123456789_-"
 _QUOTES = b"\\\"'`"
 _PRINTABLE = (b"2", b"3", b"4", b"5", b"6", b"7")  # the first digit of a printable character's escape
+#: What may stand between the signs and the letters of a tag, beside characters that nobody sees.
+_BETWEEN = bytes(range(128, 256)) + b" /\\"
+#: The beginnings of a tag without what is between: as it is, and as entities.
+_PRIVATE = (b"<private", b"lt;private", b"60;private", b"3c;private")
+_WIDE_SIGNS = (b"\xef\xbc\x9c", b"\xef\xb9\xa4")  # U+FF1C, U+FE64
+_WIDE_PRIVATE = tuple(
+    bytes(byte for wide in word for byte in (0xEF, 0xBC + wide // 64, 0x80 + wide % 64))
+    for word in ([letter - 0x20 for letter in name] for name in (b"private", b"PRIVATE", b"Private"))
+)
+#: The characters of such tags as JSON may escape them.
+_IN_TAGS = (
+    *(b"\\u200" + digit for digit in (b"b", b"c", b"d", b"e", b"f")),
+    *(b"\\u202" + digit for digit in (b"a", b"b", b"c", b"d", b"e")),
+    *(b"\\u206", b"\\ufe0", b"\\ufe6", b"\\ufeff", b"\\uff", b"\\u00ad", b"\\u00a0", b"\\u034f", b"\\u061c"),
+    *(b"\\u180e", b"\\u3000"),
+)
 _NO_VALUE = b" \t\r\n\"'`,;&<>(){}[]|#"
 
 #: Beginnings that consist of capitals and a little punctuation: looked for in a copy without all the rest, which in
@@ -135,24 +151,39 @@ def _long_ones(data: bytes) -> bytes:
 def _tags(low: bytes, found: set[str]) -> None:
     if b"\0" in low:  # UTF-16 or UTF-32, in which nothing else would be seen
         found.add("<")
-    closing = [*_places(low, b"/private"), *_places(low, b"-context")]
-    if b"<private" in low or len(closing) > MANY:
+    plain = low.isascii()
+    if b"private" in low or not plain:
+        # Without blanks, slashes and all that is not ASCII, most ways to write a tag are one.
+        bare = low.translate(None, _BETWEEN)
+        if any(tag in bare for tag in _PRIVATE) or (not plain and _is_wide(low, bare)):
+            found.add("<")
+    closing = _places(low, b"-context")
+    if len(closing) > MANY:
         found.add("<")
     for at in closing:
-        # Before "-context" stands the rest of the name; a path such as /private/tmp is no tag.
+        # Before "-context" stands the rest of the name.
         before = low[max(0, at - 40) : at].removesuffix(b"claude-mem").removesuffix(b"backstory")
-        if before.rstrip(b"\\/")[-1:] == b"<":
+        if before.translate(None, _BETWEEN)[-1:] in (b"<", b";") or any(sign in before for sign in _WIDE_SIGNS):
             found.add("<")
             return
 
 
+def _is_wide(low: bytes, bare: bytes) -> bool:
+    """Whether it holds a tag as the keyboards of East Asia write it."""
+    if b"private" in bare and any(sign in low for sign in _WIDE_SIGNS):
+        return True
+    return any(name in low for name in _WIDE_PRIVATE)
+
+
 def _escapes(low: bytes, found: set[str]) -> None:
+    if b"\\u" not in low:
+        return
     places = _places(low, b"\\u00")
     if len(places) > MANY:  # the colours of a terminal, usually
         printable = any(b"\\u00" + digit in low for digit in _PRINTABLE)
     else:
         printable = any(low[at + 4 : at + 5] in _PRINTABLE for at in places)
-    if printable:
+    if printable or any(escape in low for escape in _IN_TAGS):
         found.add("\\u")
 
 

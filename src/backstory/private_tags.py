@@ -25,12 +25,29 @@ KEEP = frozenset(
     )
 )
 
-_NAMES = "private|claude-mem-context|backstory-context"
-#: An opening tag hides from its name on, so its ">" need not be found; a closing tag counts only when it is whole.
-_TAG = rf"<(?:({_NAMES})(?![\w-])|\\{{0,16}}/({_NAMES})(?:\s|\\++[nrt])*+>)"
-#: Printable characters as JSON may escape them, once or over and over; not the quote and the backslash, which keep an
-#: inner document in shape.
-_ESCAPE = r"\\u00(?!22|5c|5C|7f|7F)([2-7][0-9a-fA-F])"
+# How a tag may be written. `<` and `>` also as entities (`&lt;`, `&#60;`, `&amp;lt;`) and in the wide forms of East
+# Asian keyboards; `private` also in wide letters, and with characters between its letters that nobody sees.
+_UNSEEN = r"\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
+_LT = r"[<&\uff1c\ufe64](?:(?<!&)|(?:amp;){0,4}+(?:lt|#0{0,6}60|#x0{0,6}3c);)"
+_GT = r"(?:[>\uff1e\ufe65]|&(?:amp;){0,4}+(?:gt|#0{0,6}62|#x0{0,6}3e);)"
+_SPACE = rf"[ \u00a0\u3000{_UNSEEN}]*+"
+_WIDE = "".join(f"[{chr(ord(letter) + 0xFEE0)}{chr(ord(letter) + 0xFEC0)}]" for letter in "private")
+_PRIVATE = rf"[{_UNSEEN}]*+".join("private") + "|" + _WIDE
+_NAMES = f"{_PRIVATE}|claude-mem-context|backstory-context"
+_HEADER = r"/[\w./+-]{1,200}\.h(?:pp|h|xx)?>"  # `#include <private/qobject_p.h>`
+#: An opening tag hides from its name on, so its ">" need not be found. With a space before its name it must be whole,
+#: for `a < private` is code. A closing tag counts only when it is whole.
+_TAG = (
+    rf"{_LT}(?:[{_UNSEEN}]*+({_NAMES})(?![\w-]|{_HEADER})|{_SPACE}({_PRIVATE}){_SPACE}{_GT}"
+    rf"|\\{{0,16}}{_SPACE}[/\uff0f]{_SPACE}({_NAMES})(?:\s|[\u00a0\u3000{_UNSEEN}]|\\++[nrt])*+{_GT})"
+)
+_BEGINNINGS = ("<", "&", "\uff1c", "\ufe64")
+#: Characters as JSON may escape them, once or over and over: those that are printable, but not the quote and the
+#: backslash, which keep an inner document in shape; and the others that a tag may be written with.
+_ESCAPE = (
+    r"\\u(00(?!22|5[cC]|7[fF])[2-7][0-9a-fA-F]|00[aA][0dD]|034[fF]|061[cC]|180[eE]|200[b-fB-F]|202[a-eA-E]"
+    r"|206[0-9a-fA-F]|3000|[fF][eE]0[0-9a-fA-F]|[fF][eE]6[45]|[fF][eE][fF]{2}|[fF]{2}[0-5][0-9a-fA-F])"
+)
 
 
 @lru_cache(128)
@@ -39,7 +56,7 @@ def compiled(source: str) -> re.Pattern[str]:
 
 
 def unescape(text: str) -> str:
-    if "\\u00" not in text:
+    if "\\u" not in text:
         return text
     kept, position = [], 0
     # The pattern begins with plain characters, which are found fast; the backslashes before them are taken here.
@@ -68,7 +85,7 @@ class _Tags:
     def visible(self, text: str) -> str:
         """The part of the next string that may be seen."""
         plain = unescape(text)
-        if "<" not in plain:
+        if not any(sign in plain for sign in _BEGINNINGS):
             return "" if self.hidden else text
         met, kept, position = self.met, [], 0
         for tag in compiled("(?i)" + _TAG).finditer(plain):
@@ -89,8 +106,10 @@ class _Tags:
 
     def _turn(self, tag: re.Match[str]) -> None:
         self.met += 1
-        name = (tag[1] or tag[2]).lower()
-        if tag[1] or self.final:
+        name = (tag[1] or tag[2] or tag[3]).lower()
+        if not name.endswith("context"):
+            name = "private"  # however it is written
+        if tag[1] or tag[2] or self.final:
             self.opened += 1
             self.open[name] = self.open.get(name, 0) + 1
         elif name in self.open:

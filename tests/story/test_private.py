@@ -62,6 +62,15 @@ PLACES: list[tuple[str, str, dict[str, Any] | bytes]] = [
         ),
     ),
     ("json in json", "PostToolUse", tool(tool_response=json.dumps({"a": json.dumps(f"<private>{CANARY}</private>")}))),
+    (
+        "mistyped",
+        "PostToolUse",
+        tool(
+            tool_response=f"< private>{CANARY}</ private> &lt;private&gt;{CANARY}&lt;/private&gt; "
+            f"\uff1cprivate\uff1e{CANARY}\uff1c/private\uff1e <pri\u200bvate>{CANARY}</private>"
+        ),
+    ),
+    ("UTF-16", "PostToolUse", json.dumps(tool(tool_response=f"<private>{CANARY}</private>")).encode("utf-16")),
     ("not json", "PostToolUse", f'{{"session_id": "x", <private>{CANARY}'.encode()),
     ("large", "PostToolUse", tool(tool_response="y " * 300_000 + f"<private>{CANARY}</private>" + " z" * 300_000)),
     ("large, unclosed", "PostToolUse", tool(tool_response="y " * 60_000 + "<private>" + f" {CANARY} " * 100_000)),
@@ -78,7 +87,8 @@ def assert_nowhere(box: Box, *needles: str) -> None:
     for file in every_file(box.data):
         raw = file.read_bytes()
         for needle in needles:
-            assert needle.encode() not in raw, f"{needle!r} in {file.relative_to(box.data)}"
+            for code in ("utf-8", "utf-16-le"):
+                assert needle.encode(code) not in raw, f"{needle!r} in {file.relative_to(box.data)}"
     if (box.data / "backstory.db").exists() and box.rows("SELECT 1 FROM sqlite_schema WHERE name = 'events'"):
         for row in box.rows("SELECT payload FROM events WHERE typeof(payload) = 'blob'"):
             assert not any(needle in row["payload"] for needle in needles), "in a packed payload"
@@ -149,7 +159,7 @@ def test_i14_a_canary_is_not_in_the_hooks_request(box: Box) -> None:
         server.shutdown(socket.SHUT_RDWR)
     thread.join(5)
     assert len(heard) == len(PLACES)
-    assert all(CANARY.encode() not in data for data in heard)
+    assert not [data for data in heard for code in ("utf-8", "utf-16-le") if CANARY.encode(code) in data]
 
 
 def _whole(data: bytes) -> bool:
