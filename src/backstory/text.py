@@ -47,7 +47,7 @@ def json_list(stored: str) -> list[str]:
     """A stored list of texts. What is none is empty: a row may have been edited by hand."""
     try:
         found = json.loads(stored)
-    except (ValueError, RecursionError):
+    except (ValueError, TypeError, RecursionError):
         return []
     return [item for item in found if isinstance(item, str)] if isinstance(found, list) else []
 

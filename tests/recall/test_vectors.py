@@ -373,3 +373,19 @@ def test_v12_a_server_without_pgvector_is_searched_by_words(server: Store, datab
     with psycopg.connect(database_url) as connection:
         connection.execute("CREATE EXTENSION vector")
     assert found(ready(server).find("double billing", EVERY, Where(), 1)) == [1]
+
+
+def test_damaged_vectors_are_passed_over(store: Store) -> None:
+    """Of the wrong length, or no vectors at all: the others are found. Where the database compares, words answer."""
+    store.write(fill)
+    made = ready(store)
+    best = found(made.find("authentication problem", EVERY, Where(), 10))
+    assert len(best) > 3
+    odd = "x'0102'" if store.engine == "sqlite" else "'[1,2]'"
+    damage = f"UPDATE vectors SET vector = {odd} WHERE item_id = {best[0]};"  # noqa: S608 - our own words
+    store.write(lambda tx: tx.script(damage))
+    hits = found(Vectors(store, "static").find("authentication problem", EVERY, Where(), 10))
+    assert hits == ([number for number in best if number != best[0]] if store.engine == "sqlite" else [])
+    if store.engine == "sqlite":
+        store.write(lambda tx: tx.script("UPDATE vectors SET vector = 'text', scale = 'none';"))
+        assert Vectors(store, "static").find("authentication problem", EVERY, Where(), 10) == []

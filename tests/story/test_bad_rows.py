@@ -66,3 +66,65 @@ def test_an_event_that_is_no_json_is_set_aside(box: Box) -> None:
     assert (box.health() or {})["queue"] == {"queued": 0, "leased": 0, "dead": 0}
     assert "canary" not in (box.data / "worker.log").read_text()
     assert len(json.loads(box.cli("search", "emu", "--json").stdout)["items"]) >= 1
+
+
+#: What a hand, or a disk, may leave in a text that is JSON.
+NO_LIST = ("{", '{"a": 1}', '[1, null, {"b": 2}, ["c"]]', "[" * 10_000)
+#: Each table's texts, without times and without what tells rows apart.
+TEXTS = {
+    "observations": ("title", "subtitle", "narrative", "facts", "concepts", "files_read", "files_modified", "type"),
+    "session_summaries": ("request", "investigated", "learned", "completed", "next_steps", "notes"),
+    "turns": ("text", "speaker"),
+    "user_prompts": ("prompt",),
+    "events": ("payload", "tool_name", "kind"),
+    "sdk_sessions": ("cwd", "git_branch"),
+}
+
+
+def works(box: Box) -> None:
+    """Every way of reading memory answers, and none with a mistake of ours."""
+    routes = [
+        "/",
+        "/api/observations",
+        "/api/summaries",
+        "/api/prompts",
+        "/api/sessions",
+        "/api/sessions/1",
+        "/api/stats",
+    ]
+    routes += ["/api/observations/1", "/api/search?query=zebra", "/api/search?query=zebra&concept=gotcha&file=a.py"]
+    routes += ["/api/timeline?anchor=1", "/api/context/inject?project=shop", "/api/queue", "/api/health", "/api/export"]
+    routes += ["/api/search?query=zebra&kind=turn", f"/api/context/inject?cwd={box.project}", "/api/sessions/1/turns"]
+    for route in routes:
+        answer = box.http("GET", route)
+        assert answer.status in (200, 404), (route, answer.status, answer.body[:300])
+        assert answer.status == 200 or route in ("/api/sessions/1/turns",), route
+    assert b'"end"' in box.http("GET", "/api/export").body.splitlines()[-1]
+    assert box.http("PATCH", "/api/observations/1", {"pinned": True}).status == 200
+    assert box.http("POST", "/api/reindex").status == 200
+    until(lambda: not box.client.get("/api/reindex")["left"], "the index to be made anew")
+    box.told()
+    box.hook("UserPromptSubmit", {"session_id": "p", "prompt": "look after the zebra in make zebra once more"})
+    assert box.client.get("/api/health")["failing"] == []
+
+
+def test_rows_that_hold_something_else_break_no_reading(box: Box) -> None:
+    """Lists, context, search, stats, the page and the export, on a memory every text of which was changed."""
+    box.start()
+    for name in ("a", "b"):
+        tool(box, name, "zebra")
+        end(box, name)
+    box.settle()
+    works(box)
+    for at, value in enumerate(NO_LIST):
+        for table, columns in TEXTS.items():
+            changed = ", ".join(f"{column} = ?" for column in columns)
+            given = [f"{value}{at}" if column == "kind" else value for column in columns]
+            edit(box, f"UPDATE {table} SET {changed}", *given)  # noqa: S608 - our own names
+        works(box)
+    if not box.settings.get("BACKSTORY_DATABASE_URL"):
+        edit(box, "UPDATE observations SET title = CAST(x'61ff62' AS TEXT), facts = x'00ff'")
+        edit(box, "UPDATE events SET payload = x'789c00'")
+        works(box)
+    log = (box.data / "worker.log").read_text()
+    assert "Traceback" not in log and "Error in" not in log, log

@@ -39,7 +39,12 @@ def ending(counts: dict[str, int]) -> str:
 
 
 def _dump(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=_text)
+
+
+def _text(value: Any) -> str:
+    """Bytes, which somebody has put where a text belongs: SQLite keeps them."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 @dataclass(slots=True)

@@ -11,6 +11,8 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from backstory.errors import StoreUnavailable
+from backstory.jobs import place_of
 from backstory.recall import embed
 from backstory.recall.near import Block, Near, Seen, Wanted, block_of
 from backstory.store import vectors
@@ -198,11 +200,27 @@ class Vectors:
             self._paused_until, self.problem = time.monotonic() + PAUSE_S, str(error)
             log.warning("no search by meaning for a while: %s", error)
             return nothing
-        if not asked.any():
-            return nothing
-        if self._store.engine == "postgres":
-            return self._store.read(lambda tx: self._ask(tx, serving["id"], _literal(asked), families, where, limit))
-        return self._look(serving["id"], asked, families, where, limit)
+        return self._compared(serving["id"], asked, families, where, limit) if asked.any() else nothing
+
+    def _compared(
+        self,
+        embedder_id: int,
+        asked: NDArray[np.float32],
+        families: Sequence[Sequence[str]],
+        where: Where,
+        limit: int,
+    ) -> list[list[Hit]]:
+        try:
+            if self._store.engine == "sqlite":
+                return self._look(embedder_id, asked, families, where, limit)
+            return self._store.read(lambda tx: self._ask(tx, embedder_id, _literal(asked), families, where, limit))
+        except StoreUnavailable:
+            raise
+        except Exception as error:  # such as a vector that was damaged: words answer alone
+            self.problem = f"Vectors could not be compared ({place_of(error)})."
+            self._paused_until = time.monotonic() + PAUSE_S
+            log.warning("no search by meaning for a while: %s", self.problem)
+            return [[] for _ in families]
 
     def _ask(
         self, tx: Tx, embedder_id: int, query: str, families: Sequence[Sequence[str]], where: Where, limit: int
@@ -220,7 +238,7 @@ class Vectors:
         where: Where,
         limit: int,
     ) -> list[list[Hit]]:
-        near = self._current(embedder_id)
+        near = self._current(embedder_id, len(asked))
         found = self._store.read(lambda tx: vectors.sessions_of(tx, where))
         sessions = None if found is None else tuple(found)
         every = tuple(kind for kinds in families for kind in kinds)
@@ -255,7 +273,7 @@ class Vectors:
         if not ids:
             return []
         if close is None:
-            rows = vectors.some(tx, ids)
+            rows = [row for row in vectors.some(tx, ids) if _is_sound(row, len(asked))]
             if not rows:
                 return []
             numbers = np.frombuffer(b"".join([row["vector"] for row in rows]), dtype=np.int8).reshape(len(rows), -1)
@@ -271,18 +289,20 @@ class Vectors:
                 break
         return hits[:limit]
 
-    def _current(self, embedder_id: int) -> Near:
-        """What is in memory, brought up to what the store has."""
+    def _current(self, embedder_id: int, dims: int) -> Near:
+        """What is in memory, brought up to what the store has; without vectors that are damaged."""
         with self._sync:
             if self._near is None or self._near[0] != embedder_id:
                 gone = self._store.read(lambda tx: tx.one("vectors_gone_last"))
                 self._gone, self._near = gone["id"] if gone else 0, (embedder_id, Near())
             near = self._near[1]
             self._follow(near)
-            while rows := self._store.read(
-                lambda tx: tx.all("vectors_page", embedder_id=embedder_id, after=near.last, limit=PAGE)
-            ):
-                near.add(_block(rows))
+            after = near.last
+            page = {"embedder_id": embedder_id, "limit": PAGE}
+            while rows := self._store.read(lambda tx, after=after: tx.all("vectors_page", after=after, **page)):  # type: ignore[misc]
+                after = rows[-1]["id"]
+                if sound := [row for row in rows if _is_sound(row, dims) and row["kind"] in KINDS]:
+                    near.add(_block(sound))
             return near
 
     def _follow(self, near: Near) -> None:
@@ -310,6 +330,11 @@ class Vectors:
             "due": due["count"] if due and self._name else 0,
             "problem": self.problem,
         }
+
+
+def _is_sound(row: Row, dims: int) -> bool:
+    vector, scale = row["vector"], row["scale"]
+    return isinstance(vector, bytes) and len(vector) == dims and isinstance(scale, int | float)
 
 
 def _block(rows: list[Row]) -> Block:

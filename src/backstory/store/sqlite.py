@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import queue
+import re
 import sqlite3
 import threading
 import time
@@ -25,6 +26,8 @@ T = TypeVar("T")
 SHARED = 256
 #: Seconds until it is tried again to write out a database whose files were removed.
 RESCUE_AGAIN_S = 10.0
+#: A query that only reads; a comment may stand before it.
+_READS = re.compile(r"(?:\s*--[^\n]*\n)*\s*(?:SELECT|WITH)\b")
 
 
 class Transaction:
@@ -55,7 +58,7 @@ class Transaction:
                 raise
             # A damaged row must not hide the others. From here on this connection is slower, and never fails so again.
             self._connection.text_factory = _decoded
-            if not self._queries[name].lstrip().startswith(("SELECT", "WITH")):
+            if not _READS.match(self._queries[name]):
                 raise
             cursor = self._execute(name, values)
             rows = cursor.fetchall()

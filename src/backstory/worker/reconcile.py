@@ -214,7 +214,10 @@ def _same(known: Row, now: os.stat_result) -> bool:
 
 
 def _mark(known: Row | None, now: os.stat_result) -> Mark:
-    """Another file under the same name, or a shorter one, is read from its beginning."""
-    if known is None or known["inode"] != now.st_ino or known["size"] > now.st_size:
+    """Where to read on. Another file under the same name, or a shorter one, is read from its beginning, and so is one
+    whose mark is damaged: what is known is not added again."""
+    if known is None or known["inode"] != now.st_ino:
         return Mark()
-    return Mark(known["mark_offset"], known["mark_prompt"])
+    offset, size, prompt = known["mark_offset"], known["size"], known["mark_prompt"]
+    is_sound = isinstance(offset, int) and isinstance(size, int) and isinstance(prompt, str)
+    return Mark(offset, prompt) if is_sound and 0 <= offset <= size <= now.st_size else Mark()
