@@ -7,7 +7,7 @@ from typing import Any
 from backstory import ids
 from backstory.model import ContentId, Kind, Observation, Reply, Report
 from backstory.project import Project
-from backstory.store import chunks, events, forget, observations, search, sessions, turns
+from backstory.store import chunks, events, forget, observations, rounds, search, sessions, turns
 from backstory.store.db import Row, Store, Tx
 from backstory.store.observations import Stored
 from backstory.store.turns import Given
@@ -112,7 +112,7 @@ def test_a_private_round_has_numbers_and_no_words(store: Store) -> None:
 
     def late(tx: Tx) -> None:
         prompt = sessions.add_prompt(tx, session_of(tx), "", at(20))
-        events.follow_prompt(tx, session_of(tx)["id"], prompt, at(20))
+        rounds.follow_prompt(tx, session_of(tx), prompt, at(20))
 
     store.write(late)
     assert [text for _, _, text in said(store)] == [None, None, None, "Open again.", None, None]

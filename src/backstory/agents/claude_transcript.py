@@ -83,6 +83,8 @@ class Transcript:
         self._boundary: Mapping[str, Any] = {}
         self._said: _Said | None = None
         self._offset = self.mark.offset
+        #: prompts that no person wrote, by their ids: what was done for them is the round's
+        self._aside: dict[str, str] = {}
 
     def __iter__(self) -> Iterator[Report]:
         for offset, entry in entries(self._path, self.mark.offset, self._whole):
@@ -96,6 +98,11 @@ class Transcript:
         if self._whole or self._round.ended:
             yield from self._end()
         self.mark = self._marks[0]
+
+    @property
+    def place(self) -> Mark:
+        """The last line that was read."""
+        return Mark(self._offset)
 
     @property
     def ended(self) -> bool:
@@ -132,6 +139,8 @@ class Transcript:
             yield from self._results(entry, aside)
             if not aside and (text := lines.prompt(entry)) is not None:
                 yield from self._asked(entry, text)
+            elif not aside:
+                self._pass_over(entry)
 
     def _hear(self, entry: Mapping[str, Any], aside: bool) -> None:
         message = entry["message"] if isinstance(entry["message"], dict) else {}
@@ -191,6 +200,13 @@ class Transcript:
         self._keep_mark()
         yield self._report(entry, "prompt", entry["uuid"], {"prompt": text})
 
+    def _pass_over(self, entry: Mapping[str, Any]) -> None:
+        """A notification begins no round, though it has an id of its own, and what follows carries that."""
+        given, now = entry.get("promptId"), self._round.prompt_id
+        has_results = any(block.get("type") == "tool_result" for block in lines.blocks(entry["message"]))
+        if isinstance(given, str) and now and given != now and not has_results:
+            self._aside[given] = now
+
     def _end(self) -> Iterator[Report]:
         """The end of a round in which something was done or said."""
         now = self._round
@@ -219,6 +235,7 @@ class Transcript:
         self, entry: Mapping[str, Any], kind: Kind, name: str, payload: Mapping[str, Any], tool: str | None = None
     ) -> Report:
         given = entry.get("promptId")
+        given = self._aside.get(given, given) if isinstance(given, str) and kind != "prompt" else given
         cwd, branch = entry.get("cwd"), entry.get("gitBranch")
         return Report(
             agent=NAME,

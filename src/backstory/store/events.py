@@ -12,14 +12,18 @@ from backstory import ids
 from backstory.errors import LeaseLost
 from backstory.jobs import place_of
 from backstory.model import OBSERVED, Call, ContentId, Event, MemoryId, Report, Round
-from backstory.store import chunks, ledger, observations, sessions, turns
+from backstory.store import ledger, observations, sessions, turns
 from backstory.store.db import Row, Tx
-from backstory.store.payloads import Damaged, decode_sound
+from backstory.store.payloads import Damaged, decode_sound, read_or_nothing
 
 log = logging.getLogger(__name__)
 
 #: What a row that was edited by hand, or damaged, leads to.
 ODD = (TypeError, ValueError, LookupError, AttributeError)
+#: What carries the agent's id of the prompt that it was done for, or tells of. (A compaction has one of its own.)
+NAMING = OBSERVED | {"prompt"}
+#: A hook and the transcript tell the same moment within this.
+NEAR_MS = 30_000
 #: A poison event is set aside after so many tries.
 TRIES = 5
 #: So often a round that nothing is known against is tried whole: a worker may be killed for reasons of its own.
@@ -40,7 +44,7 @@ class Added:
     event_id: str
     session_id: int
     prompt_number: int
-    skipped: str | None = None  #: tool, project, private, duplicate or own
+    skipped: str | None = None  #: tool, project, private, untold, duplicate or own
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,7 @@ def add(
     """Store a report once. A second sending, by event id or tool use id, changes nothing."""
     if known := _known(tx, session, report):
         return Added(known["id"], known["event_id"], known["session_id"], known["prompt_number"], "duplicate")
-    prompt = sessions.prompt_for(tx, session, report.prompt_id, report.occurred_at)
+    prompt = _round(tx, session, report)
     if twin := _twin(tx, session, report, prompt.number):
         return Added(twin["id"], twin["event_id"], session["id"], prompt.number, "duplicate")
     if report.kind in OBSERVED and prompt.is_private:
@@ -71,6 +75,7 @@ def add(
         event_id=report.event_id,
         session_id=session["id"],
         prompt_number=prompt.number,
+        prompt_id=report.prompt_id if report.kind in NAMING else None,
         kind=report.kind,
         tool_name=report.tool_name,
         tool_use_id=report.tool_use_id,
@@ -90,6 +95,33 @@ def add(
     return Added(row["id"], report.event_id, session["id"], prompt.number, skipped)
 
 
+def _round(tx: Tx, session: Row, report: Report) -> sessions.Prompt:
+    """The round of a report. What names a prompt that nobody has told is not the previous round's: it gets a number,
+    which waits for that prompt."""
+    if report.kind in OBSERVED and report.prompt_id:
+        return sessions.named(tx, session, report.prompt_id) or sessions.reserve(tx, session)
+    return sessions.prompt_for(tx, session, report.prompt_id, report.occurred_at)
+
+
+def add_telling(tx: Tx, session: Row, report: Report, number: int) -> None:
+    """Note that a report told of a prompt that is known: its id names the prompt from now on."""
+    tx.one(
+        "event_add",
+        event_id=report.event_id,
+        session_id=session["id"],
+        prompt_number=number,
+        prompt_id=report.prompt_id,
+        kind="prompt",
+        tool_name=None,
+        tool_use_id=None,
+        payload="{}",
+        occurred_at=report.occurred_at,
+        at=ids.now(),
+        status="done",
+        reason=None,
+    )
+
+
 def _is_forgotten(tx: Tx, session: Row, report: Report, number: int) -> bool:
     """Of a session that was forgotten, or the end of a round whose end was: under a new id it tells the same again."""
     if session["forgotten_at"]:
@@ -107,25 +139,11 @@ def _known(tx: Tx, session: Row, report: Report) -> Row | None:
     return row
 
 
-def follow_prompt(tx: Tx, session_id: int, prompt: sessions.Prompt, at: str) -> None:
-    """A prompt was told after what was done for it: that belongs to it, or is not kept."""
-    query = "events_of_private_prompt" if prompt.is_private else "events_follow_prompt"
-    tx.run(query, session_id=session_id, number=prompt.number, at=at)
-    tx.run("turns_follow_prompt", session_id=session_id, number=prompt.number, at=at)
-    if not prompt.is_private:
-        tx.run("observations_follow_prompt", session_id=session_id, number=prompt.number)
-    else:
-        for row in tx.all("observations_of_tombstones", session_id=session_id, prompt_number=prompt.number):
-            observations.remove(tx, row["id"])
-        for row in tx.all("turns_of_round", session_id=session_id, prompt_number=prompt.number, role="assistant"):
-            turns.blank(tx, row)
-        chunks.rebuild(tx, session_id)
-        observations.follow_talk(tx, session_id)
-
-
 def _twin(tx: Tx, session: Row, report: Report, number: int) -> Row | None:
     """The same event, brought by another hook: they may stand in the settings and in the plugin at once. Told apart
     from a thing that happened twice by the agent's own id of the prompt; a start of a session has none."""
+    if report.kind == "stop" and (told := _stop_told_by_transcript(tx, session, report, number)):
+        return told
     if report.tool_use_id or not (report.prompt_id or report.kind == "session_start"):
         return None
     at = ids.at_ms(report.occurred_at)
@@ -138,6 +156,19 @@ def _twin(tx: Tx, session: Row, report: Report, number: int) -> Row | None:
         since=ids.from_ms(at - sessions.TWIN_MS),
         until=ids.from_ms(at + sessions.TWIN_MS),
     )
+
+
+def _stop_told_by_transcript(tx: Tx, session: Row, report: Report, number: int) -> Row | None:
+    """The end of a round that the transcript told before its hook did."""
+    end = tx.one("event_of_round", session_id=session["id"], prompt_number=number, kind="stop")
+    if end is None or not end["event_id"].startswith(sessions.LINE):
+        return None
+    apart_ms = abs(ids.at_ms(end["occurred_at"]) - ids.at_ms(report.occurred_at))
+    said, told = (
+        payload.get("last_assistant_message") for payload in (report.payload, read_or_nothing(end["payload"]))
+    )
+    is_same = isinstance(said, str) and isinstance(told, str) and turns.is_same(said, told)
+    return end if is_same or (told is None and apart_ms <= NEAR_MS) else None
 
 
 def close_round(tx: Tx, session_id: int, hold_ms: int = 0) -> None:

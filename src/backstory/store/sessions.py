@@ -16,6 +16,11 @@ from backstory.store.search import put_words
 CLEAR_MS = 60_000
 #: Two hooks that the agent ran for one and the same event start this close to each other.
 TWIN_MS = 3_000
+#: A hook starts up to this long after the time of its prompt's line. Older clients write the line after their hooks.
+HOOK_AFTER_MS = 3_000
+HOOK_BEFORE_MS = 30_000
+#: So the event id of what a line of a transcript tells begins.
+LINE = "transcript-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +123,7 @@ def add_prompt(
     if known and not known["is_private"] and known["prompt"] in (None, text):
         return Prompt(known["prompt_number"], False, is_new=False)  # the same again; None if it was forgotten
     private = not text.strip() or bool(session["forgotten_at"])
-    number = number or session["prompt_counter"] + 1
+    number = number or _reserved(tx, session, prompt_id) or session["prompt_counter"] + 1
     kept = None if private else text
     row = tx.one(
         "prompt_add",
@@ -145,13 +150,73 @@ def known_prompt(tx: Tx, session: Row, prompt_id: str | None, text: str) -> Row 
     return row if row and (row["prompt"] or "").split() == text.split() else None
 
 
+def same_prompt(tx: Tx, session: Row, report: Report, text: str) -> Row | None:
+    """The prompt of a report, if it was told before under another id: by a hook where the report is a line of the
+    transcript, by a line where it is a hook's. They are of one moment and of the same words, and each is met once."""
+    is_line = report.event_id.startswith(LINE)
+    at = ids.at_ms(report.occurred_at)
+    before, after = (HOOK_BEFORE_MS, HOOK_AFTER_MS) if is_line else (HOOK_AFTER_MS, HOOK_BEFORE_MS)
+    around = {"since": ids.from_ms(at - before), "until": ids.from_ms(at + after)}
+    near = tx.all("prompts_near", session_id=session["id"], **around)
+    for row in sorted(near, key=lambda row: abs(ids.at_ms(row["created_at"]) - at)):
+        tellers = tx.all("prompt_tellers", session_id=session["id"], prompt_number=row["prompt_number"])
+        lines = {teller["event_id"] for teller in tellers if teller["event_id"].startswith(LINE)}
+        is_met = bool(lines) if is_line else not lines or len(lines) < len(tellers)
+        if not is_met and _may_be_same(row, report, lines) and _reads_the_same(row, text):
+            return row
+    return None
+
+
+def _may_be_same(row: Row, report: Report, lines: set[str]) -> bool:
+    """Whether the ids allow it: two of the agent's own are two prompts, but a line that has none is named by itself."""
+    if report.prompt_id is None or row["prompt_id"] is None or report.prompt_id == row["prompt_id"]:
+        return True
+    return report.event_id == LINE + report.prompt_id or LINE + row["prompt_id"] in lines
+
+
+def _reads_the_same(row: Row, text: str) -> bool:
+    if row["prompt"] is None and not row["is_private"]:
+        return True  # forgotten: it is rather the same one than told again
+    return str(row["prompt"] or "").split() == text.split()
+
+
+def named(tx: Tx, session: Row, prompt_id: str | None) -> Prompt | None:
+    """The round of the agent's own id of a prompt: of one that was told, or that an event was done for."""
+    if not prompt_id:
+        return None
+    row = tx.one("prompt_by_agents_id", session_id=session["id"], prompt_id=prompt_id)
+    if row is None:
+        carried = tx.one("round_named", session_id=session["id"], prompt_id=prompt_id)
+        if carried is None:
+            return None
+        number = carried["prompt_number"]
+        row = tx.one("prompt_by_number", session_id=session["id"], number=number)
+        row = row or {"prompt_number": number, "is_private": False}
+    return Prompt(row["prompt_number"], bool(row["is_private"]), is_new=False)
+
+
 def prompt_for(tx: Tx, session: Row, prompt_id: str | None, at: str) -> Prompt:
     """The prompt that a thing belongs to: by the agent's own id of it, else by the clock."""
-    row = tx.one("prompt_by_agents_id", session_id=session["id"], prompt_id=prompt_id) if prompt_id else None
-    row = row or tx.one("prompt_at", session_id=session["id"], at=at)
-    if row:
+    if found := named(tx, session, prompt_id):
+        return found
+    if row := tx.one("prompt_at", session_id=session["id"], at=at):
         return Prompt(row["prompt_number"], bool(row["is_private"]), is_new=False)
     return Prompt(min(session["prompt_counter"], 1), is_private=False, is_new=False)
+
+
+def reserve(tx: Tx, session: Row) -> Prompt:
+    """The next number, for a prompt that an event names and nobody has told yet."""
+    number = session["prompt_counter"] + 1
+    tx.run("session_count_prompt", id=session["id"], number=number, prompt=None)
+    return Prompt(number, is_private=False, is_new=False)
+
+
+def _reserved(tx: Tx, session: Row, prompt_id: str | None) -> int | None:
+    """The number under which events of this prompt already stand."""
+    found = named(tx, session, prompt_id)
+    if found is None or tx.one("prompt_by_number", session_id=session["id"], number=found.number):
+        return None
+    return found.number
 
 
 def resume(

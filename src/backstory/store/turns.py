@@ -58,13 +58,16 @@ def reply(
     one that was forgotten, only the number is kept."""
     mark = given.mark
     if mark and (known := tx.one("turn_by_mark", session_id=session["id"], mark=mark)):
+        if known["prompt_number"] != prompt_number:
+            tx.run("turn_put_round", id=known["id"], prompt_number=prompt_number)
         _grow(tx, session, known, text)
         return False
     said = tx.all("turns_of_round", session_id=session["id"], prompt_number=prompt_number, role="assistant")
     if given.number is None:
         for row in said:
             # A hook and the transcript tell the same message; two of the agent's own ids are two messages.
-            if not (mark and row["mark"]) and _is_same(row["text"] or "", text):
+            is_blank = row["text"] is None and row["mark"] is None
+            if not (mark and row["mark"]) and (is_blank or is_same(row["text"] or "", text)):
                 if mark:
                     tx.run("turn_put_mark", id=row["id"], mark=mark, at=at)
                 return False
@@ -100,7 +103,7 @@ def fill(tx: Tx, session: Row) -> None:
                 _last_words(tx, session, stop)
 
 
-def _is_same(one: str, other: str) -> bool:
+def is_same(one: str, other: str) -> bool:
     """Whether two texts are one message: a hook may tell the last of its blocks only."""
     if one.split() == other.split():
         return True
@@ -155,6 +158,12 @@ def _grow(tx: Tx, session: Row, known: Row, text: str) -> None:
     if known["text"] and len(text) > len(known["text"]) and text.startswith(known["text"]):
         tx.run("turn_put_text", id=known["id"], text=text)
         index(tx, session, known | {"text": text})
+        about = {"session_id": session["id"], "prompt_number": known["prompt_number"], "role": "assistant"}
+        for row in tx.all("turns_of_round", **about):
+            # The hook told the whole message while the transcript had only its beginning.
+            if row["mark"] is None and is_same(row["text"] or "", text):
+                remove_words(tx, "turn", row["id"])
+                tx.run("turn_remove", id=row["id"])
 
 
 def index(tx: Tx, session: Row, row: Row, put: Put = put_words) -> None:

@@ -94,7 +94,7 @@ class App:
         search = Search(self.store, self.vectors)
         # By words alone: an agent waits, and what is clearly about the same shares its words.
         telling = Telling(settings, self.store, self.intake, Search(self.store), self.asking.state)
-        reporting = Reporting(settings, self.store, self.intake, self.live, telling, self.reconcile.soon)
+        reporting = Reporting(settings, self.store, self.intake, self.live, telling, self.reconcile)
         self.spool = Spool(settings.paths, reporting.deliver)
         self.care = Care(settings, self.store)
         browsers = Browsers()
@@ -103,6 +103,7 @@ class App:
         self.table += [*Imports(self.store, past).table(), *TurnImports(self.intake, self.meaning.wake).table()]
         self.table += self.meaning.table()
         self.memories = Memories(self.store, self.intake, self.spool, self.live, self.meaning, self.conversations)
+        self.intake.wipe = self.memories.start
         self.table += [*self.memories.table(), *Overview(settings, self.store, search).table()]
         self.table += Exchange(self.store, self.wake).table()
         self.reindex = Reindex(self.store)

@@ -14,12 +14,13 @@ from starlette.responses import Response
 from backstory import ids
 from backstory.agents import AGENTS
 from backstory.errors import BadInput, NotFound
-from backstory.model import ContentId, Kind, Report
+from backstory.model import OBSERVED, ContentId, Kind, Report
 from backstory.settings import Settings
 from backstory.store import sessions
 from backstory.store.db import Store, Tx
 from backstory.worker.intake import Intake, Taken
 from backstory.worker.live import Live
+from backstory.worker.reconcile import Reconcile
 from backstory.worker.telling import Telling
 from backstory.worker.web import Call, Endpoint, read_report
 
@@ -119,11 +120,11 @@ class Reporting:
         intake: Intake,
         live: Live,
         telling: Telling,
-        look: Callable[[Report, int | None], None],
+        reconcile: Reconcile,
     ) -> None:
         self._settings, self._store, self._intake, self._live = settings, store, intake, live
         self._telling = telling
-        self._look = look  #: told of each report, with the session it belongs to; reads transcripts
+        self._reconcile = reconcile
 
     def table(self) -> list[Endpoint]:
         said = "202 when it is stored; `skipped` says why it was not."
@@ -171,16 +172,28 @@ class Reporting:
         told = ""
         if report is not None:
             try:
-                taken = await self._intake.take(report)
+                taken = await self._take(report)
             except NotFound:
-                self._look(report, None)
+                self._reconcile.soon(report, None)
                 return Response(b"", 200)  # the end of a session that we never saw
-            self._look(report, taken.session["id"] if taken.session else None)
+            self._reconcile.soon(report, taken.session["id"] if taken.session else None)
             if report.kind == "session_start" and taken.skipped in (None, "duplicate"):
                 told = await self._telling.at_start(report, taken)
             elif report.kind == "prompt":
                 told = await self._telling.at_prompt(report, taken)
         return Response(agent.reply(event, told), 200, media_type="application/json")
+
+    async def _take(self, report: Report) -> Taken:
+        """Take a hook's report in. If its prompt is not known, that prompt's hook was lost or is late: the transcript
+        is asked for it first, because it may be private."""
+        if report.kind not in OBSERVED or not report.transcript_path:
+            return await self._intake.take(report)
+        if report.prompt_id:
+            taken = await self._intake.take(report, untold="refuse")
+            if taken.skipped != "untold":
+                return taken
+        has_transcript = await self._reconcile.tell_prompts(report)
+        return await self._intake.take(report, untold="hold back" if has_transcript else "take")
 
     async def _read(self, work: Callable[[Tx], T]) -> T:
         return await asyncio.to_thread(self._store.read, work)

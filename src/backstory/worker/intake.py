@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from backstory import ids
 from backstory import project as projects
@@ -20,7 +20,7 @@ from backstory.paths import OBSERVING
 from backstory.project import Project
 from backstory.settings import Settings
 from backstory.settings import load as settings_now
-from backstory.store import chunks, events, observations, sessions, turns
+from backstory.store import chunks, events, observations, rounds, sessions, turns
 from backstory.store.db import Row, Store, Tx
 from backstory.worker.excluded import is_excluded
 from backstory.worker.live import Live
@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 #: agent -> the folders under which its transcripts lie; nothing else is ever opened
 Roots = Mapping[str, tuple[Path, ...]]
+Untold = Literal["take", "hold back", "refuse"]
 PROJECT_S = 30.0
 #: A round that ended waits this long at the most for its transcript to be looked at, so that it is observed whole.
 HOLD_MS = 2000
@@ -52,6 +53,7 @@ class Intake:
         self._settings, self._store, self._live, self._wake, self._roots = settings, store, live, wake, roots
         self._projects: dict[str, tuple[float, Project]] = {}
         self._config_seen = self._config_stamp()
+        self.wipe: Callable[[], None] = lambda: None  #: called when something was taken out that files may still hold
 
     def _config_stamp(self) -> int:
         try:
@@ -92,14 +94,25 @@ class Intake:
             self._projects[cwd] = known
         return known[1]
 
-    async def take(self, report: Report, project_name: str = "", number: int | None = None) -> Taken:
-        """Store a report, committed when this returns."""
+    async def take(
+        self, report: Report, project_name: str = "", number: int | None = None, untold: Untold = "take"
+    ) -> Taken:
+        """Store a report, committed when this returns. `untold` says what to do if the prompt that it was done for is
+        not known: take it nevertheless, hold back what it says, or refuse it for now."""
         where = await self.project(report.cwd, project_name)
         if reason := await self.unwanted(report, where):
             return Taken(report.event_id, skipped=reason)
         report = await self._complete(report)
         work = WORK.get(report.kind, take_event)
-        taken: Taken = await self.write(lambda tx: work(tx, self._settings, report, where, number))
+
+        def store(tx: Tx) -> Taken:
+            if untold != "take" and rounds.is_untold(tx, _session(tx, report), report):
+                return take_untold(tx, self._settings, report, where, untold)
+            return work(tx, self._settings, report, where, number)
+
+        taken = await self.write(store)
+        if report.kind == "prompt" and taken.is_private:
+            self.wipe()
         self._announce(report, taken)
         if taken.skipped is None:
             goes_on = report.kind in ("tool", "tool_failure", "subagent_stop")
@@ -120,6 +133,7 @@ class Intake:
         counts = await self.write(work)
         if counts["added"]:
             self._wake(0)
+            self.wipe()
         return counts
 
     async def unwanted(self, report: Report, where: Project) -> str | None:
@@ -172,6 +186,17 @@ def _session(tx: Tx, report: Report) -> Row | None:
     return sessions.by_content_id(tx, report.agent, report.content_id)
 
 
+def take_untold(tx: Tx, settings: Settings, report: Report, where: Project, untold: Untold) -> Taken:
+    """Keep an event whose prompt is not known, without what it says: that prompt may turn out to be private. The
+    transcript tells it again, after its prompt."""
+    if untold == "refuse":
+        return Taken(report.event_id, skipped="untold")
+    session = sessions.get_or_create(tx, report, where)
+    added = events.add(tx, session, report, skipped="tool" if settings.skips(report.tool_name) else "untold")
+    sessions.move(tx, session, "work", at=report.occurred_at)
+    return Taken(added.event_id, session, added.prompt_number, skipped=added.skipped)
+
+
 def take_event(tx: Tx, settings: Settings, report: Report, where: Project, number: int | None) -> Taken:
     session = sessions.get_or_create(tx, report, where)
     skipped = "tool" if settings.skips(report.tool_name) else None
@@ -200,15 +225,18 @@ def _take_prompt(tx: Tx, settings: Settings, report: Report, where: Project, num
     if report.is_notification:
         added = events.add(tx, session, report)
         return Taken(added.event_id, session)
-    if report.prompt_id and (known := sessions.known_prompt(tx, session, report.prompt_id, text)):
+    if known := sessions.known_prompt(tx, session, report.prompt_id, text):
         # The transcript told it before the spool did.
+        return Taken(report.event_id, session, known["prompt_number"], bool(known["is_private"]), "duplicate")
+    if number is None and (known := sessions.same_prompt(tx, session, report, text)):
+        rounds.add_telling(tx, session, report, known)
         return Taken(report.event_id, session, known["prompt_number"], bool(known["is_private"]), "duplicate")
     prompt = sessions.add_prompt(tx, session, text, report.occurred_at, number, report.prompt_id, _line_of(report))
     if prompt.is_new:
         sessions.move(tx, session, "prompt", at=report.occurred_at)
         events.add(tx, session, replace(report, payload={}) if prompt.is_private else report)
-        if session["last_event_at"] > report.occurred_at:
-            events.follow_prompt(tx, session["id"], prompt, report.occurred_at)
+        if session["last_event_at"] >= report.occurred_at:
+            rounds.follow_prompt(tx, session, prompt, report.occurred_at)
     return Taken(report.event_id, session, prompt.number, prompt.is_private, None if prompt.is_new else "duplicate")
 
 

@@ -10,15 +10,14 @@ from itertools import groupby
 
 from backstory import ids
 from backstory.errors import NotFound
-from backstory.model import Report
+from backstory.model import OBSERVED, Report
 from backstory.project import Project
 from backstory.settings import Settings
-from backstory.store import sessions
+from backstory.store import rounds, sessions
 from backstory.store.db import Row, Tx
+from backstory.store.events import NEAR_MS
 from backstory.worker.intake import WORK, Intake, take_event
 
-#: A hook and the transcript tell the same moment within this.
-NEAR_MS = 30_000
 #: What is stored in one transaction at the most, so that nobody waits long behind it.
 REPORTS, BYTES = 100, 1 << 20
 
@@ -69,8 +68,10 @@ class Past:
         if report.kind == "reply":
             taken = None if _is_copy(tx, session, report) else WORK["reply"](tx, self._settings, report, where, None)
             return "turns" if taken and taken.skipped is None else ""
-        if _is_copy(tx, session, report) or (session and _is_known(tx, session, report)):
+        if _is_copy(tx, session, report):
             return "known"
+        if session and (known := _known(tx, session, report)):
+            return "added" if known["kind"] in OBSERVED and rounds.place(tx, session, known, report) else "known"
         try:
             taken = WORK.get(report.kind, take_event)(tx, self._settings, report, where, None)
         except NotFound:
@@ -94,37 +95,32 @@ def _is_copy(tx: Tx, session: Row | None, report: Report) -> bool:
     return found is not None
 
 
-def _is_known(tx: Tx, session: Row, report: Report) -> bool:
+def _known(tx: Tx, session: Row, report: Report) -> Row | None:
+    """The event that tells the same, or anything that stands for it."""
     number, at = session["id"], report.occurred_at
-    if tx.one("event_by_event_id", session_id=number, event_id=report.event_id):
-        return True
-    around = {"since": ids.from_ms(ids.at_ms(at) - NEAR_MS), "until": ids.from_ms(ids.at_ms(at) + NEAR_MS)}
+    if row := tx.one("event_by_event_id", session_id=number, event_id=report.event_id):
+        return row
+    if report.tool_use_id:
+        return tx.one("event_by_tool_use", session_id=number, tool_use_id=report.tool_use_id)
     if report.kind == "prompt":
-        text = report.payload.get("prompt")
-        text = text if isinstance(text, str) else ""
-        if sessions.known_prompt(tx, session, report.prompt_id, text):
-            return True
-        near = tx.all("prompts_near", session_id=number, **around)
-        return any(_is_same(tx, session, report, text, row) for row in near)
+        return _known_prompt(tx, session, report)
     if report.kind == "stop":
         prompt = sessions.prompt_for(tx, session, report.prompt_id, at)
-        found = tx.one("event_of_round", session_id=number, prompt_number=prompt.number, kind="stop")
-        return found is not None
+        return tx.one("event_of_round", session_id=number, prompt_number=prompt.number, kind="stop")
     if report.kind == "post_compact":
-        return tx.one("event_near", session_id=number, kind=report.kind, **around) is not None
+        since, until = (ids.from_ms(ids.at_ms(at) + apart) for apart in (-NEAR_MS, NEAR_MS))
+        return tx.one("event_near", session_id=number, kind=report.kind, since=since, until=until)
     # A session that told us of its start tells us of its end, too.
-    return report.kind == "session_end" and (session["start_source"] is not None or session["status"] == "completed")
+    is_ended = session["start_source"] is not None or session["status"] == "completed"
+    return {"kind": "session_end"} if report.kind == "session_end" and is_ended else None
 
 
-def _is_same(tx: Tx, session: Row, report: Report, text: str, row: Row) -> bool:
-    """Whether a prompt of about the same moment is this one, told by a hook."""
-    words = (row["prompt"] or "").split()
-    if row["prompt_id"] is None:
-        # One without its words, private or forgotten, is rather the same one than told again.
-        return not words or words == text.split()
-    if row["prompt_id"] == report.prompt_id:
-        return True
-    # Where both have an id of the agent's, or come from the transcript, they are two; else a hook gave one its id.
-    of_line = report.event_id == f"transcript-{report.prompt_id}"
-    told = tx.one("event_by_event_id", session_id=session["id"], event_id=f"transcript-{row['prompt_id']}")
-    return of_line and told is None and words == text.split()
+def _known_prompt(tx: Tx, session: Row, report: Report) -> Row | None:
+    text = report.payload.get("prompt")
+    text = text if isinstance(text, str) else ""
+    row = sessions.known_prompt(tx, session, report.prompt_id, text)
+    if row is None:
+        row = sessions.same_prompt(tx, session, report, text)
+        if row and row["prompt_id"] != report.prompt_id:
+            rounds.add_telling(tx, session, report, row)
+    return {"kind": "prompt"} if row else None

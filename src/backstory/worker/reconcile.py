@@ -31,6 +31,8 @@ READER = "reconcile"
 QUIET_S = 600.0
 #: The client writes its last lines after it has called the hooks: so much later there is a second look.
 AGAIN_S = 3.0
+#: So many transcripts are followed line by line for events whose prompt is not known.
+SHOWN = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,8 @@ class Reconcile:
         self._wished = asyncio.Event()
         self._after = asyncio.Event()
         self.job = Job("reconcile", self._work)
+        #: the inode of a transcript, and how far it was read for prompts alone
+        self._shown: dict[Path, tuple[int, Mark]] = {}
 
     def start(self, after: asyncio.Event) -> None:
         """Begin once that has happened: what hooks left in the spool is told better by them."""
@@ -65,6 +69,30 @@ class Reconcile:
         """A round, a session or a conversation's memory ends here: look at its transcript when this is answered."""
         if report.kind in ("stop", "pre_compact", "session_end") and report.transcript_path:
             self._want(_Wish(report.agent, Path(report.transcript_path), session_id))
+
+    async def tell_prompts(self, report: Report) -> bool:
+        """Take in the prompts that a report's transcript shows and hooks have missed; False if there is none."""
+        path = Path(report.transcript_path) if report.transcript_path else None
+        file = path and await asyncio.to_thread(self._within, report.agent, path)
+        if file is None:
+            return False
+        for batch in batches(await asyncio.to_thread(self._read_prompts, file, report.agent)):
+            await self._past.take(batch)
+        return True
+
+    def _read_prompts(self, file: Path, agent: str) -> list[Report]:
+        """Those that came since the last call: each line is read once."""
+        now = file.stat()
+        inode, mark = self._shown.pop(file, (0, Mark()))
+        if inode != now.st_ino or mark.offset > now.st_size:
+            key = {"reader": READER, "path": str(file)}
+            mark = _mark(self._store.read(lambda tx: tx.one("transcript_read", **key)), now)
+        reading, since = AGENTS[agent].transcript(file, Mark(mark.offset), False), self._since(agent)
+        prompts = [report for report in reading if report.kind == "prompt" and report.occurred_at >= since]
+        self._shown[file] = (now.st_ino, reading.place)
+        while len(self._shown) > SHOWN:
+            del self._shown[next(iter(self._shown))]
+        return prompts
 
     def _want(self, wish: _Wish) -> None:
         self._wishes[wish] = None
@@ -86,6 +114,10 @@ class Reconcile:
                 await self._wished.wait()
             else:
                 await self._look(older)
+
+    async def look(self, agent: str, path: Path, session_id: int | None = None) -> None:
+        """Look at a transcript now."""
+        await self._look(_Wish(agent, path, session_id))
 
     async def _look(self, wish: _Wish) -> None:
         try:

@@ -125,6 +125,21 @@ SELECT * FROM user_prompts WHERE session_id = :session_id AND prompt_id = :promp
 SELECT * FROM user_prompts WHERE session_id = :session_id AND created_at <= :at
 ORDER BY created_at DESC, prompt_number DESC LIMIT 1;
 
+-- name: round_named
+-- The round of a prompt id, by the events that carry it. What told of the prompt goes before what was done for it.
+SELECT prompt_number FROM events WHERE session_id = :session_id AND prompt_id = :prompt_id
+ORDER BY CASE kind WHEN 'prompt' THEN 0 ELSE 1 END, id LIMIT 1;
+
+-- name: prompt_tellers
+-- The hooks and lines of a transcript that told of a prompt.
+SELECT event_id FROM events WHERE session_id = :session_id AND prompt_number = :prompt_number AND kind = 'prompt';
+
+-- name: round_last_end
+-- Whether a prompt or the end of a round came last in a round, up to a moment.
+SELECT kind FROM events
+WHERE session_id = :session_id AND prompt_number = :prompt_number AND kind IN ('prompt', 'stop') AND occurred_at <= :at
+ORDER BY occurred_at DESC, id DESC LIMIT 1;
+
 -- name: prompts_near
 -- The prompts of a session around a moment.
 SELECT * FROM user_prompts WHERE session_id = :session_id AND created_at >= :since AND created_at <= :until;
@@ -180,6 +195,12 @@ UPDATE turns SET prompt_number = :number
 WHERE session_id = :session_id AND role = 'assistant' AND at >= :at AND at <
   COALESCE((SELECT MIN(p.created_at) FROM user_prompts p WHERE p.session_id = :session_id AND p.created_at > :at), '~');
 
+-- name: turn_put_round
+UPDATE turns SET prompt_number = :prompt_number WHERE id = :id;
+
+-- name: turn_remove
+DELETE FROM turns WHERE id = :id;
+
 -- name: turns_of_session
 SELECT * FROM turns WHERE session_id = :session_id AND number > :after ORDER BY number LIMIT :limit;
 
@@ -225,9 +246,9 @@ SELECT * FROM events WHERE session_id = :session_id AND kind = 'stop' AND payloa
 
 -- name: event_add
 INSERT INTO events
-  (event_id, session_id, prompt_number, kind, tool_name, tool_use_id, payload, occurred_at, created_at, status, reason)
+  (event_id, session_id, prompt_number, prompt_id, kind, tool_name, tool_use_id, payload, occurred_at, created_at, status, reason)
 VALUES
-  (:event_id, :session_id, :prompt_number, :kind, :tool_name, :tool_use_id, :payload, :occurred_at, :at, :status, :reason)
+  (:event_id, :session_id, :prompt_number, :prompt_id, :kind, :tool_name, :tool_use_id, :payload, :occurred_at, :at, :status, :reason)
 ON CONFLICT DO NOTHING RETURNING id;
 
 -- name: events_with_output
@@ -257,11 +278,12 @@ LIMIT 1;
 
 -- name: event_near
 -- A thing of a kind around a moment.
-SELECT id FROM events WHERE session_id = :session_id AND kind = :kind AND occurred_at >= :since AND occurred_at <= :until LIMIT 1;
+SELECT id, kind FROM events WHERE session_id = :session_id AND kind = :kind AND occurred_at >= :since AND occurred_at <= :until LIMIT 1;
 
 -- name: event_of_round
--- A thing of a kind in a round.
-SELECT id FROM events WHERE session_id = :session_id AND prompt_number = :prompt_number AND kind = :kind LIMIT 1;
+-- A thing of a kind in a round; one that was held back goes last.
+SELECT * FROM events WHERE session_id = :session_id AND prompt_number = :prompt_number AND kind = :kind
+ORDER BY CASE WHEN reason = 'untold' THEN 1 ELSE 0 END, id LIMIT 1;
 
 -- name: event_twin
 -- The same report a moment ago, with no end of the session since.
@@ -279,27 +301,49 @@ WHERE session_id = :session_id AND prompt_number = :prompt_number AND status = '
   AND kind IN ('tool', 'tool_failure', 'stop', 'subagent_stop') AND id < :before
 ORDER BY id DESC LIMIT :limit;
 
--- name: events_follow_prompt
--- A prompt that is told late: what happened under it belongs to it.
-UPDATE events SET prompt_number = :number
-WHERE session_id = :session_id AND status <> 'leased' AND occurred_at >= :at AND occurred_at <
-  COALESCE((SELECT MIN(p.created_at) FROM user_prompts p WHERE p.session_id = :session_id AND p.created_at > :at), '~');
+-- name: events_after_prompt
+-- What happened between a prompt and the next one by the clock, and stands in another round. An event that names its
+-- prompt is placed by that.
+SELECT * FROM events
+WHERE session_id = :session_id AND prompt_number <> :number AND prompt_id IS NULL AND kind <> 'prompt' AND occurred_at >= :at
+  AND occurred_at < COALESCE((SELECT MIN(p.created_at) FROM user_prompts p WHERE p.session_id = :session_id AND p.created_at > :at), '~')
+ORDER BY id;
 
--- name: events_of_private_prompt
--- The same for one that turns out to be private: nothing of its round is kept.
-UPDATE events SET prompt_number = :number, status = 'tombstone', payload = NULL, reason = 'private', lease_until = NULL, lease_owner = NULL
-WHERE session_id = :session_id AND kind IN ('tool', 'tool_failure', 'stop', 'subagent_stop') AND occurred_at >= :at AND occurred_at <
-  COALESCE((SELECT MIN(p.created_at) FROM user_prompts p WHERE p.session_id = :session_id AND p.created_at > :at), '~');
+-- name: events_naming
+SELECT * FROM events WHERE session_id = :session_id AND prompt_id = :prompt_id AND kind <> 'prompt' AND prompt_number <> :number ORDER BY id;
 
--- name: observations_follow_prompt
-UPDATE observations SET prompt_number = :number WHERE session_id = :session_id AND id IN (
-  SELECT oe.observation_id FROM observation_events oe JOIN events e ON e.id = oe.event_id
-  WHERE e.session_id = :session_id AND e.prompt_number = :number);
+-- name: events_of_number
+SELECT * FROM events
+WHERE session_id = :session_id AND prompt_number = :prompt_number AND kind IN ('tool', 'tool_failure', 'stop', 'subagent_stop')
+ORDER BY id;
 
--- name: observations_of_tombstones
--- What was made of events that are no longer kept.
-SELECT DISTINCT oe.observation_id AS id FROM observation_events oe JOIN events e ON e.id = oe.event_id
-WHERE e.session_id = :session_id AND e.prompt_number = :prompt_number AND e.status = 'tombstone';
+-- name: event_put_round
+UPDATE events SET prompt_number = :prompt_number, prompt_id = COALESCE(prompt_id, :prompt_id) WHERE id = :id;
+
+-- name: event_make_private
+-- It is known again by its ids, and says nothing.
+UPDATE events SET status = 'tombstone', payload = NULL, reason = 'private', lease_until = NULL, lease_owner = NULL, last_error = NULL
+WHERE id = :id AND NOT (status = 'tombstone' AND reason <> 'untold');
+
+-- name: event_await
+-- It was taken for a private round's: the transcript tells what it says.
+UPDATE events SET reason = 'untold' WHERE id = :id AND reason = 'private' AND status = 'tombstone';
+
+-- name: event_fill
+-- What was held back until its prompt was known.
+UPDATE events SET payload = :payload, status = 'queued', reason = NULL WHERE id = :id AND reason = 'untold';
+
+-- name: event_requeue
+-- To be observed again.
+UPDATE events SET status = 'queued', attempts = 0, available_at = 0, observed_at = NULL, instead_of = NULL
+WHERE id = :id AND status = 'done' AND payload IS NOT NULL AND kind IN ('tool', 'tool_failure', 'stop', 'subagent_stop');
+
+-- name: lease_release
+-- A claim is given up whole: who holds it finds out when it is done.
+UPDATE events SET status = 'queued', lease_until = NULL, lease_owner = NULL WHERE session_id = :session_id AND lease_owner = :owner;
+
+-- name: observations_of_event
+SELECT o.* FROM observations o JOIN observation_events oe ON oe.observation_id = o.id WHERE oe.event_id = :event_id;
 
 -- name: queue_head
 -- The oldest round that may be observed now: its session is not being observed, its first event is not waiting for

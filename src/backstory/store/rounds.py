@@ -1,0 +1,139 @@
+"""Which round an event belongs to, when that becomes known late: moves it, and what was made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from backstory import ids
+from backstory.model import OBSERVED, Report
+from backstory.store import chunks, events, forget, observations, search, sessions, turns
+from backstory.store.db import Row, Tx
+
+
+def is_untold(tx: Tx, session: Row | None, report: Report) -> bool:
+    """Whether the prompt that a report was done for is not known, as far as can be said.
+
+    A report with the agent's id of its prompt says so by itself. One without is in doubt where its session has no
+    prompt, or where the round by the clock has ended: then the hook of a new prompt was missed.
+    """
+    if report.kind not in OBSERVED:
+        return False
+    if session is None:
+        return True
+    if report.prompt_id:
+        found = sessions.named(tx, session, report.prompt_id)
+        return not (found and tx.one("prompt_by_number", session_id=session["id"], number=found.number))
+    if report.payload.get("stop_hook_active"):
+        return False  # somebody's hook had the agent go on
+    at = report.occurred_at
+    row = tx.one("prompt_at", session_id=session["id"], at=at)
+    if row is None:
+        return True
+    last = tx.one("round_last_end", session_id=session["id"], prompt_number=row["prompt_number"], at=at)
+    return last is not None and last["kind"] == "stop"
+
+
+def follow_prompt(tx: Tx, session: Row, prompt: sessions.Prompt, at: str) -> None:
+    """A prompt was told after what was done for it: that belongs to it, or is not kept."""
+    where = {"session_id": session["id"], "number": prompt.number}
+    _move(tx, session, tx.all("events_after_prompt", at=at, **where), prompt)
+    tx.run("turns_follow_prompt", at=at, **where)
+    if prompt.is_private:
+        _make_private(tx, session, prompt.number)
+
+
+def place(tx: Tx, session: Row, row: Row, report: Report) -> bool:
+    """Put a known event where the transcript says that it belongs, and fill it in if that was waited for; whether
+    anything changed."""
+    prompt = sessions.named(tx, session, report.prompt_id)
+    if prompt is None:
+        return False
+    is_moved = bool(row["prompt_number"] != prompt.number)
+    if is_moved:
+        _move(tx, session, [row, *_beside(tx, session, row, prompt)], prompt, report.prompt_id)
+    if row["reason"] != "untold":
+        return is_moved
+    if prompt.is_private:
+        return tx.run("event_make_private", id=row["id"]) > 0
+    return tx.run("event_fill", id=row["id"], payload=msgspec.json.encode(report.payload).decode()) > 0
+
+
+def add_telling(tx: Tx, session: Row, report: Report, known: Row) -> None:
+    """A known prompt was told again under another id: what names that id belongs to it."""
+    prompt = sessions.Prompt(known["prompt_number"], bool(known["is_private"]), is_new=False)
+    events.add_telling(tx, session, report, prompt.number)
+    _move(tx, session, _beside(tx, session, {"id": 0, "prompt_id": report.prompt_id}, prompt), prompt)
+
+
+def _beside(tx: Tx, session: Row, row: Row, prompt: sessions.Prompt) -> list[Row]:
+    """What names the same prompt as an event, and stands in another round."""
+    if row["prompt_id"] is None:
+        return []
+    named = tx.all("events_naming", session_id=session["id"], prompt_id=row["prompt_id"], number=prompt.number)
+    return [other for other in named if other["id"] != row["id"]]
+
+
+def _move(tx: Tx, session: Row, rows: Iterable[Row], prompt: sessions.Prompt, prompt_id: str | None = None) -> None:
+    left = set()
+    for row in rows:
+        if row["status"] == "leased":
+            tx.run("lease_release", session_id=session["id"], owner=row["lease_owner"])
+        if row["status"] == "done" and row["kind"] in OBSERVED:
+            _undo(tx, row["id"], even_theirs=prompt.is_private)
+            left.add(row["prompt_number"])
+        tx.run("event_put_round", id=row["id"], prompt_number=prompt.number, prompt_id=prompt_id)
+        if not prompt.is_private:
+            tx.run("event_await", id=row["id"])
+        if prompt.is_private and row["kind"] in OBSERVED:
+            _blank(tx, row)
+    for number in left:
+        _summarize_again(tx, session["id"], number)
+
+
+def _undo(tx: Tx, event_id: int, even_theirs: bool = False) -> None:
+    """Take back what was made of an event, and have it observed again. What people pinned or changed by hand is theirs
+    and stays, unless it comes from a private round."""
+    for seen in tx.all("observations_of_event", event_id=event_id):
+        sources = tx.all("observation_sources", id=seen["id"])
+        if even_theirs or not (seen["edited_at"] or seen["pinned_at"]):
+            forget.version(tx, seen)  # an older export must not bring it beside the new one
+            observations.remove(tx, seen["id"])
+        for source in sources:
+            tx.run("event_requeue", id=source["id"])
+    tx.run("event_requeue", id=event_id)
+
+
+def _summarize_again(tx: Tx, session_id: int, number: int) -> None:
+    """A summary of a round that holds something else's: made again from what is left of it."""
+    _remove_summary(tx, session_id, number)
+    for row in tx.all("events_of_number", session_id=session_id, prompt_number=number):
+        if row["kind"] == "stop":
+            _undo(tx, row["id"])
+
+
+def _remove_summary(tx: Tx, session_id: int, number: int) -> None:
+    for row in tx.all("summaries_of_round", session_id=session_id, prompt_number=number):
+        if row["source"] == "stop":
+            search.remove_words(tx, "summary", row["id"])
+            tx.run("summary_remove", id=row["id"])
+
+
+def _make_private(tx: Tx, session: Row, number: int) -> None:
+    """Nothing of a round is kept but the ids by which it is known again."""
+    for row in tx.all("events_of_number", session_id=session["id"], prompt_number=number):
+        _undo(tx, row["id"], even_theirs=True)
+        _blank(tx, row)
+    _remove_summary(tx, session["id"], number)
+    for row in tx.all("turns_of_round", session_id=session["id"], prompt_number=number, role="assistant"):
+        turns.blank(tx, row)
+    chunks.rebuild(tx, session["id"])
+    observations.follow_talk(tx, session["id"])
+
+
+def _blank(tx: Tx, row: Row) -> None:
+    """Take out what an event says, and have the files rid of it, too."""
+    if row["payload"] is not None:
+        tx.one("erasure_add", at=ids.now())
+    tx.run("event_make_private", id=row["id"])
