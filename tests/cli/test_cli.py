@@ -275,6 +275,7 @@ def test_a_worker_whose_data_directory_is_taken_away_goes_too(running: Box) -> N
     old.wait(10)
     assert new.poll() is None
     assert running.health()
+    assert not [file.name for file in running.data.iterdir() if "damaged" in file.name or "restored" in file.name]
 
 
 def test_one_can_leave_whatever_stands_in_the_configuration(running: Box) -> None:

@@ -100,6 +100,7 @@ class SqliteStore:
         self._open_readers: list[sqlite3.Connection] = []
         self._readers_lock = threading.Lock()
         self._watched = (path, *backups.companions(path))
+        self._folder = _identity(path.parent)
         self._files: list[tuple[int, int] | None] = []  # those that are open, by device and inode
         self._logged = (0, 0)  # size and time of the log when it was last brought into the database
         self._removed = False
@@ -286,6 +287,8 @@ class SqliteStore:
             self._files = self._identities()
         if self._identities() == self._files:
             return False
+        if _identity(self.path.parent) != self._folder:
+            return True  # the whole directory was taken away: what is there now is another worker's
         if time.monotonic() < self._rescue_at:
             return True
         self._rescue_at = time.monotonic() + RESCUE_AGAIN_S

@@ -126,7 +126,7 @@ def run(settings: Settings) -> None:
     try:
         _log_to(paths.log, settings.log_level)
         doubtful = lock.was_left
-        while _serve(settings, _build(settings, doubtful), lock):
+        while _serve(settings, _build(settings, doubtful), lock) and lock.is_ours:
             doubtful = True
     finally:
         if lock.is_ours:
