@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -196,23 +197,102 @@ def test_a_cut_or_foreign_file_is_refused_whole(running: Box, other: Box, spoil:
     assert other.rows("SELECT 1 FROM sdk_sessions") == []
 
 
-def test_rows_that_do_not_fit_are_refused_and_nothing_is_half_written(running: Box) -> None:
-    """An unknown table or column, a wrong type, a missing value: 400, and the rows beside them stay out too."""
+def test_rows_that_this_version_does_not_know_keep_everything_out(running: Box) -> None:
+    """An unknown table or column is of a newer backstory: 400, and the rows beside it stay out too."""
     good = {"table": "sessions", "row": {"group_folder": "g", "session_id": "s"}}
-    session = {"id": 1, "agent": "a", "content_session_id": "c", "created_at": "x", "last_event_at": "x"}
     for bad in (
         {"table": "words", "row": {}},
         {"table": "sqlite_schema", "row": {"name": "x"}},
         {"table": "sessions", "row": {"group_folder": "h", "session_id": "s", "more": 1}},
-        {"table": "sessions", "row": {"group_folder": 5, "session_id": "s"}},
-        {"table": "sessions", "row": {"group_folder": "h"}},
-        {"table": "sdk_sessions", "row": session | {"status": "no such"}},
-        {"table": "sdk_sessions", "row": session | {"id": 2**70}},
     ):
         answer = running.http("POST", "/api/import/rows", {"import_id": "x", "rows": [good, bad]})
         assert answer.status == 400, bad
     assert running.rows("SELECT 1 FROM sessions") == []
-    assert running.http("POST", "/api/import/rows", {"import_id": "x", "rows": [good]}).json == {"added": 1, "known": 0}
+
+
+NOW = "2026-01-02T03:04:05.678Z"
+SESSION = {"id": 1, "agent": "a", "content_session_id": "c", "created_at": NOW, "last_event_at": NOW}
+EVENT = {"id": 1, "event_id": "e", "session_id": 1, "kind": "tool", "occurred_at": NOW, "created_at": NOW}
+EVENT |= {"status": "done", "payload": "{}"}
+SEEN = {"id": 1, "session_id": 1, "prompt_number": 1, "memory_session_id": "m", "project": "p", "project_key": "p"}
+SEEN |= {"type": "change", "title": "T", "compressed_observation": "{}", "provider": "offline", "created_at": NOW}
+TURN = {"id": 1, "session_id": 1, "number": 0, "role": "user", "text": "Hi", "at": NOW}
+GOOD = {"sdk_sessions": SESSION, "events": EVENT, "observations": SEEN, "turns": TURN}
+BAD: list[tuple[str, dict[str, Any]]] = [
+    ("sessions", {"group_folder": 5, "session_id": "s"}),
+    ("sessions", {"group_folder": "h"}),
+    ("sdk_sessions", {"status": "no such"}),
+    ("sdk_sessions", {"id": 2**70}),
+    ("sdk_sessions", {"id": -1}),
+    ("sdk_sessions", {"id": True}),
+    ("sdk_sessions", {"content_session_id": ""}),
+    ("sdk_sessions", {"agent": "x" * 5000}),
+    *[("sdk_sessions", {"last_event_at": at}) for at in ("garbage", "", "0001-01-01T00:00:00.000Z", "99999-12-31")],
+    *[("observations", {"created_at": at}) for at in (None, 5, "9999-12-31T23:59:59Z", '"><script>')],
+    *[("observations", {"facts": value}) for value in ("not json [", "{}", "[1]", '[{"a": 2}]', "[" * 100_000)],
+    ("observations", {"files_modified": "null"}),
+    ("observations", {"compressed_observation": "[]"}),
+    ("observations", {"type": "change\x1b[31m"}),
+    ("observations", {"type": "change\n"}),
+    ("observations", {"prompt_number": "1"}),
+    ("events", {"payload": "not json"}),
+    ("events", {"payload": "[1]"}),
+    ("events", {"kind": "nonsense"}),
+    ("events", {"occurred_at": "yesterday"}),
+    ("turns", {"role": "system"}),
+    ("turns", {"number": -5}),
+]
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+def test_a_row_that_does_not_fit_is_refused_alone(box: Box, engine: str, request: pytest.FixtureRequest) -> None:
+    """Every kind of value, on both engines: the reason is told and quotes nothing, and the rows beside it come in."""
+    if engine == "postgres":
+        box.settings["BACKSTORY_DATABASE_URL"] = request.getfixturevalue("database_url")
+    box.start()
+    for number, (table, change) in enumerate(BAD):
+        row = GOOD.get(table, {}) | change
+        good = {"table": "sessions", "row": {"group_folder": f"g{number}", "session_id": "s"}}
+        asked = {"import_id": "x", "rows": [{"table": table, "row": row}, good]}
+        answer = box.http("POST", "/api/import/rows", asked)
+        assert answer.status == 200, (table, change)
+        (refused,) = answer.json["refused"]
+        assert refused["row"] == 0 and refused["reason"].startswith(f"`{table}")
+        assert "script" not in refused["reason"] and "\x1b" not in refused["reason"]
+        assert answer.json["added"] == 1
+    rows = [{"table": table, "row": row} for table, row in GOOD.items()]
+    told = box.http("POST", "/api/import/rows", {"import_id": "y", "rows": rows, "done": True}).json
+    assert told == {"added": 4, "known": 0, "refused": []}
+
+
+def test_a_row_that_the_database_refuses_keeps_no_other_out(box: Box, database_url: str) -> None:
+    """What only the database knows, such as an id that is too long for PostgreSQL's index: rows go in one by one."""
+    box.settings["BACKSTORY_DATABASE_URL"] = database_url
+    box.start()
+    rows = [{"table": "sdk_sessions", "row": SESSION}]
+    rows += [{"table": "events", "row": EVENT | {"event_id": os.urandom(2000).hex()}}]
+    rows += [{"table": "observations", "row": SEEN}]
+    told = box.http("POST", "/api/import/rows", {"import_id": "x", "rows": rows, "done": True}).json
+    assert told == {"added": 2, "known": 0, "refused": [{"row": 1, "reason": "`events` does not fit"}]}
+
+
+def test_the_command_names_the_line_of_a_row_that_does_not_fit(running: Box, other: Box) -> None:
+    """And imports the rest, exits 1, and everything is shown."""
+    work(running)
+    file = export(running)
+    lines = file.read_text().splitlines()
+    at = next(number for number, line in enumerate(lines) if '"table":"observations"' in line)
+    row = json.loads(lines[at])
+    row["row"]["created_at"] = "garbage\x1b[31m"
+    lines[at] = json.dumps(row)
+    file.write_text("\n".join(lines) + "\n")
+    run = other.cli("import", "backstory", str(file), check=False)
+    assert run.returncode == 1
+    assert f"line {at + 1}: `observations.created_at` is not a time" in run.stderr
+    there = len(running.rows("SELECT 1 FROM observations"))
+    assert len(other.rows("SELECT 1 FROM observations")) == there - 1
+    for route in ("/", "/api/stats", "/api/observations", "/api/context/inject?project=shop"):
+        assert other.http("GET", route).status == 200
 
 
 def test_i14_a_file_with_private_text_is_stripped_on_its_way_in(running: Box, other: Box) -> None:

@@ -24,6 +24,7 @@ from backstory.exchange.lines import Reader
 ROWS = 500
 BYTES = 4 << 20
 PATIENCE_S = 600.0
+TOLD = 20  #: refused rows that are named
 
 
 def add(commands: Any) -> None:
@@ -100,9 +101,9 @@ def import_backstory(options: argparse.Namespace) -> int:
         pass
     total = sum(reader.counts.values())
     connect()
-    added = _send(digest.hexdigest(), Reader().read(_lines(path)), total)
-    print(f"{added} of {total} rows were new.")
-    return 0
+    added, refused = _send(digest.hexdigest(), Reader().read(_lines(path)), total)
+    # The heading is line 1.
+    return _tell(added, total, {f"line {at + 2}": reason for at, reason in refused.items()})
 
 
 def import_claude_mem(options: argparse.Namespace) -> int:
@@ -116,21 +117,36 @@ def import_claude_mem(options: argparse.Namespace) -> int:
         keys = {row["name"]: row["key"] for row in known if names[row["name"]] == 1}
         total = sum(1 for _ in claude_mem.rows(source, keys))
         mark = hashlib.sha256(f"claude-mem {options.path.expanduser().resolve()} {os.getpid()}".encode()).hexdigest()
-        added = _send(mark, claude_mem.rows(source, keys), total)
+        added, refused = _send(mark, claude_mem.rows(source, keys), total)
+    return _tell(added, total, {f"row {at + 1}": reason for at, reason in refused.items()})
+
+
+def _tell(added: int, total: int, refused: dict[str, str]) -> int:
+    """What became of the rows; exit code 1 if some were refused."""
     print(f"{added} of {total} rows were new.")
-    return 0
+    if not refused:
+        return 0
+    print(f"{len(refused)} rows were refused:", file=sys.stderr)
+    for where, reason in list(refused.items())[:TOLD]:
+        print(f"  {where}: {reason}", file=sys.stderr)
+    if len(refused) > TOLD:
+        print(f"  and {len(refused) - TOLD} more", file=sys.stderr)
+    return 1
 
 
-def _send(import_id: str, found: Iterable[tuple[str, dict[str, Any]]], total: int) -> int:
-    """Rows to the worker, a few at a time; how many were new."""
+def _send(import_id: str, found: Iterable[tuple[str, dict[str, Any]]], total: int) -> tuple[int, dict[int, str]]:
+    """Rows to the worker, a few at a time; how many were new, and which were refused, counted from 0, and why."""
     client = Client(settings.load().paths.socket, PATIENCE_S)
     done = added = 0
+    refused: dict[int, str] = {}
     for rows in _pieces(found):
-        added += client.post("/api/import/rows", {"import_id": import_id, "rows": rows})["added"]
+        told = client.post("/api/import/rows", {"import_id": import_id, "rows": rows})
+        added += told["added"]
+        refused |= {done + one["row"]: one["reason"] for one in told["refused"]}
         done += len(rows)
         _progress(done, total)
     client.post("/api/import/rows", {"import_id": import_id, "done": True})
-    return added
+    return added, refused
 
 
 def _pieces(found: Iterable[tuple[str, dict[str, Any]]]) -> Iterator[list[dict[str, Any]]]:

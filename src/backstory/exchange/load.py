@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from backstory import gate, ids
 from backstory.errors import BadInput
+from backstory.exchange.rows import BadRow, checked
 from backstory.store import chunks, forget, observations, queries, turns
 from backstory.store.db import Row, Tx
 from backstory.store.tables import Table
@@ -17,6 +19,14 @@ _INDEXED = {"observations": "observation", "session_summaries": "summary", "user
 _IDS = frozenset({"content_session_id", "memory_session_id", "event_id", "tool_use_id", "prompt_id", "mark"})
 
 
+@dataclass(slots=True)
+class Loaded:
+    """What became of rows."""
+
+    added: int = 0
+    refused: dict[int, str] = field(default_factory=dict)  #: why, by the place of the row among those given
+
+
 class Load:
     """One file's way into a store; what its rows became is kept there, so that memory stays flat."""
 
@@ -24,23 +34,27 @@ class Load:
         self._tables, self._import_id = queries.owned(engine), gate.identifier(import_id)
         self._referred = {c.parent for table in self._tables.values() for c in table.columns.values() if c.parent}
 
-    def rows(self, tx: Tx, given: Sequence[tuple[str, dict[str, Any]]]) -> int:
-        """Take rows in, parents before children; how many were new."""
-        added, talks = 0, set()
-        for name, values in given:
+    def rows(self, tx: Tx, given: Sequence[tuple[str, dict[str, Any]]]) -> Loaded:
+        """Take rows in, parents before children. A row that is none is refused, and the rest goes on."""
+        loaded, talks = Loaded(), set()
+        for at, (name, values) in enumerate(given):
             table = self._tables.get(name)
             if table is None or not values.keys() <= table.columns.keys():
                 raise BadInput("The file has what this backstory does not know.", "Update backstory, then import it.")
-            row = strip(_typed(table, values))
+            try:
+                row = strip(checked(table, values))
+            except BadRow as error:
+                loaded.refused[at] = str(error)
+                continue
             if self._row(tx, table, row):
-                added += 1
+                loaded.added += 1
                 if name in ("turns", "user_prompts"):
                     talks.add(row["session_id"])
         for number in talks:
             chunks.extend(tx, tx.one("session_by_id", id=number) or {})
             observations.follow_talk(tx, number)
         tx.all("keys_follow")
-        return added
+        return loaded
 
     def finish(self, tx: Tx) -> None:
         """Link what came before its parent, and let go of the file."""
@@ -141,20 +155,6 @@ class Load:
     def _now(self, tx: Tx, name: str, old_id: int) -> int | None:
         row = tx.one("import_key", import_id=self._import_id, name=name, old_id=old_id)
         return row["new_id"] if row else None
-
-
-def _typed(table: Table, values: dict[str, Any]) -> Row:
-    """A whole row: what an older file lacks is at its default, and nothing but texts and numbers."""
-    row: Row = {}
-    for column in table.columns.values():
-        value = values.get(column.name, column.default)
-        fits = value is None or (
-            isinstance(value, int) and abs(value) < 2**62 if column.is_number else isinstance(value, str)
-        )
-        if not fits:
-            raise BadInput(f"`{table.name}.{column.name}` is not what it should be.", "Make the export again.")
-        row[column.name] = value
-    return row
 
 
 def strip(row: Row) -> Row:

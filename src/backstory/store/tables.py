@@ -30,6 +30,7 @@ _CREATE = re.compile(r"CREATE TABLE (?:IF NOT EXISTS )?(\w+) \((.*?)\n\)", re.DO
 _ADD = re.compile(r"ALTER TABLE (\w+) ADD COLUMN ([^;]+);")
 _NOT_A_COLUMN = ("UNIQUE", "PRIMARY", "CHECK", "FOREIGN", "CONSTRAINT", "EXCLUDE")
 _GENERATED = re.compile(r"GENERATED ALWAYS AS \(")
+_CHOICES = re.compile(r"CHECK \(\w+ IN \([^)]*\)\)")
 _DEFAULT = re.compile(r"DEFAULT (?:'((?:[^']|'')*)'|(-?\d+))")
 
 
@@ -41,6 +42,8 @@ class Column:
     is_number: bool
     default: str | int | None
     parent: str | None  #: the table that it refers to by id
+    is_required: bool = False
+    choices: tuple[str, ...] = ()  #: the only values that the schema takes, where it says so
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +114,8 @@ def _columns(parts: Iterable[str]) -> tuple[dict[str, Column], tuple[str, ...]]:
         default, parent = _DEFAULT.search(rest), re.search(r"REFERENCES (\w+)", rest)
         value = None if default is None else default[1].replace("''", "'") if default[2] is None else int(default[2])
         is_number = re.match(r"(?:BIG|SMALL)?INT|(?:BIG)?SERIAL", rest) is not None
-        columns[word] = Column(word, is_number, value, parent and parent[1])
+        choices = tuple(re.findall(r"'([^']*)'", (_CHOICES.search(rest) or [""])[0]))
+        columns[word] = Column(word, is_number, value, parent and parent[1], "NOT NULL" in rest, choices)
     return columns, key
 
 

@@ -8,19 +8,20 @@ import logging
 import threading
 import traceback
 from collections.abc import AsyncIterator, Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from starlette.responses import StreamingResponse
 
-from backstory.errors import BackstoryError, BadInput
+from backstory.errors import BackstoryError
 from backstory.exchange.export import everything
-from backstory.exchange.load import Load
+from backstory.exchange.load import Load, Loaded
 from backstory.store.db import Store, Tx
 from backstory.worker import web
 from backstory.worker.web import Call, Endpoint
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 #: How much is gathered before it is sent, and how many such pieces wait for a slow reader.
 PIECE = 64 << 10
 WAITING = 4
@@ -43,9 +44,17 @@ class ImportRows(msgspec.Struct):
     done: bool = False
 
 
+class RefusedRow(msgspec.Struct):
+    """A row that was not taken in, by its place in `rows`, and why."""
+
+    row: int
+    reason: str
+
+
 class Imported(msgspec.Struct):
     added: int
     known: int
+    refused: list[RefusedRow] = []
 
 
 class _Gone(Exception):
@@ -133,24 +142,38 @@ class Exchange:
     async def load(self, call: Call) -> Imported:
         asked: ImportRows = call.body
         load = Load(self._store.engine, asked.import_id)
-
-        def work(tx: Tx) -> int:
-            added = load.rows(tx, [(given.table, given.row) for given in asked.rows])
-            if asked.done:
-                load.finish(tx)
-            return added
-
+        rows = [(given.table, given.row) for given in asked.rows]
         try:
-            added = await asyncio.wrap_future(self._store.submit(work))
+            loaded = await self._write(lambda tx: load.rows(tx, rows))
         except BackstoryError:
             raise
         except Exception as error:
-            _log("an import", error)
-            raise BadInput(
-                "A row of the file does not fit, so this part was not imported.", "Make the export again."
-            ) from None
+            _log("a part of an import", error)
+            loaded = await self._one_by_one(load, rows)
+        if asked.done:
+            await self._write(load.finish)
         self._wake()
-        return Imported(added, len(asked.rows) - added)
+        refused = [RefusedRow(at, reason) for at, reason in loaded.refused.items()]
+        return Imported(loaded.added, len(rows) - loaded.added - len(refused), refused)
+
+    async def _one_by_one(self, load: Load, rows: list[tuple[str, dict[str, Any]]]) -> Loaded:
+        """Rows of which one does not fit beside what is stored: that one is refused, and the others are taken in."""
+        loaded = Loaded()
+        for at, row in enumerate(rows):
+            try:
+                one = await self._write(lambda tx, row=row: load.rows(tx, [row]))  # type: ignore[misc]
+            except BackstoryError:
+                raise
+            except Exception as error:
+                _log("a row of an import", error)
+                loaded.refused[at] = f"`{row[0]}` does not fit"
+            else:
+                loaded.added += one.added
+                loaded.refused |= {at + place: reason for place, reason in one.refused.items()}
+        return loaded
+
+    async def _write(self, work: Callable[[Tx], T]) -> T:
+        return await asyncio.wrap_future(self._store.submit(work))
 
 
 def _log(what: str, error: Exception) -> None:

@@ -1,0 +1,99 @@
+"""What a row of an import may hold: by its column's type in the schema, and by its name."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime
+from typing import Any, get_args
+
+from backstory.errors import BadInput
+from backstory.model import Kind
+from backstory.store.db import Row
+from backstory.store.tables import Column, Table
+
+LARGEST = 2**62
+#: Characters of an id, a name or a path.
+LONGEST_NAME = 4096
+#: Years in which something that is remembered can have happened.
+FIRST_YEAR, LAST_YEAR = 1970, 2999
+_LISTS = frozenset({"facts", "concepts", "files_read", "files_modified"})
+_OBJECTS = frozenset({"payload", "compressed_observation"})
+#: Words of ours and of agents, which are shown in lines and compared with others.
+_WORDS = frozenset({"agent", "kind", "type", "provider", "memory_provider", "instead_of", "source", "role", "status"})
+_WORDS |= {"from_status", "to_status", "cause", "start_source", "tool_name", "model", "day", "reason", "end_reason"}
+_NAMES = frozenset({"content_session_id", "memory_session_id", "event_id", "tool_use_id", "prompt_id", "mark"})
+_NAMES |= {"project", "project_key", "cwd", "git_branch", "transcript_path", "path", "speaker", "group_folder", "name"}
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_ODD = re.compile(r"[\x00\ud800-\udfff]")  # which no database takes
+_KINDS = frozenset(get_args(Kind))
+
+
+class BadRow(BadInput):
+    """A row of the file is not one of backstory's."""
+
+
+def checked(table: Table, values: dict[str, Any]) -> Row:
+    """A whole row, each column of which is what it should be. What an older file lacks is at its default."""
+    row: Row = {}
+    for column in table.columns.values():
+        value = values.get(column.name, column.default)
+        if problem := _problem(column, value):
+            raise BadRow(f"`{table.name}.{column.name}` {problem}")
+        row[column.name] = value
+    if table.name == "events" and row["kind"] not in _KINDS:
+        raise BadRow("`events.kind` is no kind of event")
+    return row
+
+
+def _problem(column: Column, value: Any) -> str:
+    """What is wrong with a value; never quotes it."""
+    if value is None:
+        return "is missing" if column.is_required else ""
+    if column.is_number:
+        fits = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < LARGEST
+        return "" if fits else "is not a number from 0 on"
+    if not isinstance(value, str):
+        return "is not a text"
+    if column.choices and value not in column.choices:
+        return f"is none of {', '.join(column.choices)}"
+    return _text_problem(column.name, value)
+
+
+def _text_problem(name: str, value: str) -> str:
+    if name == "at" or name.endswith("_at"):
+        return "" if _is_time(value) else "is not a time"
+    if name in _LISTS:
+        return "" if _is_list(value) else "is not a list of texts in JSON"
+    if name in _OBJECTS:
+        return "" if isinstance(_parsed(value), dict) else "is not an object in JSON"
+    if name in _WORDS | _NAMES and (problem := _name_problem(name, value)):
+        return problem
+    return "has characters that no database takes" if _ODD.search(value) else ""
+
+
+def _name_problem(name: str, value: str) -> str:
+    if len(value) > LONGEST_NAME:
+        return f"is longer than {LONGEST_NAME} characters"
+    if name in _WORDS and _CONTROL.search(value):
+        return "has control characters"
+    return "" if value or name not in ("content_session_id", "memory_session_id") else "is empty"
+
+
+def _is_time(value: str) -> bool:
+    try:
+        return len(value) <= 40 and FIRST_YEAR <= datetime.fromisoformat(value).year <= LAST_YEAR
+    except ValueError:
+        return False
+
+
+def _is_list(value: str) -> bool:
+    found = _parsed(value)
+    return isinstance(found, list) and all(isinstance(item, str) for item in found)
+
+
+def _parsed(value: str) -> Any:
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return None
