@@ -25,6 +25,7 @@ def wide(text: str) -> str:
 
 
 NAMES = ["private", "Private", "PRIVATE", wide("private"), wide("PRIVATE"), wide("Private")]
+NAMES += [f"{wide('p')}rivate", f"PRI{wide('Vate')}"]
 NAMES += [f"pri{sign}vate" for sign in UNSEEN] + [f"{sign}private{sign}" for sign in UNSEEN]
 
 
@@ -102,7 +103,24 @@ def test_code_that_speaks_of_private_things_is_kept(text: str) -> None:
 
 
 PARTS = ["<", "&", "&lt;", "&amp;", "lt;", "#60;", ";", "\uff1c", "/", "\uff0f", "\\", " ", "\t", "\u200b", "\\u200b"]
-PARTS += ["private", "pri", "vate", wide("private"), ">", "&gt;", "\uff1e", "\\uff1c", "\\u003c", "\n", "é", '"']
+PARTS += [
+    "private",
+    "pri",
+    "vate",
+    wide("private"),
+    wide("PRI"),
+    wide("v"),
+    "ate",
+    ">",
+    "&gt;",
+    "\uff1e",
+    "\\uff1c",
+    "\\u003c",
+    "\n",
+    "é",
+    '"',
+]
+PARTS += [wide("PRI"), wide("v"), "ate"]
 PARTS += ["claude-mem-context", "-context", "backstory-context", "x", ".h"]
 pieces = st.sampled_from(PARTS)
 texts = st.lists(pieces, max_size=10).map("".join)
@@ -138,6 +156,6 @@ def test_time_is_in_proportion_on_any_input() -> None:
     ]
     units += ["&#0", "<private/" + "a" * 200, "</ ", "< private ", "\\uff1c", "\\u200b", wide("private")]
     for unit in units:
-        text = unit * (400_000 // len(unit))
+        text = unit * (200_000 // len(unit))
         strip_text(f"<private-x> {text}")
         strip_bytes(json.dumps({"a": text}).encode())

@@ -15,10 +15,12 @@ _PRINTABLE = (b"2", b"3", b"4", b"5", b"6", b"7")  # the first digit of a printa
 _BETWEEN = bytes(range(128, 256)) + b" /\\"
 #: The beginnings of a tag without what is between: as it is, and as entities.
 _PRIVATE = (b"<private", b"lt;private", b"60;private", b"3c;private")
-_WIDE_SIGNS = (b"\xef\xbc\x9c", b"\xef\xb9\xa4")  # U+FF1C, U+FE64
-_WIDE_PRIVATE = tuple(
-    bytes(byte for wide in word for byte in (0xEF, 0xBC + wide // 64, 0x80 + wide % 64))
-    for word in ([letter - 0x20 for letter in name] for name in (b"private", b"PRIVATE", b"Private"))
+#: The wide forms of East Asian keyboards, as UTF-8: U+FF1C, U+FE64, and each letter of `private`, small and capital.
+_WIDE_SIGNS = (b"\xef\xbc\x9c", b"\xef\xb9\xa4")
+_WIDE = (
+    *((sign, b"<") for sign in _WIDE_SIGNS),
+    *((b"\xef\xbd" + bytes([letter + 32]), bytes([letter])) for letter in b"private"),
+    *((b"\xef\xbc" + bytes([letter + 64]), bytes([letter])) for letter in b"private"),
 )
 #: The characters of such tags as JSON may escape them.
 _IN_TAGS = (
@@ -155,7 +157,7 @@ def _tags(low: bytes, found: set[str]) -> None:
     if b"private" in low or not plain:
         # Without blanks, slashes and all that is not ASCII, most ways to write a tag are one.
         bare = low.translate(None, _BETWEEN)
-        if any(tag in bare for tag in _PRIVATE) or (not plain and _is_wide(low, bare)):
+        if any(tag in bare for tag in _PRIVATE) or (not plain and _is_wide(low)):
             found.add("<")
     closing = _places(low, b"-context")
     if len(closing) > MANY:
@@ -168,11 +170,14 @@ def _tags(low: bytes, found: set[str]) -> None:
             return
 
 
-def _is_wide(low: bytes, bare: bytes) -> bool:
+def _is_wide(low: bytes) -> bool:
     """Whether it holds a tag as the keyboards of East Asia write it."""
-    if b"private" in bare and any(sign in low for sign in _WIDE_SIGNS):
-        return True
-    return any(name in low for name in _WIDE_PRIVATE)
+    if not (b"\xef\xbc" in low or b"\xef\xbd" in low or b"\xef\xb9" in low):
+        return False
+    for wide, sign in _WIDE:
+        low = low.replace(wide, sign)
+    bare = low.translate(None, _BETWEEN)
+    return any(tag in bare for tag in _PRIVATE)
 
 
 def _escapes(low: bytes, found: set[str]) -> None:

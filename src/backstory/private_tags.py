@@ -25,23 +25,29 @@ KEEP = frozenset(
     )
 )
 
-# How a tag may be written. `<` and `>` also as entities (`&lt;`, `&#60;`, `&amp;lt;`) and in the wide forms of East
-# Asian keyboards; `private` also in wide letters, and with characters between its letters that nobody sees.
-_UNSEEN = r"\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
-_LT = r"[<&\uff1c\ufe64](?:(?<!&)|(?:amp;){0,4}+(?:lt|#0{0,6}60|#x0{0,6}3c);)"
-_GT = r"(?:[>\uff1e\ufe65]|&(?:amp;){0,4}+(?:gt|#0{0,6}62|#x0{0,6}3e);)"
-_SPACE = rf"[ \u00a0\u3000{_UNSEEN}]*+"
-_WIDE = "".join(f"[{chr(ord(letter) + 0xFEE0)}{chr(ord(letter) + 0xFEC0)}]" for letter in "private")
-_PRIVATE = rf"[{_UNSEEN}]*+".join("private") + "|" + _WIDE
+# How a tag may be written: `<` and `>` also as entities (`&lt;`, `&#60;`, `&amp;lt;`), all of it also in the wide forms
+# of East Asian keyboards, and `private` also with characters between its letters that nobody sees.
+_UNSEEN = "\u00ad"  # stands for all of them
+_UNSEEN_CODES = (
+    *(0x34F, 0x61C, 0x180E, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070)),
+    *(*range(0xFE00, 0xFE10), 0xFEFF),
+)
+#: Each sign as a tag is looked for, one for one, so that what is found stands at the same place in the text.
+_FOLD = {chr(code): _UNSEEN for code in _UNSEEN_CODES} | {"\u00a0": " ", "\u3000": " ", "\ufe64": "<", "\ufe65": ">"}
+_FOLD |= {chr(ord(sign) + 0xFEE0): sign for sign in "<>/privatePRIVATE"}
+_FOLDING = str.maketrans(_FOLD)
+_LT = r"[<&](?:(?<!&)|(?:amp;){0,4}+(?:lt|#0{0,6}60|#x0{0,6}3c);)"
+_GT = r"(?:>|&(?:amp;){0,4}+(?:gt|#0{0,6}62|#x0{0,6}3e);)"
+_SPACE = rf"[ {_UNSEEN}]*+"
+_PRIVATE = rf"{_UNSEEN}*+".join("private")
 _NAMES = f"{_PRIVATE}|claude-mem-context|backstory-context"
 _HEADER = r"/[\w./+-]{1,200}\.h(?:pp|h|xx)?>"  # `#include <private/qobject_p.h>`
 #: An opening tag hides from its name on, so its ">" need not be found. With a space before its name it must be whole,
 #: for `a < private` is code. A closing tag counts only when it is whole.
 _TAG = (
-    rf"{_LT}(?:[{_UNSEEN}]*+({_NAMES})(?![\w-]|{_HEADER})|{_SPACE}({_PRIVATE}){_SPACE}{_GT}"
-    rf"|\\{{0,16}}{_SPACE}[/\uff0f]{_SPACE}({_NAMES})(?:\s|[\u00a0\u3000{_UNSEEN}]|\\++[nrt])*+{_GT})"
+    rf"{_LT}(?:{_UNSEEN}*+({_NAMES})(?![\w-]|{_HEADER})|{_SPACE}({_PRIVATE}){_SPACE}{_GT}"
+    rf"|\\{{0,16}}{_SPACE}/{_SPACE}({_NAMES})(?:\s|{_UNSEEN}|\\++[nrt])*+{_GT})"
 )
-_BEGINNINGS = ("<", "&", "\uff1c", "\ufe64")
 #: Characters as JSON may escape them, once or over and over: those that are printable, but not the quote and the
 #: backslash, which keep an inner document in shape; and the others that a tag may be written with.
 _ESCAPE = (
@@ -85,10 +91,13 @@ class _Tags:
     def visible(self, text: str) -> str:
         """The part of the next string that may be seen."""
         plain = unescape(text)
-        if not any(sign in plain for sign in _BEGINNINGS):
+        folded = plain
+        if not plain.isascii() and any(sign in plain for sign in _FOLD):
+            folded = plain.translate(_FOLDING)
+        if "<" not in folded and "&" not in folded:
             return "" if self.hidden else text
         met, kept, position = self.met, [], 0
-        for tag in compiled("(?i)" + _TAG).finditer(plain):
+        for tag in compiled("(?i)" + _TAG).finditer(folded):
             if not self.hidden:
                 kept.append(plain[position : tag.start()])
             self._turn(tag)
@@ -106,9 +115,7 @@ class _Tags:
 
     def _turn(self, tag: re.Match[str]) -> None:
         self.met += 1
-        name = (tag[1] or tag[2] or tag[3]).lower()
-        if not name.endswith("context"):
-            name = "private"  # however it is written
+        name = (tag[1] or tag[2] or tag[3]).lower().replace(_UNSEEN, "")
         if tag[1] or tag[2] or self.final:
             self.opened += 1
             self.open[name] = self.open.get(name, 0) + 1
