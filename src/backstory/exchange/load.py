@@ -19,6 +19,12 @@ _INDEXED = {"observations": "observation", "session_summaries": "summary", "user
 _IDS = frozenset({"content_session_id", "memory_session_id", "event_id", "tool_use_id", "prompt_id", "mark"})
 
 
+class Unknown(BadInput):
+    """The file has what this backstory does not know."""
+
+    hint = "Update backstory, then import it."
+
+
 @dataclass(slots=True)
 class Loaded:
     """What became of rows."""
@@ -40,7 +46,7 @@ class Load:
         for at, (name, values) in enumerate(given):
             table = self._tables.get(name)
             if table is None or not values.keys() <= table.columns.keys():
-                raise BadInput("The file has what this backstory does not know.", "Update backstory, then import it.")
+                raise Unknown
             try:
                 row = strip(checked(table, values))
             except BadRow as error:

@@ -13,9 +13,9 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from starlette.responses import StreamingResponse
 
-from backstory.errors import BackstoryError
+from backstory.errors import StoreUnavailable
 from backstory.exchange.export import everything
-from backstory.exchange.load import Load, Loaded
+from backstory.exchange.load import Load, Loaded, Unknown
 from backstory.store.db import Store, Tx
 from backstory.worker import web
 from backstory.worker.web import Call, Endpoint
@@ -145,7 +145,7 @@ class Exchange:
         rows = [(given.table, given.row) for given in asked.rows]
         try:
             loaded = await self._write(lambda tx: load.rows(tx, rows))
-        except BackstoryError:
+        except (StoreUnavailable, Unknown):
             raise
         except Exception as error:
             _log("a part of an import", error)
@@ -162,7 +162,7 @@ class Exchange:
         for at, row in enumerate(rows):
             try:
                 one = await self._write(lambda tx, row=row: load.rows(tx, [row]))  # type: ignore[misc]
-            except BackstoryError:
+            except (StoreUnavailable, Unknown):
                 raise
             except Exception as error:
                 _log("a row of an import", error)
