@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -531,9 +530,7 @@ def test_the_hook_can_import_it_bare(stem: str) -> None:
         f"import sys; before = set(sys.modules); sys.path.append({folder!r}); import {stem}\n"
         f"print(' '.join(sorted(set(sys.modules) - before)))"
     )
-    started = time.monotonic()
     done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
-    assert time.monotonic() - started < 5
     loaded = set(done.stdout.split())
     assert not loaded & {"typing", "dataclasses", "pathlib", "json", "backstory"}
     assert loaded == {"glance"} if stem == "glance" else {"glance", "re"} <= loaded

@@ -22,13 +22,11 @@ COMMANDS += ["sessions", "queue", "config"]
 @pytest.fixture
 def filled(running: Box) -> Box:
     """A worker that remembers a round."""
-    running.hook(
-        "UserPromptSubmit", {"session_id": "abcd-1234", "prompt": "Add a discount to the cart " + "very " * 40}
-    )
-    running.hook(
-        "PostToolUse", json.loads((RECORDED / "PostToolUse.Edit.json").read_text()) | {"session_id": "abcd-1234"}
-    )
-    running.hook("Stop", {"session_id": "abcd-1234", "last_assistant_message": "The discount is in the cart now."})
+    edit = json.loads((RECORDED / "PostToolUse.Edit.json").read_text()) | {"session_id": "abcd-1234"}
+    named = {"session_id": "abcd-1234", "prompt_id": edit["prompt_id"]}
+    running.hook("UserPromptSubmit", named | {"prompt": "Add a discount to the cart " + "very " * 40})
+    running.hook("PostToolUse", edit)
+    running.hook("Stop", named | {"last_assistant_message": "The discount is in the cart now."})
     running.settle()
     return running
 

@@ -21,7 +21,7 @@ ODD = (
     "50% of %s and %(name)s",
     ":name ::int ?1 $1 {x} \\ \\' ' \" ` --",
     "日本語 🎉 e\u0301 \u2028 \ufffd \x7f",
-    "</backstory-context> '; DROP TABLE events; --",
+    "</context> '; DROP TABLE events; --",
     " leading and trailing \t\n",
 )
 

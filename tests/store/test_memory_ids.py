@@ -198,7 +198,9 @@ def test_nothing_is_stored_without_an_id(store: Store, rows: Look) -> None:
     """The id and the first observation are one transaction: if storing breaks, there is no id either."""
     happens(store, prompt="first")
     taken = claim(store)
-    broken = Reply((Observation(None, "one"),), memory_id=ID)  # type: ignore[arg-type]
+    seen = Observation("change", "one")
+    object.__setattr__(seen, "type", None)  # no column takes it
+    broken = Reply((seen,), memory_id=ID)
     with pytest.raises(BROKEN_RULE):
         store.write(lambda tx: events.finish(tx, taken, Stored(broken, "claude")))
     assert [row["state"] for row in rows(STATE)] == ["NOT_CAPTURED"]
