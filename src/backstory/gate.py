@@ -106,7 +106,8 @@ def _bounded(value: dict[str, Any]) -> dict[str, Any]:
         value = _written(value)
     if len(told) <= STORED:
         return value
-    cut: dict[str, Any] = shorten(privacy.strip_json(value, secrets=False))
+    # A private key that is cut in two would not be known for one.
+    cut: dict[str, Any] = shorten(privacy.strip_keys(privacy.strip_json(value, secrets=False)))
     return cut
 
 

@@ -9,7 +9,6 @@ MANY = 2000  # past so many places to look at, looking costs more than stripping
 _WORD = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+="
 _HEX = b"0123456789abcdef"
 _NAME = b"abcdefghijklmnopqrstuvwxyz0123456789_-"
-_QUOTES = b"\\\"'`"
 _PRINTABLE = (b"2", b"3", b"4", b"5", b"6", b"7")  # the first digit of a printable character's escape
 #: What may stand between the signs and the letters of a tag, beside characters that nobody sees.
 _BETWEEN = bytes(range(128, 256)) + b" /\\"
@@ -29,24 +28,23 @@ _IN_TAGS = (
     *(b"\\u206", b"\\ufe0", b"\\ufe6", b"\\ufeff", b"\\uff", b"\\u00ad", b"\\u00a0", b"\\u034f", b"\\u061c"),
     *(b"\\u180e", b"\\u3000"),
 )
-_NO_VALUE = b" \t\r\n\"'`,;&<>(){}[]|#"
 
 #: Beginnings that consist of capitals and a little punctuation: looked for in a copy without all the rest, which in
 #: ordinary text is a tenth of it. (What is left of the beginning, the beginning.)
 _CAPITAL = (
-    (b"AKIA", b"AKIA"),
-    (b"ASIA", b"ASIA"),
-    (b"ATATT", b"ATATT"),
-    (b":AA", b":AA"),
+    *((word, word) for word in (b"AKIA", b"ASIA", b"ABIA", b"ACCA", b"ABSK", b"LTAI", b"AKC", b"AQVN", b"ATBB")),
+    *(
+        (word, word)
+        for word in (b"ATATT", b"ATCTT", b"EZAK", b"EZTK", b"EAAA", b"EAAC", b"EAAM", b":AA", b"SG.", b"SK")
+    ),
     *((b"MT" + third, b"MT" + third) for third in (b"A", b"E", b"I", b"M", b"Q", b"U")),
-    (b"SG.", b"SG."),
-    (b"SK", b"SK"),
     (b"AI", b"AIza"),
+    (b"GR", b"GR1348941"),
     (b"GESECRETKEY", b"AGE-SECRET-KEY-1"),
     (b".J", b".eyJ"),
 )
 _NOT_CAPITAL = bytes(b for b in range(256) if b not in b"ABCDEFGHIJKLMNOPQRSTUVWXYZ:.")
-_SMALL = (b"ya29.", b"hvs.", b"dapi")
+_SMALL = (b"dapi", b"cmVm", b"oy2", b"s.", b"pat", b"-us")
 
 #: A token is at least so long, all of it of these: everything shorter is left out before tokens are looked for, which
 #: leaves a twentieth of ordinary text.
@@ -59,10 +57,21 @@ _AROUND = 12  # what stands before and after decides whether it begins there
 _JOINED = (
     (
         b"_",
-        b"ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ npm_ hf_ sbp_ ntn_ gsk_ r8_ shpat_ shpca_ shpss_ secret_ vcp_ whsec_ "
-        b"dop_v1_ doo_v1_ lin_api_ sk_live_ rk_live_ sk_test_ rk_test_",
+        b"ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ npm_ hf_ api_org_ sbp_ sb_secret_ ntn_ gsk_ r8_ shpat_ shpca_ shpss_ "
+        b"shppa_ secret_ vcp_ nfp_ rnd_ napi_ whsec_ dop_v1_ doo_v1_ dor_v1_ lin_api_ sk_live_ rk_live_ sk_test_ "
+        b"rk_test_ sk_prod_ rk_prod_ fo1_ fm1a_ fm1r_ fm2_ pscale_tkn_ pscale_oauth_ pscale_pw_ ops_ rubygems_ "
+        b"CLOJARS_ dckr_pat_ dckr_oat_ CCIPAT_ CCIPRJ_ bkua_ squ_ sqp_ sqa_ sgp_ rdme_ pnu_ pnb_ sm_aat_ sm_pat_ "
+        b"sm_sat_ lsv2_pt_ lsv2_sk_ duffel_test_ duffel_live_ shippo_live_ shippo_test_ figd_ tfp_ glsa_ glc_ sntrys_ "
+        b"sntryu_ phx_",
     ),
-    (b"-", b"glpat- gldt- glrt- GOCSPX- xapp- sk- key- pypi- xoxa- xoxb- xoxc- xoxd- xoxe- xoxp- xoxr- xoxs-"),
+    (
+        b"-",
+        b"glpat- gldt- glrt- glcbt- glptt- glft- glimt- glagent- gloas- glsoat- glffct- GOCSPX- xapp- sk- key- pypi- "
+        b"xoxa- xoxb- xoxc- xoxd- xoxe- xoxo- xoxp- xoxr- xoxs- v1.0- HRKU- pul- tskey- A3- API- tk-us- ico- PMAK- "
+        b"s-s4t2ud- s-s4t2af- pplx- xai- sq0atp- sq0csp- FLWSECK- FLWSECK_TEST- access-sandbox- access-development- "
+        b"access-production- xkeysib- xsmtpsib- CFPAT- p8e- dnkey- NRAK- NRJS- NRII-",
+    ),
+    (b".", b"ya29. hvs. hvb. dp.pt. dp.st. dp.ct. dp.sa. dp.scim. dp.audit. dt0c01. pat. sat. sl."),
 )
 #: The same by the two bytes before the joint.
 _JOINTS = tuple(
@@ -70,17 +79,27 @@ _JOINTS = tuple(
     for joint, words in _JOINED
 )
 #: What may follow these is no plain word.
-_CERTAIN = (b"glpat-", b"gldt-", b"glrt-", b"GOCSPX-", b"xapp-", b"whsec_")
+_CERTAIN = frozenset(
+    b"glpat- gldt- glrt- glcbt- glptt- glft- glimt- glagent- gloas- glsoat- glffct- GOCSPX- xapp- whsec_ HRKU- "
+    b"tskey- sq0atp- sq0csp- FLWSECK- FLWSECK_TEST- access-sandbox- access-development- access-production- CFPAT- "
+    b"dnkey- NRII- tk-us- fo1_ fm1a_ fm1r_ fm2_ figd_ tfp_ duffel_test_ duffel_live_ pscale_tkn_ "
+    b"pscale_oauth_ pscale_pw_ dckr_pat_ dckr_oat_ CCIPAT_ CCIPRJ_ sb_secret_ sgp_ sntrys_ hvs. hvb. ya29. dp.pt. "
+    b"dp.st. dp.ct. dp.sa. dp.scim. dp.audit.".split()
+)
 _SK_KINDS = (b"ant", b"or", b"proj", b"svcacct", b"admin", b"None")
 
-#: Words that end the name of a secret: `PASSWORD=`, `client_secret:`, `"apiKey": "`. Always in small letters.
-WORDS = ("passw", "passphrase", "secret", "token", "credential")
-KEYS = tuple(
-    kind + joint + "key"
-    for kind in ("api", "access", "private", "account", "signing", "encryption", "master", "auth")
-    for joint in ("", "_", "-")
-)
-_KEY_TAILS = tuple(key[:-3].encode() for key in KEYS)
+#: Beginnings that are rare enough to be taken as they stand: in long words, and anywhere.
+_RARE_WORDS = (b"fio-u-", b".atlasv1.", b"_mmk", b"sk.eyJ", b"eyJrIjoi", b"ZXlKaGJHY", b"LS0tLS1CRUdJTi")
+_KEY_WORDS = (b"b3BlbnNzaC1rZXkt", b"IBAAKCA", b"IBADANBgkq", b"MHcCAQEEI", b"MC4CAQAwBQYDK2Vw")
+#: Programs that take passwords as options or read them from a pipe; others are seen where `pass` stands.
+_COMMANDS = (b"curl", b"mysql", b"redis-cli", b" login ", b"sudo -s")
+#: Whatever names a secret contains one of these.
+_STEMS = (b"pass", b"pwd", b"secret", b"token", b"credential", b"auth", b"key", b"_pat")
+
+#: What may follow the stem within one word, and what a name ends with.
+_TAILS = (b"w", b"phrase", b"s", b"key", b"value", b"hash", b"base", b"data", b"orization")
+_PASS_OPTIONS = (b"in pass:", b"out pass:", b"wd --stdin", b"word-stdin")
+_NAME_ENDS = frozenset(b"%c" % sign for sign in b" \t\\\"'`])=:>,?")
 
 
 def suspicious(data: bytes) -> bool:
@@ -105,11 +124,7 @@ def hints(data: bytes) -> set[str]:
     tokens = _long_ones(data)
     _beginnings(tokens, found)
     _joints(tokens, found)
-    if b"PRIVATE KEY" in data:
-        found.add("-----BEGIN")
-    if b"whsec_" in data:  # may hold a slash early on
-        found.add("whsec_")
-    _phrases(low, found)
+    _phrases(data, low, tokens, found)
     _names(data, low, found)
     _urls(data, found)
     return found
@@ -198,14 +213,24 @@ def _beginnings(data: bytes, found: set[str]) -> None:
     for needle in (*wanted, *_SMALL):
         places = _places(data, needle)
         if len(places) > MANY or any(_begins(data, at, needle) for at in places):
-            found.add(needle.decode().removeprefix("."))
+            found.add(needle.decode())
 
 
 def _begins(data: bytes, at: int, needle: bytes) -> bool:
     following = data[at + len(needle) : at + len(needle) + 8]
+    if needle == b"-us":
+        return following[:1].isdigit() and not data[at - 8 : at].strip(_HEX)
     if len(following) < 8 or following.strip(_HEX if needle in (b"SK", b"dapi") else _WORD):
         return False
+    if needle == b"s." and not _is_mixed(data[at + 2 : at + 26], data[at + 26 : at + 27]):  # Vault's old tokens
+        return False
+    if needle == b"pat" and data[at + 17 : at + 18] != b".":  # Airtable's
+        return False
     return needle[:1] in b".:" or starts(data, at)
+
+
+def _is_mixed(token: bytes, behind: bytes) -> bool:
+    return token.isalnum() and not token.isalpha() and not token.islower() and behind not in (b".", b"_", b"-")
 
 
 def _joints(data: bytes, found: set[str]) -> None:
@@ -224,21 +249,59 @@ def _joints(data: bytes, found: set[str]) -> None:
 
 
 def _continues(before: bytes, literal: bytes, following: bytes) -> bool:
-    if literal in _CERTAIN or literal[:3] == b"xox":
+    if literal[:3] == b"xox":
         return True
     if not starts(before, len(before) - len(literal) + 1):
         return False
-    return (len(following) >= 16 and following[:16].isalnum()) or (literal == b"sk-" and following in _SK_KINDS)
+    if literal in _CERTAIN or (literal == b"sk-" and following in _SK_KINDS) or following.startswith(b"AgEIcHlwaS5"):
+        return True
+    return len(following) >= (6 if literal == b"A3-" else 16) and following[:16].translate(None, b"_-").isalnum()
 
 
-def _phrases(low: bytes, found: set[str]) -> None:
-    for phrase in ("hooks.slack.com", "webhooks"):
-        if phrase.encode() in low:
-            found.add(phrase)
-    for word, follows in (("authorization", _scheme), ("bearer", _opaque)):
+def _phrases(data: bytes, low: bytes, tokens: bytes, found: set[str]) -> None:
+    found.update([literal.decode() for literal in _RARE_WORDS if literal in tokens])
+    found.update([word.decode() for word in (b"whsec_", b"fm2_") if word in data])  # may hold a slash early on
+    if b"hook" in low:
+        found.update([word for word in ("hooks.slack.com", "webhooks", "webhook.office.com") if word.encode() in low])
+    if b"432:" in data:
+        found.update([word for word in (":5432:", ":6432:") if word.encode() in data])
+    if b"~" in data:
+        places = [at for at in _places(data, b"Q~") if data[at - 1 : at].isdigit()]
+        found.update([word for word in ("sha256~", "Q~" if places else "sha256~") if word.encode() in data])
+    is_key = b"private" in low and (b"PRIVATE KEY" in data or b"Private-Lines:" in data)
+    if is_key or [word for word in _KEY_WORDS if word in tokens]:
+        found.add("PRIVATE KEY")
+    for word, follows in (("bearer", _opaque), ("cookie", _cookie), ("sig=", _signed), ("signature=", _signed)):
         places = _places(low, word.encode())
-        if len(places) > MANY or any(follows(low, at + len(word)) for at in places):
+        if len(places) > MANY or [at for at in places if follows(low, at + len(word))]:
             found.add(word)
+    if [command for command in _COMMANDS if command in low]:
+        _commands(data, found)
+
+
+def _commands(data: bytes, found: set[str]) -> None:
+    text = data.decode("latin-1")
+    if next(_module("command_secrets").found(text, text.lower()), None):
+        found.add("command")
+
+
+def _module(name: str):  # type: ignore[no-untyped-def]
+    """A module beside this one, which may stand alone: the hook has nothing but this folder on its path."""
+    return __import__(f"{__package__}.{name}", fromlist=[name]) if __package__ else __import__(name)
+
+
+def _cookie(low: bytes, at: int) -> bool:
+    window = low[at : at + 500].lstrip(b"\\\"'`")
+    name, sign, value = window[1:].lstrip(b" \t\\\"'`").partition(b"=")
+    if window[:1] not in (b":", b",", b"=", b" ") or not sign or len(name) > 60 or name.translate(None, _NAME + b"."):
+        return False
+    values = value.replace(b";", b" ").split(None, 1)
+    return bool(values) and len(values[0]) >= 8 and values[0].translate(None, b"0123456789") != values[0]
+
+
+def _signed(low: bytes, at: int) -> bool:
+    value = low[at : at + 40]
+    return len(value) == 40 and not value.strip(_WORD + b"%")
 
 
 def _scheme(low: bytes, at: int) -> bool:
@@ -252,39 +315,55 @@ def _opaque(low: bytes, at: int) -> bool:
 
 
 def _names(data: bytes, low: bytes, found: set[str]) -> None:
-    for word in WORDS:
-        places = _places(low, word.encode())
-        if len(places) > MANY or any(_assigned(data, low, at + len(word), word[0] in "ps") for at in places):
-            found.add(word)
-    pieces = low.split(b"key", 2 * MANY)
-    if len(pieces) > 2 * MANY:
-        found.update(KEYS)
-    end = 0
-    for piece in pieces[:-1]:
-        end += len(piece) + 3
-        if piece.endswith(_KEY_TAILS) and _assigned(data, low, end, False):
-            found.update(key for key in KEYS if piece.endswith(key[:-3].encode()))
+    """Whether a name such as `password` or `apiKey` is given a value. `named_secrets` judges those that may be one."""
+    candidates = 0
+    for stem in _STEMS:
+        at = low.find(stem)
+        while at >= 0:
+            at += len(stem)
+            if stem == b"pass" and (
+                low.startswith(_PASS_OPTIONS, at) or low[at - 7 : at].endswith((b"sshpass", b"chpass"))
+            ):
+                _commands(data, found)
+            elif stem == b"auth" and low.startswith(b"orization", at) and _scheme(low, at + 9):
+                found.add("authorization")
+            rest = low[at : at + 48].lstrip(_NAME)
+            if rest[:1] in _NAME_ENDS and _assigned(data, low, at, stem, rest):
+                candidates += 1
+                if candidates > MANY:
+                    break
+            at = low.find(stem, at)
+    if not candidates:
+        return
+    if candidates > MANY or _module("named_secrets").found(data.decode("latin-1"), unsure=True):
+        found.add("name")
+        found.update(word for word in ("secret", "accountkey", "accesskey") if word.encode() in low)
 
 
-def _assigned(data: bytes, low: bytes, at: int, any_word: bool) -> bool:
-    """Whether the name that ends near here is given a value that can be a secret: `any_word` in quotes, or one with a
-    digit, or, for a NAME in capitals, what comes."""
-    rest = low[at : at + 400].replace(b"\\t", b" ").lstrip(_NAME).lstrip(b" \t\r\n\\\"'`]")
-    if rest[:1] not in (b":", b"="):
+def _assigned(data: bytes, low: bytes, at: int, stem: bytes, rest: bytes) -> bool:
+    """Whether the name that goes on here is followed by what can be a secret: a word that is long enough, and for most
+    names mixed."""
+    end = at + len(low[at : at + 48]) - len(rest)
+    if low[at : at + 1].isalpha() and not low.startswith(_TAILS, at) and not data[at : at + 1].isupper():
         return False
-    rest = rest.lstrip(b":=> \t\r\n")
-    value = rest.lstrip(_QUOTES)
-    for prefix in (1, 2):  # b"…", rb"…"
-        if not value[:prefix].strip(b"bru") and value[prefix : prefix + 1] in (b'"', b"'", b"`", b"\\"):
-            value = value[prefix:].lstrip(_QUOTES)
-            break
-    if len(value) < 8 or len(value[:8].translate(None, _NO_VALUE)) < 8:
+    window = low[end : end + 120].replace(b"\\t", b" ")
+    value = window.lstrip(b"\\\"'`]) \t")
+    sign = value[:1]
+    if sign not in (b":", b"=", b",", b">"):
+        if window[:1] not in (b" ", b'"', b"'", b"\\") or stem == b"_pat":
+            return False
+        before = low[max(0, at - 160) : at]  # --password …, netrc, <add key="password" value="…">
+        if b"--" not in before[-56:] and b"login " not in before and not value.startswith(b"value="):
+            return False
+        value = value.removeprefix(b"value=")
+    words = value.lstrip(b":=,> \t\\\"'`").split(None, 1)
+    if not words or len(words[0]) < 4 or value[:2] == b"::":
         return False
-    if (any_word and value != rest) or data[at - 3 : at].isupper():
+    if stem in (b"pass", b"pwd", b"secret"):
         return True
-    run = value.split(None, 1)[0]
-    rest = run.translate(None, b"0123456789")
-    return len(run) > 200 or (rest != run and (any_word or bool(rest)))
+    mixed = data[end : end + 120].replace(b"\\t", b" ")[len(window) - len(value) :]
+    word = mixed.lstrip(b":=,> \t\\\"'`").split(None, 1)[0]
+    return len(word) > 7 and (data[at - 1 : at].isupper() or not word.isalpha() or not word.islower())
 
 
 def _urls(data: bytes, found: set[str]) -> None:

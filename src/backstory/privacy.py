@@ -6,15 +6,18 @@ compiled only when `glance` has seen their beginning, so that an import costs li
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache  # comes with re
 
 try:
-    from . import glance
+    from . import command_secrets, glance, key_blocks, named_secrets
     from .private_tags import KEEP, ROUNDS, compiled, free_key, unescape, untag
-    from .secret_kinds import SECRETS, START
+    from .secret_formats import FORMATS
+    from .secret_kinds import REACHES_BACK, SECRETS, START
 except ImportError:  # the hook starts with nothing but this folder on its path
+    import command_secrets  # type: ignore[no-redef,import-not-found]
     import glance  # type: ignore[no-redef,import-not-found]
+    import key_blocks  # type: ignore[no-redef,import-not-found]
+    import named_secrets  # type: ignore[no-redef,import-not-found]
     from private_tags import (  # type: ignore[no-redef,import-not-found]
         KEEP,
         ROUNDS,
@@ -23,30 +26,26 @@ except ImportError:  # the hook starts with nothing but this folder on its path
         unescape,
         untag,
     )
-    from secret_kinds import SECRETS, START  # type: ignore[no-redef,import-not-found]
+    from secret_formats import FORMATS  # type: ignore[no-redef,import-not-found]
+    from secret_kinds import REACHES_BACK, SECRETS, START  # type: ignore[no-redef,import-not-found]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterator
     from typing import Any
 
 MAX_DEPTH = 64  # containers inside one another; `strip_json` raises ValueError beyond
 
-#: After the name of a secret these make it the name of something about it: `token_count`, `password_field`.
-_ABOUT = (
-    r"[_-](?:count|type|name|len|length|size|limit|max|min|ttl|ur[il]|path|file|dir|ids?|field|label|hint|policy|class|"
-    r"prefix|suffix|regex|re|pattern|format|header|usage|budget|status|error|message|required|version|kind|expir\w+|at|in|"
-    r"index|position|start|end|rule|algorithm|method|mode|manager|provider|service|endpoint|param|column|input|form|help|"
-    r"text|title|var|arn|ref|scope|env|list|set|map|is|reset|validators|hashers)(?![a-z0-9])"
-)
-_STAND_IN = (
-    r"(?i)(?:your|my|the|some|insert|enter|replace|example|placeholder|todo|none|null|true|false|undefined)(?![a-z0-9])"
-)
-_TYPE = r"[A-Z]\w*(?:Keys?|Types?|Tokens?|Secrets?|Str|Bytes|Credentials?|Any|Config|Provider)\Z"
-_NAMING = frozenset((*glance.WORDS, *glance.KEYS, "authorization"))  # beginnings that name what follows
-_REDACTED = r"\[redacted:[a-z-]{1,30}\]"
-_DIGITS = frozenset("0123456789")
+_REDACTED = r"\[redacted:[a-z0-9-]{1,30}\]"
 _NO_SEPARATOR = {ord(sign): " " for sign in ":=,<\n"}
+#: What the look says besides the beginnings of the table.
+_NAMED = "name"
+_COMMAND = "command"
+_BLOCK = "PRIVATE KEY"
+_WORD = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+_LONGEST_BACK = 64  # characters before a beginning that can belong to its secret
+_LONGEST_JWT = 8000  # the same for the first part of a JWT
 
 
 def strip_text(text: str) -> str:
@@ -78,6 +77,11 @@ def strip_json(value: Any, keep: frozenset[str] = KEEP, secrets: bool = True) ->
         value = untag(value, keep)
         seen = _seen("\n".join(_texts(value)))
     return _redact_all(value, seen) if seen else value
+
+
+def strip_keys(value: Any) -> Any:
+    """A decoded JSON value without private keys in blocks, for one that is cut next: half a key may not be known."""
+    return _redact_all(value, frozenset((_BLOCK,)))
 
 
 def strip_bytes(data: bytes, secrets: bool = True) -> bytes:
@@ -122,7 +126,7 @@ def _texts(value: Any, depth: int = 0) -> Iterator[str]:
         for item in value:
             below = value[item] if isinstance(value, dict) else item
             if isinstance(value, dict):
-                yield f'{item}": "{below}' if isinstance(below, str) else item
+                yield f'{item}": "{below}"' if isinstance(below, str) else item
             if not isinstance(value, dict) or not isinstance(below, str):
                 yield from _texts(below, depth + 1)
 
@@ -151,6 +155,8 @@ def _redact_all(value: Any, seen: frozenset[str]) -> Any:
     if isinstance(value, str):
         return _redact(value, seen)
     if isinstance(value, list):
+        if _BLOCK in seen and all(isinstance(item, str) for item in value):
+            value = key_blocks.redact_lines(value)
         return [_redact_all(item, seen) for item in value]
     if not isinstance(value, dict):
         return value
@@ -162,29 +168,25 @@ def _redact_all(value: Any, seen: frozenset[str]) -> Any:
 
 
 def _redact_named(key: str, value: Any, seen: frozenset[str]) -> Any:
-    """A value whose key says that it is a secret: to the patterns, key and value read as one line."""
-    naming = seen & _NAMING
-    if not naming or not isinstance(value, str) or len(value) < 8:
+    """A value whose key says that it is a secret: key and value are read as one line."""
+    naming = seen & {_NAMED, "authorization", "cookie", "secret", "accountkey", "accesskey"}
+    if not naming or not isinstance(value, str) or len(value) < 4:
+        return value
+    low = unescape(key).lower()
+    if not any(stem in low for stem in (*named_secrets.STEMS, "cookie")):
         return value
     quote = next((mark for mark in "\"'`" if mark not in value), '"')
     head = unescape(key)[-60:].translate(_NO_SEPARATOR) + quote + ": " + quote
-    clean = _redact(head + value + quote, naming)
+    clean = _redact(head + value + quote, frozenset(naming))
     return clean[len(head) : -1]
 
 
 def _redact(text: str, seen: frozenset[str]) -> str:
-    if not seen or len(text) < 8:
+    if not seen or len(text) < 4:
         return text
     plain = before = unescape(text)
     for _ in range(4 * ROUNDS):
-        clean, low = before, ""
-        for name, literal, source in _wanted(seen):
-            folds = source.startswith("(?i)")
-            if folds and not low:
-                low = _fold(clean)
-            replaced = _replace(clean, low if folds else clean, name, literal, source)
-            if replaced != clean:
-                clean, low = replaced, ""
+        clean = _redact_once(before, seen)
         if clean == before:
             break
         before = clean
@@ -194,11 +196,30 @@ def _redact(text: str, seen: frozenset[str]) -> str:
     return text if before == plain else before
 
 
+def _redact_once(text: str, seen: frozenset[str]) -> str:
+    if _BLOCK in seen:
+        text = key_blocks.redact_blocks(text)
+    low = ""
+    for name, literal, source in _wanted(seen):
+        folds = source.startswith("(?i)")
+        if folds and not low:
+            low = _fold(text)
+        replaced = _replace(text, low if folds else text, name, literal, source)
+        if replaced != text:
+            text, low = replaced, ""
+    if _NAMED in seen:
+        text = _replace_spans(text, named_secrets.found(text))
+    if _COMMAND in seen:
+        text = _replace_spans(text, sorted(set(command_secrets.found(text, _fold(text)))))
+    return text
+
+
 @lru_cache(64)
 def _wanted(seen: frozenset[str]) -> tuple[tuple[str, str, str], ...]:
     """The rows of the table to try, and with which beginning; remembered, as a document has many strings."""
+    rows = (*SECRETS, *FORMATS)
     return tuple(
-        (name, literal, source) for name, literals, source, _ in SECRETS for literal in literals if literal in seen
+        (name, literal, source) for name, literals, source, _ in rows for literal in literals if literal in seen
     )
 
 
@@ -208,10 +229,11 @@ def _replace(text: str, heap: str, name: str, literal: str, source: str) -> str:
     if at < 0:
         return text
     bounded = literal[0].isalnum() and not source.startswith("(?i)")
-    pattern, kept, position = compiled(START + source if bounded else source), [], 0
+    back = name in REACHES_BACK
+    pattern, kept, position = compiled(START + source if bounded or back else source), [], 0
     while at >= 0:
-        found = pattern.match(text, at)
-        start, end = _span(found, name) if found else (0, 0)
+        found = _match_back(pattern, text, at, position, literal) if back else pattern.match(text, at)
+        start, end = (found.span(1) if found.re.groups else found.span()) if found else (0, 0)
         if end > position:
             kept += [text[position:start], f"[redacted:{name}]"]
             position = end
@@ -219,45 +241,27 @@ def _replace(text: str, heap: str, name: str, literal: str, source: str) -> str:
     return "".join(kept) + text[position:]
 
 
+def _match_back(pattern: re.Pattern[str], text: str, at: int, limit: int, literal: str) -> re.Match[str] | None:
+    """The secret around a place: it begins where the word does, at the word's last joint, or as a JWT does."""
+    window = text[max(limit, at - (_LONGEST_JWT if literal == ".eyJ" else _LONGEST_BACK)) : at]
+    run = window[len(window.rstrip(_WORD)) :]
+    word = named_secrets.without_escape(text[at - len(run) - 1 : at - len(run)], run)
+    for start in (0, word.find("eyJ"), max(word.rfind("-"), word.rfind("_")) + 1):
+        if start >= 0 and (found := pattern.match(text, at - len(word) + start)):
+            return found
+    return None
+
+
+def _replace_spans(text: str, spans: list[tuple[int, int]]) -> str:
+    kept, position = [], 0
+    for start, end in spans:
+        if start >= position:
+            kept += [text[position:start], "[redacted:secret]"]
+            position = end
+    return "".join(kept) + text[position:] if kept else text
+
+
 def _fold(text: str) -> str:
     """Small letters, each where it stood. (A few letters of other scripts become two.)"""
     low = text.lower()
     return low if len(low) == len(text) else "".join(letter.lower()[0] for letter in text)
-
-
-def _span(found: re.Match[str], name: str) -> tuple[int, int]:
-    if name == "secret":
-        group = "quoted" if found["quoted"] else "plain"
-        return found.span(group) if _is_secret(found) else (0, 0)
-    return found.span(1) if found.re.groups else found.span()
-
-
-def _is_secret(found: re.Match[str]) -> bool:
-    """Whether an assignment gives a name its secret, and not a reference, a type, a path or a stand-in."""
-    name, tail = found["name"].lower(), found["tail"].lower()
-    return _names_secret(name, tail) and _looks_secret(found, name)
-
-
-def _names_secret(name: str, tail: str) -> bool:
-    if name == "passw":
-        tail = tail.removeprefix("or").removeprefix("d")
-    if tail[:1] not in ("", "_", "-"):
-        return tail in ("key", "value", "hash", "base") or (tail == "s" and name != "token")
-    return not compiled(_ABOUT).search(tail)
-
-
-def _looks_secret(found: re.Match[str], name: str) -> bool:
-    value = found["quoted"] or found["plain"]
-    if value[0] in "[{<$%&*@(/~." or "://" in value or "${" in value or "{{" in value:
-        return False
-    if len(set(value)) < 3 or compiled(_STAND_IN).match(value):
-        return False
-    if value.isdigit():
-        return name.startswith("pass")
-    digit = not _DIGITS.isdisjoint(value)
-    if found["quoted"]:
-        return digit or name.startswith(("pass", "secret"))
-    if found["name"].isupper() and found["sep"] == "=":
-        return True
-    # Without quotes, in code, it is rather another name.
-    return digit and not set("_.").intersection(value) and not compiled(_TYPE).match(value)

@@ -52,9 +52,6 @@ def _middle(text: str, limit: int) -> str:
     reach = min(limit // 4, 2000)
     head = head[: _last_gap(head, reach)]
     tail = tail[_first_gap(tail, reach) :]
-    end = tail.find("PRIVATE KEY-----")
-    if end >= 0 and "-----BEGIN" not in tail[:end]:
-        tail = tail[end:]
     return f"{head}\n[… {len(text) - len(head) - len(tail)} characters cut …]\n{tail}"
 
 

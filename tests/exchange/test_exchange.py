@@ -299,7 +299,7 @@ def test_i14_a_file_with_private_text_is_stripped_on_its_way_in(running: Box, ot
     """Whoever wrote it: tags and secrets do not reach the disk, and JSON inside stays JSON."""
     work(running)
     file = export(running)
-    secret = next(sample for name, _, _, sample in SECRETS if name == "github")  # any kind will do
+    secret = next(samples[0] for name, _, _, samples in SECRETS if name == "github")  # any kind will do
     planted = f"<private>canary51</private> {secret}"
     raw = file.read_text().replace("Apply a discount code", f"Apply {json.dumps(planted)[1:-1]} code")
     assert "canary51" in raw

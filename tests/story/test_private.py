@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from box import Box
 
+from backstory.secret_formats import FORMATS
 from backstory.secret_kinds import SECRETS
 
 CANARY = "canary7f3a"
@@ -170,8 +171,8 @@ def _whole(data: bytes) -> bool:
 @pytest.mark.usefixtures("meaning")
 def test_i14_planted_secrets_are_found_nowhere(box: Box) -> None:
     """Every kind, in input, output, prompt and message; by the hook, by the spool and over HTTP."""
-    samples = [sample for _, _, _, sample in SECRETS]
-    assert len({name for name, *_ in SECRETS}) >= 20
+    rows = [*SECRETS[::4], *FORMATS]  # each kind by itself is tried in test_privacy.py
+    samples = [sample for _, _, _, samples in rows for sample in samples]
     for sample in samples[::2]:
         box.hook(
             "PostToolUse", tool(tool_input={"command": f"export X={sample}"}, tool_response=f"it is {sample}\nend")

@@ -153,7 +153,7 @@ def strip(raw: bytes, large: int = 256 << 10) -> Any:
         if len(raw) > large:
             if glance.tagged(raw):
                 value = privacy.strip_json(value)
-            value = shorten(value)
+            value = shorten(privacy.strip_keys(value))
             raw = msgspec.json.encode(value)
         return privacy.strip_json(value) if glance.suspicious(raw) else value
     except (ValueError, RecursionError):

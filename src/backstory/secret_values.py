@@ -1,0 +1,219 @@
+"""Whether a value that a name calls a secret is one, and not a reference, a type, a path, a word or a stand-in.
+
+Only plain operations on strings and no imports, like `named_secrets`, which asks.
+"""
+
+#: How sure a name makes us, and with it which values are taken for secrets.
+ANY = 3  # a password: whatever is not a reference, code or a stand-in
+MIXED = 2  # a token or an API key: what is not made of words
+OPAQUE = 1  # `key`, `auth`: what looks random
+
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+DIGITS = "0123456789"
+IDENTIFIER = LETTERS + DIGITS + "_"
+NAME = IDENTIFIER + "-"
+
+SHORTEST = {ANY: 6, MIXED: 8, OPAQUE: 12}  # characters
+LONGEST_WORD = 40  # characters
+LONGEST_LOOK = 120  # characters of a value that are looked at
+LONGEST_CODE = 4  # names in a row that make an expression
+SHORTEST_CERTAIN = 4  # characters of a password that is assigned as code does not do it: PASSWORD=abcd
+
+_CONSONANTS = "bcdfghjklmnpqrstvwxzBCDFGHJKLMNPQRSTVWXZ"
+_HEX = "0123456789abcdefABCDEF"
+_ODD = "#$%^~@"  # signs in passwords that expressions seldom have
+_PAIRS = ("<>", "{}", "[]", "()", "%%", "@@", "**")
+_REGEX = ("[a-z", "[A-Z", "[0-9", "[^\\", "(?:", "(?P", "\\w", "\\d", "\\S")  # parts of regular expressions
+_TYPE_ENDS = ("Key", "Type", "Token", "Secret", "Str", "Byte", "Credential", "Config", "Provider")
+_ELSEWHERE = ("env.", "import.meta", "arn:", "vault:", "op:")  # where values are kept
+
+#: Words that stand where a value is left for the reader to fill in.
+_STAND_IN_WORDS = (
+    "your my the some insert enter replace example placeholder todo none null true false undefined nil required "
+    "optional string str bytes object boolean number integer password passwd secret token value values redacted hidden"
+)
+_STAND_INS = frozenset(_STAND_IN_WORDS.split())
+#: Words in the values of tests and examples.
+_PRETENDED = (
+    *("test", "fake", "dummy", "example", "sample", "mock", "stub", "foo", "invalid", "placeholder", "your"),
+    *("pass", "pwd", "secret", "token", "credential", "auth", "key"),
+)
+
+
+def is_secret(value: str, level: int, quoted: bool, certain: bool) -> bool:
+    """Whether a value is a secret. `certain` is an assignment as code does not write it: NAME=value."""
+    value = value[:LONGEST_LOOK]
+    if any(part in value for part in _REGEX):
+        return False
+    value = _without_marks(value).replace("\\", "")
+    shortest = SHORTEST_CERTAIN if certain and level == ANY else SHORTEST[level]
+    if len(value) < shortest or len(set(value)) < 3 or _refers(value) or _stands_in(value):
+        return False
+    if " " in value:
+        return level == ANY and quoted and _is_passphrase(value)
+    if value.isdigit() or level == OPAQUE:
+        return level == ANY or (not value.isdigit() and _is_opaque(value) and (quoted or not _is_code(value)))
+    if certain or quoted:
+        pretends = is_pretended(value) or (level == MIXED and quoted and _is_words(value))
+        return not pretends or (certain and level == ANY)
+    return not _is_code(value) and (level == ANY or not (_is_words(value) or is_pretended(value)))
+
+
+def _without_marks(value: str) -> str:
+    """A value without what was redacted in it already."""
+    while (at := value.find("[redacted:")) >= 0:
+        end = value.find("]", at)
+        value = value[:at] + (value[end + 1 :] if end > 0 else "")
+    return value
+
+
+def _refers(value: str) -> bool:
+    """Whether it stands for a value: $NAME, ${…}, {{…}}, <…>, %s, a URL, a path."""
+    first = value[0]
+    if first == "$" and (value[1:2] in ("{", "(") or not value[1:].strip(IDENTIFIER + ":.")):
+        return True
+    if first + value[-1] in _PAIRS and not value[1:-1].strip(NAME + " .:/|,*\"'$%!{}"):
+        return True
+    if "..." in value or "…" in value or (first == "<" and value.partition(">")[0][1:].isalpha()):
+        return True
+    for opening, closing in (("://", ""), ("${", "}"), ("{{", "}}"), ("$(", ")"), ("%(", ")s")):
+        if opening in value and closing in value.partition(opening)[2]:
+            return True
+    is_path = value.startswith(("/", "./", "../", "~/")) and not value.strip(NAME + "/.~@+")
+    is_path = is_path and all(len(part) < 24 for part in value.split("/"))
+    return is_path or value.startswith(_ELSEWHERE)
+
+
+def _stands_in(value: str) -> bool:
+    word = value[: len(value) - len(value.lstrip(LETTERS + DIGITS))]
+    return word.lower() in _STAND_INS
+
+
+# Words
+
+
+def words(name: str) -> list[str]:
+    """`clientSecret_v2` as its words, in small letters."""
+    spread, last = [], ""
+    for letter in name:
+        if letter in "_-":
+            spread.append(" ")
+        else:
+            spread.append(" " + letter if letter.isupper() and last.islower() else letter)
+        last = letter
+    return "".join(spread).lower().split()
+
+
+def _segments(value: str) -> list[str]:
+    for mark in "-./:":
+        value = value.replace(mark, "_")
+    return [part for part in value.split("_") if part]
+
+
+def _is_word(part: str) -> bool:
+    """A word, a CamelCase name, either with a short number at its end, or a short number."""
+    if len(part) > LONGEST_WORD:
+        return False
+    letters = part.rstrip(DIGITS)
+    if not letters.isalpha() or len(part) - len(letters) > 4:
+        return part.isdigit() and len(part) <= 4
+    humps = words(letters) if not (letters[1:].islower() or letters.isupper()) else [letters.lower()]
+    if any(len(hump) > 5 and not hump.strip(_CONSONANTS) for hump in humps):
+        return False
+    short = sum(len(hump) < 3 for hump in humps)
+    return (len(humps) == 1 or len(letters) >= 3 * len(humps)) and 3 * short <= len(humps) + 2
+
+
+def _is_words(value: str) -> bool:
+    """Whether it is made of words: `client_secret_basic`, `AccessToken`, `identifier`."""
+    if value.strip(NAME + "./:"):
+        return False
+    parts = _segments(value)
+    if len(parts) == 1:
+        return parts[0].isalpha() and _is_word(parts[0])
+    return all(_is_word(part) for part in parts)
+
+
+def is_pretended(value: str) -> bool:
+    """Whether a value of words says that it is none: `test-token-1`, `phc_test_key`, `password`."""
+    low = value.lower()
+    return any(word in low for word in _PRETENDED) and all(_is_word(part) for part in _segments(value))
+
+
+def _is_passphrase(value: str) -> bool:
+    """Whether words with spaces between them are a passphrase rather than a label or a sentence."""
+    parts = value.split()
+    if len(parts) > 12 or value[-1] in ".:?!" or value[0].isupper():
+        return False
+    return len(parts) > 3 or any(not part.isalpha() for part in parts)
+
+
+# Code
+
+
+def _is_code(value: str, inside: int = 0) -> bool:
+    """Whether it reads as an expression: a name, `a.b`, `f(…)`, `x[0]`, `T<U>`; `inside` counts the names before."""
+    if inside == LONGEST_CODE:
+        return True
+    head = value[: len(value) - len(value.lstrip(IDENTIFIER))]
+    rest = value[len(head) :]
+    if not head:
+        inner = value.lstrip("[]({&*!@#-+.")
+        return inner != value and len(inner) > 1 and _is_code(inner, inside)
+    if head[0].isdigit() or (head[0].isupper() and head.rstrip("s").endswith(_TYPE_ENDS)):
+        return not head[0].isdigit()
+    parts = _segments(head)
+    if not rest:
+        return _is_words(head) or (("_" in head or inside > 0) and all(_is_word(part) for part in parts))
+    if len(head) == 1:
+        return rest[0] == "." and rest[1:2].isalpha() and not rest.strip(IDENTIFIER + ".()[],:;")
+    return all(_is_name(part) for part in parts) and _goes_on(rest, inside)
+
+
+def _goes_on(rest: str, inside: int) -> bool:
+    """Whether an expression goes on like this behind a name."""
+    if rest[0] in "([{<|":
+        return _is_bracketed(rest)
+    inner = rest.lstrip(".?!-:>/,+*%=")
+    if not inner:
+        return rest in ("+", ".", "/", "%", "=", "==", ":")  # what follows in quotes was cut off
+    return inner != rest and _is_code(inner, inside + 1)
+
+
+def _is_bracketed(rest: str) -> bool:
+    """Whether brackets with names between them follow, as in a call."""
+    depth, spread = 0, []
+    for sign in rest:
+        depth += (sign in "([{<") - (sign in ")]}>")
+        if depth < 0 or sign in _ODD:
+            return False
+        spread.append(sign if sign in IDENTIFIER else " ")
+    parts = "".join(spread).split()
+    return all(len(part) < 3 or part.isdigit() or _is_words(part) or _is_name(part) for part in parts)
+
+
+def _is_name(part: str) -> bool:
+    """A word of a name in code, which may have a number in it: `b64decode`, `x509`."""
+    start = part.rstrip(DIGITS)
+    if start != part and start.isalpha() and start.islower() and (len(start) > 1 or len(part) < 8):
+        return True
+    letters = part.strip(DIGITS)
+    if not letters.isalpha():
+        inner = letters.lstrip(LETTERS).rstrip(LETTERS)
+        letters = letters.replace(inner, "") if inner.isdigit() else ""
+    return _is_word(part) or (2 * len(letters) > len(part) > 3 and _is_word(letters))
+
+
+def _is_opaque(value: str) -> bool:
+    """Whether it looks random: capitals, small letters and digits change places often. Hashes do not count."""
+    if value.strip(IDENTIFIER + "+/=~.-%") or "=" in value.rstrip("="):
+        return False
+    if value.islower() or not value.strip(_HEX + "-") or _is_words(value):
+        return False
+    changes, last = 0, ""
+    for sign in value:
+        kind = "digit" if sign.isdigit() else "capital" if sign.isupper() else "small" if sign.islower() else "sign"
+        changes += kind != last and (last, kind) != ("capital", "small")
+        last = kind
+    has_digit = value.strip(LETTERS) != "" and any(sign in value for sign in DIGITS)
+    return changes > len(value) // (4 if has_digit else 5)
