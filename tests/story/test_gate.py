@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +115,7 @@ def heard(box: Box) -> Iterator[list[bytes]]:
 
 def transcript(box: Box) -> Path:
     """A conversation of which hooks told only the end."""
-    script = Script(session=f"t {BAD}", cwd=str(box.project))
+    script = Script(session="told-late", cwd=str(box.project), now=datetime.now(UTC))
     script.prompt(f"transcript {BAD}")
     script.uses(f"Bash {BAD}", {BAD: BAD}, f"use {BAD}", gitBranch=BAD)
     script.answers(f"use {BAD}", BAD)
@@ -125,15 +126,16 @@ def transcript(box: Box) -> Path:
 def by_hooks(box: Box) -> None:
     """The route, by itself: the hook would have stripped it."""
     path = str(transcript(box))
-    fields = ["prompt", "source", "reason", "error", "tool_name", "tool_use_id", "prompt_id", "agent_type", "trigger"]
+    fields = ["prompt", "source", "reason", "error", "tool_name", "tool_use_id", "agent_type", "trigger"]
     fields += ["compact_summary", "last_user_message", "model", "session_title", "custom_instructions"]
     for event in EVENTS:
         payload: dict[str, Any] = {"session_id": f"h {BAD}", "cwd": f"{box.project}", "transcript_path": path}
+        payload["prompt_id"] = f"prompt {BAD}"
         payload |= {name: f"{event} {BAD}" for name in fields}
         payload |= {"tool_input": {BAD: [BAD, {"k": BAD}]}, "tool_response": BAD}
         head = {"X-Backstory-Event": f"{event} {BAD}"}
         assert box.http("POST", f"/hooks/claude-code/{event}", payload, head).status == 200
-    stop = {"session_id": f"t {BAD}", "cwd": BAD, "transcript_path": path}
+    stop = {"session_id": "told-late", "cwd": BAD, "transcript_path": path}
     assert box.http("POST", "/hooks/claude-code/Stop", stop).status == 200
     for code in ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le"):
         told = json.dumps(payload).encode(code)
@@ -220,6 +222,7 @@ def test_no_way_in_leaves_anything(box: Box) -> None:
             by_rows(box)
             box.settle()
             assert box.rows("SELECT 1 FROM turns WHERE text LIKE 'the last words%'")
+            assert not box.rows("SELECT 1 FROM events WHERE reason = 'untold'")
             assert len(box.rows("SELECT DISTINCT content_session_id FROM sdk_sessions")) >= 6
             export = box.http("GET", "/api/export").body
             assert endpoint.requests
