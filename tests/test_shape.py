@@ -35,7 +35,7 @@ GROUND = {
     "__init__",
 }
 #: Modules that the hook imports without the package around them.
-BARE = {"glance", "privacy", "private_tags", "key_blocks", "named_secrets", "command_secrets"} | {
+BARE = {"glance", "privacy", "private_tags", "key_blocks", "named_secrets", "command_secrets", "size"} | {
     name for name in GROUND if name.startswith("secret_")
 }
 ROOMS = {"store", "agents", "observe", "recall", "exchange", "worker", "cli"}

@@ -13,6 +13,7 @@ import time
 NETWORK_S = 0.4  # for a worker that is there
 WHOLE_S = 1.8  # for everything; the agent's own patience is longer
 END_S = 0.9  # SessionEnd: Claude Code kills at 1.5
+SPARE_S = 0.5  # of that, for keeping an event whose contents could not be stripped in time
 LARGEST = 16 << 20  # what the worker takes
 LARGE = 128 << 10  # from here on the look for secrets is felt: it is left to the worker, or to the moment of spooling
 SPOOL_LIMIT = 1 << 30
@@ -31,6 +32,10 @@ def _ring(*_):  # type: ignore[no-untyped-def]
     raise _Late
 
 
+def _ring_at(limit: float) -> None:
+    _signal.setitimer(_signal.ITIMER_REAL, max(0.01, limit - time.monotonic()))
+
+
 def main(argv: list[str]) -> None:
     """Do it all, and never fail the agent."""
     try:
@@ -38,17 +43,17 @@ def main(argv: list[str]) -> None:
             return _print(_version())
         data, agent, event = argv[:3]
         _signal.signal(_signal.SIGALRM, _ring)
-        _signal.setitimer(_signal.ITIMER_REAL, END_S if event == "SessionEnd" else WHOLE_S)
+        deadline = time.monotonic() + (END_S if event == "SessionEnd" else WHOLE_S)
+        _ring_at(deadline)
         # The observer's own sessions are never observed.
         if not posix.environ.get(b"BACKSTORY_OBSERVER") and (agent + event).replace("-", "").isalnum():
-            _deliver(data, agent, event)
+            _deliver(data, agent, event, deadline)
     except BaseException:  # noqa: S110 - whatever it is, the agent must not hear of it
         pass
 
 
-def _deliver(data: str, agent: str, event: str) -> None:
-    started = time.monotonic()
-    body = _read()
+def _deliver(data: str, agent: str, event: str, deadline: float) -> None:
+    body = _read(deadline)
     _go(data)
     event_id = f"{time.time_ns() // 1_000_000:013x}-{posix.urandom(8).hex()}"
     name = f"{event_id}.{agent}.{event}.json"
@@ -63,7 +68,7 @@ def _deliver(data: str, agent: str, event: str) -> None:
     status, reply = _send(request, time.monotonic() + NETWORK_S)
     if status == 0 and event in STARTS_WORKER and _start_worker() and event == "SessionStart":
         # Only here is it worth waiting: what the agent is to be told comes with the answer.
-        limit = started + WHOLE_S - 0.2
+        limit = deadline - 0.2
         while status == 0 and time.monotonic() < limit:
             time.sleep(0.02)
             status, reply = _send(request, limit)
@@ -74,7 +79,7 @@ def _deliver(data: str, agent: str, event: str) -> None:
     # No answer, trouble or a wrong key: it comes again. Refused for what it is: kept aside, for people to look at.
     again = status in (-1, 0, 401, 408, 429) or status >= 500
     if len(body) > LARGE:
-        body = _strip(body)
+        body = _strip_in_time(body, deadline, cut=True)
     _spool("spool" if again else "spool/rejected", name, body)
 
 
@@ -90,7 +95,7 @@ def _version() -> bytes:
     return posix.read(source, 4096).partition(b'__version__ = "')[2].partition(b'"')[0] + b"\n"
 
 
-def _read() -> bytes | None:
+def _read(deadline: float) -> bytes | None:
     """The payload, stripped; None if it is too large. It is read to its end, or the agent would see a broken pipe."""
     chunks, size = [], 0
     while chunk := posix.read(0, 1 << 20):
@@ -103,19 +108,35 @@ def _read() -> bytes | None:
     here = __file__.rpartition("/")[0]
     if here not in sys.path:
         sys.path.append(here)
-    return _strip(body, large=len(body) > LARGE)
+    return _strip_in_time(body, deadline, secrets=len(body) <= LARGE)
 
 
-def _strip(body: bytes, large: bool = False) -> bytes:
-    """Without what is private, where a cheap look says that there may be something."""
+def _strip_in_time(body: bytes, deadline: float, secrets: bool = True, cut: bool = False) -> bytes:
+    """Without what is private. If there is no time for that, only what the event is called by is left of it: the worker
+    takes the rest from the transcript."""
+    _ring_at(deadline - SPARE_S)
+    try:
+        stripped = _strip(body, secrets, cut)
+        _ring_at(deadline)
+    except _Late:
+        _ring_at(deadline)
+        from privacy import names_only  # type: ignore[import-not-found,unused-ignore]
+
+        stripped = names_only(body)
+    return stripped
+
+
+def _strip(body: bytes, secrets: bool, cut: bool) -> bytes:
+    """Without what is private, where a cheap look says that there may be something; cut, without asking, to what the
+    worker would store: of sixteen megabytes the look alone takes too long."""
     import glance  # type: ignore[import-not-found,unused-ignore]
 
-    if glance.tagged(body) if large else glance.suspicious(body):
-        from privacy import strip_bytes  # type: ignore[import-not-found,unused-ignore]
+    if not cut and not (glance.suspicious(body) if secrets else glance.tagged(body)):
+        return body
+    from privacy import strip_bytes  # type: ignore[import-not-found,unused-ignore]
 
-        stripped: bytes = strip_bytes(body, secrets=not large)
-        return stripped
-    return body
+    stripped: bytes = strip_bytes(body, secrets, cut)
+    return stripped
 
 
 def _go(data: str) -> None:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+#: In a payload of which only the names are left.
+CONTENTS_DROPPED = "contents_dropped"
 MAX_DEPTH = 64  # containers inside one another; `strip_json` raises ValueError beyond
 
 _REDACTED = r"\[redacted:[a-z0-9-]{1,30}\]"
@@ -84,8 +86,26 @@ def strip_keys(value: Any) -> Any:
     return _redact_all(value, frozenset((_BLOCK,)))
 
 
-def strip_bytes(data: bytes, secrets: bool = True) -> bytes:
+def names_only(data: bytes) -> bytes:
+    """Of a payload that can not be stripped in time, only what it is called by, and a mark that the rest is missing."""
+    import json
+
+    try:
+        value = json.loads(data.decode())
+        names = {key: value[key] for key in value if key in KEEP and _is_short(value[key])}
+        return json.dumps(strip_json(names) | {CONTENTS_DROPPED: True}).encode()
+    except (AttributeError, TypeError, ValueError, RecursionError):
+        return b'{"error":"The payload could not be looked through in time, so nothing of it was kept."}'
+
+
+def _is_short(value: Any) -> bool:
+    return isinstance(value, int) or (isinstance(value, str) and len(value) <= 4096)
+
+
+def strip_bytes(data: bytes, secrets: bool = True, cut: bool = False) -> bytes:
     """A payload as the hook got it. What is not JSON is stripped as text; whatever comes, something comes back.
+
+    With `cut` it is first cut to the size that the worker would store, so that the time for it is bounded.
 
     A null byte is in no JSON of UTF-8, and in all of UTF-16 and UTF-32, in which nothing would be found: of that
     nothing is kept.
@@ -97,7 +117,7 @@ def strip_bytes(data: bytes, secrets: bool = True) -> bytes:
 
     try:
         value = json.loads(data.decode(), object_pairs_hook=_pairs)
-        stripped = strip_json(value, secrets=secrets)
+        stripped = strip_json(_cut(value) if cut else value, secrets=secrets)
         if stripped == value:
             return data
         try:
@@ -106,6 +126,15 @@ def strip_bytes(data: bytes, secrets: bool = True) -> bytes:
             return json.dumps(stripped, separators=(",", ":"), allow_nan=False).encode()
     except (ValueError, RecursionError):
         return strip_text(data.decode(errors="surrogateescape")).encode(errors="surrogateescape")
+
+
+def _cut(value: Any) -> Any:
+    try:
+        from .size import shorten
+    except ImportError:
+        from size import shorten  # type: ignore[no-redef,import-not-found]
+
+    return shorten(strip_keys(value))
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

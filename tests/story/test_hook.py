@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import time
+from contextlib import closing
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from box import Box, until
+from transcripts import Script
+
+from backstory import privacy
+from backstory.client import Client
 
 EVENTS = ["SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "PreCompact", "SessionEnd"]
 TOOL: dict[str, Any] = {
@@ -149,7 +158,6 @@ def test_a_worker_on_a_full_disk_says_503_and_the_hook_keeps_the_event(box: Box)
             except OSError:
                 pass
         raw = json.dumps(TOOL | {"cwd": "/", "tool_response": "z" * 200_000}).encode()
-        from backstory.client import Client
         from backstory.errors import BackstoryError
 
         client = Client(small / "data" / "worker.sock")
@@ -170,6 +178,103 @@ def test_a_worker_on_a_full_disk_says_503_and_the_hook_keeps_the_event(box: Box)
         assert again.returncode == 0
         assert client.get("/api/health")["status"] == "ok"
         until(lambda: client.get("/api/sessions")["items"], "the session to be stored")
+    finally:
+        box.cli("stop", check=False)
+        subprocess.run(["umount", "-l", small], check=True)
+
+
+def lost_tool_use(box: Box, use: str) -> tuple[Script, dict[str, str]]:
+    """A transcript that shows a tool use, and what its hook says besides the contents."""
+    script = Script(cwd=str(box.project))
+    script.now = datetime.now(UTC)
+    script.prompt("Look at the log.")
+    script.uses("Bash", {"command": "cat log"}, use)
+    script.answers(use, "the end of the log", {"stdout": "the end of the log"})
+    path = script.write(box.home / ".claude" / "projects" / "shop")
+    told = {"session_id": script.session, "cwd": str(box.project), "transcript_path": str(path)}
+    return script, told | {"prompt_id": script.prompt_id}
+
+
+def secrets_of(number: int) -> str:
+    """A quarter of a megabyte of assigned secrets, no two alike."""
+    return "\n".join(f"client_secret=aB3dE6gH{number:04d}{line:06d}xYz" for line in range(6000))
+
+
+def test_a_large_payload_full_of_secrets_is_kept_while_the_worker_is_away(box: Box) -> None:
+    """Two megabytes of them are cut and stripped in time, or only the names are kept. Either way it is memory later."""
+    box.cli("install", "--agent", "claude-code")
+    _, told = lost_tool_use(box, "toolu_1")
+    text = "".join(secrets_of(number) for number in range(10))
+    assert len(text) > 2_000_000
+    use = {"tool_name": "Bash", "tool_use_id": "toolu_1", "tool_input": {"command": "cat log"}}
+    run = box.hook("PostToolUse", told | use | {"tool_response": {"stdout": text}})
+    assert (run.returncode, run.stderr) == (0, b"")
+    (file,) = box.spooled()
+    assert b"aB3dE6gH" not in file.read_bytes()
+    assert json.loads(file.read_bytes())["tool_use_id"] == "toolu_1"
+    box.start()
+    until(lambda: box.rows("SELECT 1 FROM events WHERE tool_use_id = 'toolu_1'"), "the tool use to be stored")
+    assert not box.spooled()
+    assert not list((box.data / "spool" / "rejected").glob("*"))
+
+
+def test_a_payload_that_can_not_be_stripped_in_time_is_taken_from_the_transcript(box: Box) -> None:
+    """Thirteen megabytes of secrets in many fields: the spool holds names, the contents come from the transcript."""
+    box.cli("install", "--agent", "claude-code")
+    _, told = lost_tool_use(box, "toolu_2")
+    use = {"tool_name": "Bash", "tool_use_id": "toolu_2"}
+    run = box.hook("PostToolUse", told | use | {f"field{number}": secrets_of(number) for number in range(60)})
+    assert (run.returncode, run.stderr) == (0, b"")
+    (file,) = box.spooled()
+    kept = json.loads(file.read_bytes())
+    assert kept == told | use | {"contents_dropped": True}
+    box.start()
+    until(lambda: box.rows("SELECT 1 FROM events WHERE tool_use_id = 'toolu_2'"), "the transcript to be read")
+    (row,) = box.rows("SELECT payload FROM events WHERE tool_use_id = 'toolu_2'")
+    assert "the end of the log" in row["payload"]
+    assert not box.spooled()
+
+
+def test_what_can_not_be_stripped_in_time_leaves_no_private_text() -> None:
+    """Tags and secrets in the names are stripped; what is not JSON leaves nothing."""
+    raw = {"session_id": "s", "cwd": "/a<private>canary</private>/b", "prompt": "canary", "tool_name": ["canary"]}
+    kept = json.loads(privacy.names_only(json.dumps(raw | {"agent_id": "x" * 5000}).encode()))
+    assert kept == {"session_id": "s", "cwd": "/a/b", "contents_dropped": True}
+    for bad in (b"canary", b"[1]", b'"canary"', b"\xff", b"[" * 100_000):
+        assert b"canary" not in privacy.names_only(bad)
+
+
+@needs_mount
+def test_what_a_full_disk_lost_is_taken_from_the_transcript(box: Box) -> None:
+    """Nothing can be spooled on a full disk. Once there is room, the end of the round brings what is missing."""
+    small = box.root / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", small], check=True)
+    try:
+        box.settings["BACKSTORY_DATA_DIR"] = str(small / "data")
+        box.cli("install", "--agent", "claude-code")
+        script, told = lost_tool_use(box, "toolu_3")
+        shim, ballast = small / "data" / "bin" / "backstory-hook", small / "ballast"
+        with ballast.open("wb", buffering=0) as out, contextlib.suppress(OSError):
+            while True:
+                out.write(bytes(1 << 12))
+        use = {"tool_name": "Bash", "tool_use_id": "toolu_3", "tool_response": {"stdout": "z" * 50_000}}
+        run = partial(subprocess.run, env=box.env, capture_output=True, timeout=30, text=True)
+        lost = run([shim, "claude-code", "PostToolUse"], input=json.dumps(told | use))
+        assert (lost.returncode, lost.stderr) == (0, "")
+        assert not list((small / "data" / "spool").glob("[!.]*.json"))
+        ballast.unlink()
+        script.says("That was the end of it.")
+        script.write(box.home / ".claude" / "projects" / "shop")
+        box.cli("start")
+        stop = told | {"last_assistant_message": "That was the end of it."}
+        run([shim, "claude-code", "Stop"], input=json.dumps(stop))
+        client = Client(small / "data" / "worker.sock", timeout=30)
+        database = small / "data" / "backstory.db"
+        found = "SELECT 1 FROM events WHERE tool_use_id = 'toolu_3'"
+        with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
+            until(lambda: connection.execute(found).fetchall(), "the transcript to be read")
+        assert client.get("/api/health")["status"] == "ok"
     finally:
         box.cli("stop", check=False)
         subprocess.run(["umount", "-l", small], check=True)

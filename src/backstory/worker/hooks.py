@@ -15,6 +15,7 @@ from backstory import ids
 from backstory.agents import AGENTS
 from backstory.errors import BadInput, NotFound
 from backstory.model import OBSERVED, ContentId, Kind, Report
+from backstory.privacy import CONTENTS_DROPPED
 from backstory.settings import Settings
 from backstory.store import sessions
 from backstory.store.db import Store, Tx
@@ -25,6 +26,10 @@ from backstory.worker.telling import Telling
 from backstory.worker.web import Call, Endpoint, read_report
 
 T = TypeVar("T")
+#: Kinds whose contents a transcript has, too.
+IN_TRANSCRIPT = ("prompt", "tool", "tool_failure")
+#: Stands for a prompt that the hook could not strip in time, of an agent that writes no transcript.
+NOT_KEPT = "[This prompt was too large to be looked through for secrets in time. It was not kept.]"
 Id = Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
 Number = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=r"^[a-z0-9][a-z0-9-]*$")]
@@ -168,9 +173,14 @@ class Reporting:
         """Take a payload in and answer it; the spool comes here too."""
         agent = AGENTS[agent_name]
         at = ids.event_time(event_id) or ids.now()
+        is_dropped = payload.get(CONTENTS_DROPPED) is True
+        if is_dropped:
+            payload = {"prompt": NOT_KEPT, **payload}
         report = agent.read(event, payload, event_id[:512], min(at, ids.now()))
         told = ""
-        if report is not None:
+        if report is not None and is_dropped and report.transcript_path and report.kind in IN_TRANSCRIPT:
+            self._reconcile.read(report)  # stored without its contents, it would be known and not be read again
+        elif report is not None:
             try:
                 taken = await self._take(report)
             except NotFound:

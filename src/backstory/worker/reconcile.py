@@ -70,6 +70,11 @@ class Reconcile:
         if report.kind in ("stop", "pre_compact", "session_end") and report.transcript_path:
             self._want(_Wish(report.agent, Path(report.transcript_path), session_id))
 
+    def read(self, report: Report) -> None:
+        """Look at a report's transcript, because the report lacks what that has."""
+        if report.transcript_path:
+            self._want(_Wish(report.agent, Path(report.transcript_path)))
+
     async def tell_prompts(self, report: Report) -> bool:
         """Take in the prompts that a report's transcript shows and hooks have missed; False if there is none."""
         path = Path(report.transcript_path) if report.transcript_path else None
