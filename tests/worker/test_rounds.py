@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from backstory import ids
 from backstory.observe.offline import observe
 from backstory.settings import Settings
-from backstory.store import events
+from backstory.store import events, forget
 from backstory.store.observations import Stored
 from backstory.store.payloads import unpack
 from backstory.worker.app import App
@@ -184,7 +184,7 @@ def asked_in(number: int, round: Round) -> str:
     return "Go on." if round.repeats else f"Please make {word_of(number, round)}"
 
 
-def live(ids: str, rounds: list[Round]) -> tuple[Day, dict[str, list[dict[str, Any]]]]:
+def live(ids: str, rounds: list[Round], installed_after_ms: int = 0) -> tuple[Day, dict[str, list[dict[str, Any]]]]:
     """A day, and what is stored of it in the end."""
 
     async def whole() -> None:
@@ -194,6 +194,9 @@ def live(ids: str, rounds: list[Round]) -> tuple[Day, dict[str, list[dict[str, A
 
     with tempfile.TemporaryDirectory() as folder:
         day = Day(Path(folder), ids)
+        if installed_after_ms:
+            at = (day.now + installed_after_ms) / 1000
+            os.utime(next(day.app.settings.paths.installs.iterdir()), (at, at))
         asyncio.run(whole())
         rows = dict(_rows(day))
         rows["files"] = [{"name": f.name, "bytes": f.read_bytes()} for f in day.data.rglob("*") if f.is_file()]
@@ -269,6 +272,34 @@ def test_the_stop_of_a_private_round_never_replaces_another_rounds_summary(ids: 
 @pytest.mark.parametrize("ids", [BOTH, NOBODY, TRANSCRIPT])
 def test_a_prompt_is_kept_once_when_its_transcript_is_read_before_the_spool(ids: str) -> None:
     check(ids, [Round(), Round(LATE), Round(LATE, repeats=True), Round(LATE, repeats=True)])
+
+
+@pytest.mark.parametrize("ids", [BOTH, NOBODY, TRANSCRIPT])
+def test_a_round_under_way_at_the_install_is_kept_without_its_prompt(ids: str) -> None:
+    """Nothing from before the install is read, so nobody tells its prompt; what it does afterwards is whole."""
+    _, stored = live(ids, [Round(LOST, (HEARD, LOST))], installed_after_ms=2100)
+    assert stored["user_prompts"] == []
+    rows = [row for row in stored["events"] if row["kind"] in ("tool", "stop")]
+    assert {row["status"] for row in rows} == {"done"}
+    assert len({row["prompt_number"] for row in rows}) == 1
+    assert ["word0" in row["payload"] for row in rows] == [True] * 3
+
+
+def test_what_was_held_back_and_then_forgotten_stays_away() -> None:
+    """A session is forgotten before its transcript shows the prompt."""
+
+    async def whole(day: Day) -> None:
+        await day.live(0, Round())
+        await day.live(1, Round(LOST, lag=NEXT_ROUND))
+        await day.app.intake.write(lambda tx: forget.session(tx, 1, forget.Forgotten()))
+        await day.end()
+
+    with tempfile.TemporaryDirectory() as folder:
+        day = Day(Path(folder), BOTH)
+        asyncio.run(whole(day))
+        rows = dict(_rows(day))
+    assert {row["payload"] for row in rows["events"]} == {None}
+    assert rows["observations"] == rows["session_summaries"] == []
 
 
 @pytest.mark.timeout(3600)

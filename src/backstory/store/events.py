@@ -22,8 +22,6 @@ log = logging.getLogger(__name__)
 ODD = (TypeError, ValueError, LookupError, AttributeError)
 #: What carries the agent's id of the prompt that it was done for, or tells of. (A compaction has one of its own.)
 NAMING = OBSERVED | {"prompt"}
-#: A hook and the transcript tell the same moment within this.
-NEAR_MS = 30_000
 #: A poison event is set aside after so many tries.
 TRIES = 5
 #: So often a round that nothing is known against is tried whole: a worker may be killed for reasons of its own.
@@ -160,15 +158,18 @@ def _twin(tx: Tx, session: Row, report: Report, number: int) -> Row | None:
 
 def _stop_told_by_transcript(tx: Tx, session: Row, report: Report, number: int) -> Row | None:
     """The end of a round that the transcript told before its hook did."""
-    end = tx.one("event_of_round", session_id=session["id"], prompt_number=number, kind="stop")
-    if end is None or not end["event_id"].startswith(sessions.LINE):
-        return None
-    apart_ms = abs(ids.at_ms(end["occurred_at"]) - ids.at_ms(report.occurred_at))
-    said, told = (
-        payload.get("last_assistant_message") for payload in (report.payload, read_or_nothing(end["payload"]))
-    )
-    is_same = isinstance(said, str) and isinstance(told, str) and turns.is_same(said, told)
-    return end if is_same or (told is None and apart_ms <= NEAR_MS) else None
+    for row in tx.all("stops_of_round", session_id=session["id"], prompt_number=number):
+        if row["event_id"].startswith(sessions.LINE) and is_same_stop(row, report):
+            return row
+    return None
+
+
+def is_same_stop(row: Row, report: Report) -> bool:
+    """Whether a report tells an end of a round that is known: by its words, else by the time."""
+    said, told = (p.get("last_assistant_message") for p in (report.payload, read_or_nothing(row["payload"])))
+    if isinstance(said, str) and isinstance(told, str):
+        return turns.is_same(said, told)
+    return abs(ids.at_ms(row["occurred_at"]) - ids.at_ms(report.occurred_at)) <= sessions.HOOK_AFTER_MS
 
 
 def close_round(tx: Tx, session_id: int, hold_ms: int = 0) -> None:

@@ -47,17 +47,23 @@ def follow_prompt(tx: Tx, session: Row, prompt: sessions.Prompt, at: str) -> Non
 def place(tx: Tx, session: Row, row: Row, report: Report) -> bool:
     """Put a known event where the transcript says that it belongs, and fill it in if that was waited for; whether
     anything changed."""
-    prompt = sessions.named(tx, session, report.prompt_id)
-    if prompt is None:
-        return False
+    prompt = sessions.named(tx, session, report.prompt_id) or _round_of(tx, session, row)
     is_moved = bool(row["prompt_number"] != prompt.number)
     if is_moved:
         _move(tx, session, [row, *_beside(tx, session, row, prompt)], prompt, report.prompt_id)
+    elif row["prompt_id"] is None and report.prompt_id:
+        tx.run("event_put_round", id=row["id"], prompt_number=prompt.number, prompt_id=report.prompt_id)
     if row["reason"] != "untold":
         return is_moved
     if prompt.is_private:
         return tx.run("event_make_private", id=row["id"]) > 0
     return tx.run("event_fill", id=row["id"], payload=msgspec.json.encode(report.payload).decode()) > 0
+
+
+def _round_of(tx: Tx, session: Row, row: Row) -> sessions.Prompt:
+    """The round in which an event stands: its prompt is from before the install, and is not taken in."""
+    asked = tx.one("prompt_by_number", session_id=session["id"], number=row["prompt_number"])
+    return sessions.Prompt(row["prompt_number"], bool(asked and asked["is_private"]), is_new=False)
 
 
 def add_telling(tx: Tx, session: Row, report: Report, known: Row) -> None:

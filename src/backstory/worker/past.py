@@ -15,9 +15,11 @@ from backstory.project import Project
 from backstory.settings import Settings
 from backstory.store import rounds, sessions
 from backstory.store.db import Row, Tx
-from backstory.store.events import NEAR_MS
+from backstory.store.events import is_same_stop
 from backstory.worker.intake import WORK, Intake, take_event
 
+#: A hook and the transcript tell the same moment within this.
+NEAR_MS = 30_000
 #: What is stored in one transaction at the most, so that nobody waits long behind it.
 REPORTS, BYTES = 100, 1 << 20
 
@@ -105,14 +107,21 @@ def _known(tx: Tx, session: Row, report: Report) -> Row | None:
     if report.kind == "prompt":
         return _known_prompt(tx, session, report)
     if report.kind == "stop":
-        prompt = sessions.prompt_for(tx, session, report.prompt_id, at)
-        return tx.one("event_of_round", session_id=number, prompt_number=prompt.number, kind="stop")
+        return _known_stop(tx, session, report)
     if report.kind == "post_compact":
         since, until = (ids.from_ms(ids.at_ms(at) + apart) for apart in (-NEAR_MS, NEAR_MS))
         return tx.one("event_near", session_id=number, kind=report.kind, since=since, until=until)
     # A session that told us of its start tells us of its end, too.
     is_ended = session["start_source"] is not None or session["status"] == "completed"
     return {"kind": "session_end"} if report.kind == "session_end" and is_ended else None
+
+
+def _known_stop(tx: Tx, session: Row, report: Report) -> Row | None:
+    """The end of the same round, told by a hook. One that was placed by the clock may be the end of a later round whose
+    prompt is not known yet."""
+    prompt = sessions.prompt_for(tx, session, report.prompt_id, report.occurred_at)
+    rows = tx.all("stops_of_round", session_id=session["id"], prompt_number=prompt.number)
+    return next((row for row in rows if row["prompt_id"] or is_same_stop(row, report)), None)
 
 
 def _known_prompt(tx: Tx, session: Row, report: Report) -> Row | None:

@@ -81,7 +81,12 @@ class Reconcile:
         file = path and await asyncio.to_thread(self._within, report.agent, path)
         if file is None:
             return False
-        for batch in batches(await asyncio.to_thread(self._read_prompts, file, report.agent)):
+        try:
+            prompts = await asyncio.to_thread(self._read_prompts, file, report.agent)
+        except OSError as error:
+            log.warning("a transcript could not be read (%s)", type(error).__name__)
+            return True  # it is there, and may be read later
+        for batch in batches(prompts):
             await self._past.take(batch)
         return True
 

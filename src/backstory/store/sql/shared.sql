@@ -280,10 +280,10 @@ LIMIT 1;
 -- A thing of a kind around a moment.
 SELECT id, kind FROM events WHERE session_id = :session_id AND kind = :kind AND occurred_at >= :since AND occurred_at <= :until LIMIT 1;
 
--- name: event_of_round
--- A thing of a kind in a round; one that was held back goes last.
-SELECT * FROM events WHERE session_id = :session_id AND prompt_number = :prompt_number AND kind = :kind
-ORDER BY CASE WHEN reason = 'untold' THEN 1 ELSE 0 END, id LIMIT 1;
+-- name: stops_of_round
+-- The ends of a round, as hooks and the transcript told them; what was held back goes last.
+SELECT * FROM events WHERE session_id = :session_id AND prompt_number = :prompt_number AND kind = 'stop'
+ORDER BY CASE WHEN reason = 'untold' THEN 1 ELSE 0 END, id;
 
 -- name: event_twin
 -- The same report a moment ago, with no end of the session since.
@@ -696,7 +696,7 @@ SELECT * FROM observations WHERE session_id = :session_id;
 
 -- name: event_forget
 UPDATE events SET status = 'tombstone', payload = NULL, reason = 'forgotten', lease_until = NULL, lease_owner = NULL, last_error = NULL
-WHERE id = :id AND NOT (status = 'tombstone' AND payload IS NULL);
+WHERE id = :id AND NOT (status = 'tombstone' AND payload IS NULL AND COALESCE(reason, '') <> 'untold');
 
 -- name: events_telling_of_round
 -- The events that a round's summaries are made of.
