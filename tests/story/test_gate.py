@@ -114,8 +114,8 @@ def heard(box: Box) -> Iterator[list[bytes]]:
 
 
 def transcript(box: Box) -> Path:
-    """A conversation of which hooks told only the end."""
-    script = Script(session="told-late", cwd=str(box.project), now=datetime.now(UTC))
+    """A conversation of which hooks told only the beginning and the end."""
+    script = Script(session=KEY, cwd=str(box.project), now=datetime.now(UTC))
     script.prompt(f"transcript {BAD}")
     script.uses(f"Bash {BAD}", {BAD: BAD}, f"use {BAD}", gitBranch=BAD)
     script.answers(f"use {BAD}", BAD)
@@ -130,13 +130,14 @@ def by_hooks(box: Box) -> None:
     fields += ["compact_summary", "last_user_message", "model", "session_title", "custom_instructions"]
     for event in EVENTS:
         payload: dict[str, Any] = {"session_id": f"h {BAD}", "cwd": f"{box.project}", "transcript_path": path}
-        payload["prompt_id"] = f"prompt {BAD}"
-        payload |= {name: f"{event} {BAD}" for name in fields}
+        payload |= {name: f"{event} {BAD}" for name in fields} | {"prompt_id": f"p {BAD}"}
         payload |= {"tool_input": {BAD: [BAD, {"k": BAD}]}, "tool_response": BAD}
         head = {"X-Backstory-Event": f"{event} {BAD}"}
         assert box.http("POST", f"/hooks/claude-code/{event}", payload, head).status == 200
-    stop = {"session_id": "told-late", "cwd": BAD, "transcript_path": path}
-    assert box.http("POST", "/hooks/claude-code/Stop", stop).status == 200
+    ended = {"session_id": KEY, "cwd": BAD, "transcript_path": path}
+    asked = ended | {"prompt": f"transcript {BAD}", "prompt_id": "p0"}
+    assert box.http("POST", "/hooks/claude-code/UserPromptSubmit", asked).status == 200
+    assert box.http("POST", "/hooks/claude-code/Stop", ended | {"prompt_id": "p0"}).status == 200
     for code in ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le"):
         told = json.dumps(payload).encode(code)
         assert box.http("POST", "/hooks/claude-code/PostToolUse", told).status == 400
@@ -180,7 +181,8 @@ def by_rows(box: Box) -> None:
                 row[name] = {"[": json.dumps([BAD]), "{": json.dumps({"x": BAD})}.get(value[:1], BAD)
         rows.append({"table": table, "row": row})
     assert len({row["table"] for row in rows}) > 6
-    box.client.post("/api/import/rows", {"import_id": BAD, "rows": rows, "done": True})
+    taken = box.client.post("/api/import/rows", {"import_id": BAD, "rows": rows, "done": True})
+    assert taken["added"] > 10
 
 
 def by_hand(box: Box) -> None:
@@ -214,6 +216,7 @@ def test_no_way_in_leaves_anything(box: Box) -> None:
     with Endpoint(spoiled) as endpoint:
         box.settings |= {"BACKSTORY_PROVIDER": "openai", "BACKSTORY_MODEL": "scripted", "BACKSTORY_API_KEY": "sk-test"}
         box.settings |= {"BACKSTORY_BASE_URL": f"{endpoint.url}/v1"}
+        box.shim  # noqa: B018 - transcripts are read from the install on
         box.start()
         with heard(box) as told:
             for way in (by_hooks, by_the_seeds_routes, by_imports, by_hand, by_the_spool):
@@ -221,7 +224,11 @@ def test_no_way_in_leaves_anything(box: Box) -> None:
             box.settle()
             by_rows(box)
             box.settle()
-            assert box.rows("SELECT 1 FROM turns WHERE text LIKE 'the last words%'")
+            words = "SELECT 1 FROM turns WHERE text LIKE 'the last words%'"
+            until(lambda: box.rows(words), "the last message of the transcript")
+            used = "SELECT 1 FROM events WHERE tool_use_id LIKE 'use so%'"
+            until(lambda: box.rows(used), "the rest of the transcript")
+            box.settle()
             assert not box.rows("SELECT 1 FROM events WHERE reason = 'untold'")
             assert len(box.rows("SELECT DISTINCT content_session_id FROM sdk_sessions")) >= 6
             export = box.http("GET", "/api/export").body
