@@ -50,7 +50,7 @@ def report(names: Names, given: Mapping[str, Any]) -> tuple[Names, Clean]:
 
 def _stripped(names: Names, value: dict[str, Any]) -> tuple[Names, Clean]:
     whole = {"": [*names.values()], **value}
-    if privacy.strip_json(whole) is whole:
+    if privacy.strip_json(whole) == whole:
         return names, Clean(value)
     return _names(names), Clean(privacy.strip_json(value))
 
