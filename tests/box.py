@@ -86,16 +86,18 @@ class Box:
 
     def cli(self, *words: str, check: bool = True, **more: Any) -> subprocess.CompletedProcess[str]:
         """Run `backstory WORDS`."""
-        return subprocess.run(
+        run = subprocess.run(
             [COMMAND, *words],
             env=self.env,
             cwd=more.pop("cwd", self.project),
-            check=check,
+            check=False,
             capture_output=True,
             text=True,
             timeout=60,
             **more,
         )
+        assert not check or run.returncode == 0, run.stderr
+        return run
 
     def start(self) -> subprocess.Popen[bytes]:
         """The worker, in the foreground of this test, so that it can be killed by its own id."""

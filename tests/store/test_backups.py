@@ -6,7 +6,10 @@ import contextlib
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -368,6 +371,26 @@ def test_what_was_committed_a_look_ago_does_not_need_the_log(chosen: Settings, t
         file.unlink()
     assert backups.mend(left.paths, doubtful=True) is None
     assert count(left.paths.database) == 325
+
+
+def test_wiping_waits_for_the_checkpoint_of_another_connection(chosen: Settings) -> None:
+    """SQLite answers "busy" at once there, which was taken for a reader that stays."""
+    store = open_store(chosen)
+    add(store, 301)
+    # What SQLite itself locks for a checkpoint: a byte of the index of the log, held by another process.
+    held = "import fcntl, sys; f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX, 1, 121); print(flush=True)"
+    words = [sys.executable, "-c", f"{held}; sys.stdin.read()", str(backups.companions(chosen.paths.database)[1])]
+    with (
+        subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other,
+        ThreadPoolExecutor() as pool,
+    ):
+        assert other.stdin and other.stdout and other.stdout.readline()
+        wiping = pool.submit(store.scrub)
+        with pytest.raises(TimeoutError):
+            wiping.result(0.5)
+        other.stdin.close()
+        wiping.result(30)
+    store.close()
 
 
 def test_a_link_to_the_database_is_followed_to_its_log(tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 #: How many writers share one commit at the most.
 SHARED = 256
+#: Seconds that wiping waits for another connection's checkpoint. SQLite itself does not wait for that.
+CHECKPOINT_S = 10.0
 #: Seconds until it is tried again to write out a database whose files were removed.
 RESCUE_AGAIN_S = 10.0
 #: A query that only reads; a comment may stand before it.
@@ -189,11 +191,10 @@ class SqliteStore:
         try:
             with contextlib.closing(self._connect()) as connection:
                 connection.execute("VACUUM")
-                # Who reads an older snapshot still needs the log: wait until the last one is through.
-                found = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                busy = not _is_log_emptied(connection)
         except sqlite3.Error as error:
             raise StoreUnavailable(f"What was forgotten could not be wiped from the database yet: {error}.") from None
-        if found[0]:  # busy
+        if busy:
             raise StoreUnavailable("What was forgotten is still being read by somebody, such as an export.")
         held = backups.copies(self.path)
         for file in held:
@@ -322,6 +323,16 @@ class SqliteStore:
         self._connection.execute("ROLLBACK TO job")
         self._connection.execute("RELEASE job")
         future.set_exception(error)
+
+
+def _is_log_emptied(connection: sqlite3.Connection) -> bool:
+    """Empty the write-ahead log. Whoever reads an older snapshot still needs it: False if that takes too long."""
+    limit = time.monotonic() + CHECKPOINT_S
+    while connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+        if time.monotonic() > limit:
+            return False
+        time.sleep(0.02)
+    return True
 
 
 def _decoded(raw: bytes) -> str:
