@@ -97,7 +97,7 @@ _COMMANDS = (b"curl", b"mysql", b"redis-cli", b" login ", b"sudo -s")
 _STEMS = (b"pass", b"pwd", b"secret", b"token", b"credential", b"auth", b"key", b"_pat")
 
 #: What may follow the stem within one word, and what a name ends with.
-_TAILS = (b"w", b"phrase", b"s", b"key", b"value", b"hash", b"base", b"data", b"orization")
+_TAILS = (b"in pass:", b"out pass:", b"w", b"phrase", b"s", b"key", b"value", b"hash", b"base", b"data", b"orization")
 _PASS_OPTIONS = (b"in pass:", b"out pass:", b"wd --stdin", b"word-stdin")
 _NAME_ENDS = frozenset(b"%c" % sign for sign in b" \t\\\"'`])=:>,?")
 
@@ -316,35 +316,44 @@ def _opaque(low: bytes, at: int) -> bool:
 
 def _names(data: bytes, low: bytes, found: set[str]) -> None:
     """Whether a name such as `password` or `apiKey` is given a value. `named_secrets` judges those that may be one."""
-    candidates = 0
+    candidates: list[int] = []
     for stem in _STEMS:
         at = low.find(stem)
-        while at >= 0:
+        while at >= 0 and len(candidates) <= MANY:
             at += len(stem)
-            if stem == b"pass" and (
-                low.startswith(_PASS_OPTIONS, at) or low[at - 7 : at].endswith((b"sshpass", b"chpass"))
-            ):
-                _commands(data, found)
-            elif stem == b"auth" and low.startswith(b"orization", at) and _scheme(low, at + 9):
-                found.add("authorization")
-            rest = low[at : at + 48].lstrip(_NAME)
-            if rest[:1] in _NAME_ENDS and _assigned(data, low, at, stem, rest):
-                candidates += 1
-                if candidates > MANY:
-                    break
+            # `author`, `keyboard`, `passed`: most places end here
+            tail = not data[at : at + 1].islower() or low.startswith(_TAILS, at)
+            if tail and _is_candidate(data, low, at, stem, found):
+                candidates.append(at)
             at = low.find(stem, at)
-    if not candidates:
-        return
-    if candidates > MANY or _module("named_secrets").found(data.decode("latin-1"), unsure=True):
+    if candidates and (len(candidates) > MANY or _is_secret_near(data, candidates)):
         found.add("name")
         found.update(word for word in ("secret", "accountkey", "accesskey") if word.encode() in low)
 
 
-def _assigned(data: bytes, low: bytes, at: int, stem: bytes, rest: bytes) -> bool:
-    """Whether the name that goes on here is followed by what can be a secret: a word that is long enough, and for most
+def _is_secret_near(data: bytes, places: list[int]) -> bool:
+    """Whether one of the names at these places is given a secret."""
+    named, text = _module("named_secrets"), data.decode("latin-1")
+    before, behind = named.LONGEST_BEFORE, named.LONGEST_BEHIND
+    if len(places) * (before + behind) > len(text):
+        return bool(named.found(text, unsure=True))
+    return any(named.found(text[max(0, at - before) : at + behind], unsure=True) for at in places)
+
+
+def _is_candidate(data: bytes, low: bytes, at: int, stem: bytes, found: set[str]) -> bool:
+    if stem == b"pass" and (low.startswith(_PASS_OPTIONS, at) or low[at - 7 : at].endswith((b"sshpass", b"chpass"))):
+        _commands(data, found)
+    elif stem == b"auth" and low.startswith(b"orization", at) and _scheme(low, at + 9):
+        found.add("authorization")
+    window = low[at : at + 48]
+    rest = window.lstrip(_NAME)
+    return rest[:1] in _NAME_ENDS and _assigned(data, low, at, stem, at + len(window) - len(rest))
+
+
+def _assigned(data: bytes, low: bytes, at: int, stem: bytes, end: int) -> bool:
+    """Whether the name that ends here is followed by what can be a secret: a word that is long enough, and for most
     names mixed."""
-    end = at + len(low[at : at + 48]) - len(rest)
-    if low[at : at + 1].isalpha() and not low.startswith(_TAILS, at) and not data[at : at + 1].isupper():
+    if low[end : end + 1] == b" " and low[end + 1 : end + 2] not in (b" ", b":", b"=") and not _may_be_option(low, at):
         return False
     window = low[end : end + 120].replace(b"\\t", b" ")
     value = window.lstrip(b"\\\"'`]) \t")
@@ -352,8 +361,7 @@ def _assigned(data: bytes, low: bytes, at: int, stem: bytes, rest: bytes) -> boo
     if sign not in (b":", b"=", b",", b">"):
         if window[:1] not in (b" ", b'"', b"'", b"\\") or stem == b"_pat":
             return False
-        before = low[max(0, at - 160) : at]  # --password …, netrc, <add key="password" value="…">
-        if b"--" not in before[-56:] and b"login " not in before and not value.startswith(b"value="):
+        if not value.startswith(b"value=") and not _may_be_option(low, at):  # <add key="password" value="…">
             return False
         value = value.removeprefix(b"value=")
     words = value.lstrip(b":=,> \t\\\"'`").split(None, 1)
@@ -364,6 +372,11 @@ def _assigned(data: bytes, low: bytes, at: int, stem: bytes, rest: bytes) -> boo
     mixed = data[end : end + 120].replace(b"\\t", b" ")[len(window) - len(value) :]
     word = mixed.lstrip(b":=,> \t\\\"'`").split(None, 1)[0]
     return len(word) > 7 and (data[at - 1 : at].isupper() or not word.isalpha() or not word.islower())
+
+
+def _may_be_option(low: bytes, at: int) -> bool:
+    """Whether a space may stand between name and value: --password …, and the lines of a .netrc."""
+    return b"--" in low[max(0, at - 56) : at] or b"login " in low[max(0, at - 160) : at]
 
 
 def _urls(data: bytes, found: set[str]) -> None:

@@ -30,6 +30,8 @@ NAME_WINDOW = 48  # characters of a name on either side of its stem
 MAX_SPACES = 20
 LONGEST_QUOTED = 4096  # characters
 LONGEST_PLAIN = 600  # characters
+LONGEST_BEFORE = 256  # characters before a stem that decide about it
+LONGEST_BEHIND = LONGEST_QUOTED + 256  # the same behind it
 
 _QUOTES = ("'", '"', "`")
 _NAME_ENDS = frozenset(" \t\\\"'`])=:>,?")
