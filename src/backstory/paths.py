@@ -111,6 +111,11 @@ class Paths:
         return self.data / "database.json"
 
     @property
+    def forgotten_key(self) -> Path:
+        """Without it nobody can tell from a tombstone what was forgotten."""
+        return self.data / "forgotten.key"
+
+    @property
     def installs(self) -> Path:
         """What each settings file was before we touched it."""
         return self.data / "installs"

@@ -7,12 +7,14 @@ import json
 import shutil
 import sqlite3
 import subprocess
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from box import Box, until
 from test_private import assert_nowhere, every_file
+from transcripts import Script
 
 from backstory.store import backups
 
@@ -282,3 +284,46 @@ def test_memory_of_a_path_is_not_needed_to_forget_it(running: Box, tmp_path: Pat
     ]
     work(running, HOOKS, session="s-new")
     assert holding(running)
+
+
+def script(box: Box, session: str, word: str, use: str) -> Script:
+    """A transcript of two rounds that happened just now."""
+    told = Script(session, str(box.project), datetime.now(UTC) - timedelta(seconds=30), prompt_ids=False)
+    for number in range(2):
+        told.prompt(f"Please mend {word}prompt{number} now")
+        told.uses("Edit", {"file_path": f"/w/{word}file{number}.py", "old_string": f"{word}old"}, f"{use}{number}")
+        told.answers(f"{use}{number}", f"{word}result of the edit")
+        told.says(f"I mended {word}reply{number} in {word}file{number}.")
+    return told
+
+
+@pytest.mark.parametrize("way", ["session", "matching"])
+@pytest.mark.parametrize("by", ["hooks", "import"])
+def test_i16_a_copy_under_another_session_id_brings_nothing_back(running: Box, way: str, by: str) -> None:
+    """With ids of its own for every line, message and tool use: it is known by what it says."""
+    folder = running.root / "transcripts"
+    first, copy = script(running, "s-gone", CANARY, "use"), script(running, "s-copy", CANARY, "other")
+    for line, again in zip(first.lines, copy.lines, strict=True):
+        again["timestamp"] = line["timestamp"]
+    other = script(running, "s-kept", "wombat", "third")
+    if by == "hooks":
+        for number in range(2):
+            running.hook(
+                "UserPromptSubmit", {"session_id": "s-gone", "prompt": f"Please mend {CANARY}prompt{number} now"}
+            )
+            edit = {"file_path": f"/w/{CANARY}file{number}.py", "old_string": f"{CANARY}old"}
+            use = {"session_id": "s-gone", "tool_name": "Edit", "tool_use_id": f"use{number}", "tool_input": edit}
+            running.hook("PostToolUse", use | {"tool_response": f"{CANARY}result of the edit"})
+            says = f"I mended {CANARY}reply{number} in {CANARY}file{number}."
+            running.hook("Stop", {"session_id": "s-gone", "last_assistant_message": says})
+    else:
+        running.cli("import", "claude-code", str(first.write(folder)))
+    running.settle()
+    words = ["--session", "s-gone"] if way == "session" else ["--matching", CANARY]
+    running.cli("forget", *words, "--yes")
+    assert_nowhere(running, CANARY)
+    for file in (copy.write(folder), other.write(folder)):
+        running.cli("import", "claude-code", str(file))
+    running.settle()
+    assert_nowhere(running, CANARY)
+    assert len(holding(running, "wombat")) == 2, "another conversation comes in"

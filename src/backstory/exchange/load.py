@@ -10,8 +10,9 @@ from typing import Any
 from backstory import gate, ids
 from backstory.errors import BadInput
 from backstory.exchange.rows import BadRow, checked
-from backstory.store import chunks, forget, observations, queries, turns
+from backstory.store import chunks, forget, forgotten, observations, queries, turns
 from backstory.store.db import Row, Tx
+from backstory.store.payloads import read_or_nothing
 from backstory.store.tables import Table
 
 _INDEXED = {"observations": "observation", "session_summaries": "summary", "user_prompts": "prompt"}
@@ -36,7 +37,8 @@ class Loaded:
 class Load:
     """One file's way into a store; what its rows became is kept there, so that memory stays flat."""
 
-    def __init__(self, engine: str, import_id: str) -> None:
+    def __init__(self, engine: str, import_id: str, key: bytes = b"") -> None:
+        self._key = key
         self._tables, self._import_id = queries.owned(engine), gate.identifier(import_id)
         self._referred = {c.parent for table in self._tables.values() for c in table.columns.values() if c.parent}
 
@@ -139,17 +141,26 @@ class Load:
         session = tx.one("session_by_id", id=row["session_id"])
         gone = bool(session and session["forgotten_at"])
         if table.name == "observations":
-            return not gone and not forget.is_forgotten(tx, row["session_id"], "observation", forget.mark_of(row))
+            return not gone and not forget.is_forgotten_observation(tx, row)
         if table.name == "session_summaries":
             mark = f"{row['prompt_number']}:{row['source']}"
             return not gone and not forget.is_forgotten(tx, row["session_id"], "summary", mark)
-        if gone and table.name == "user_prompts":
+        if table.name == "user_prompts" and (gone or self._is_forgotten(tx, row["prompt"], row["created_at"])):
             row["prompt"] = None
         if table.name == "turns":
             turns.fit_in(tx, session or {}, row)
-        if gone and table.name == "events":
+            if self._is_forgotten(tx, row["text"], row["at"]):
+                row["text"] = None
+        if table.name == "events" and (gone or self._holds_forgotten(tx, row)):
             row.update(status="tombstone", payload=None, reason="forgotten")
         return True
+
+    def _is_forgotten(self, tx: Tx, text: str | None, at: str) -> bool:
+        return bool(text) and forgotten.has(tx, self._key, text or "", at)
+
+    def _holds_forgotten(self, tx: Tx, row: Row) -> bool:
+        payload = read_or_nothing(row["payload"]) if row["payload"] else {}
+        return forgotten.without(tx, self._key, payload, row["occurred_at"]) is not payload
 
     def _keep(self, tx: Tx, table: Table, old_id: Any, new_id: Any) -> None:
         if table.name in self._referred and old_id is not None:

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from backstory import ids
 from backstory.errors import NotFound
 from backstory.model import OURSELVES
-from backstory.store import bm25, chunks, ledger, observations, search, tokens, turns
+from backstory.store import bm25, chunks, forgotten, ledger, observations, search, tokens, turns
 from backstory.store.db import Row, Tx
+from backstory.store.hits import Hit
+from backstory.store.payloads import read_or_nothing
 from backstory.store.tables import NATURAL
 
 #: How many rows with given words are looked at in one go.
 PAGE = 200
+#: Characters of what a tool was asked or answered below which it says nothing of its own.
+SHORT = 16
+_WORD = re.compile(r'"([^"]+)"?|(\S+)')
 
 
 @dataclass(slots=True)
@@ -31,6 +38,8 @@ class Forgotten:
     beside: set[int] = field(default_factory=set)  #: observations that stay, though they came from the same events
     talks: set[int] = field(default_factory=set)  #: sessions whose chunks are to be made anew
     names: set[str] = field(default_factory=set)  #: ids by which copies outside of the database are known
+    key: bytes = b""  #: of the digests by which texts are known again; without it they are not
+    needles: tuple[str, ...] = ()  #: what has all of these is kept out whenever it was said
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +58,11 @@ def mark_of(row: Row) -> str:
 
 def is_forgotten(tx: Tx, session_id: int, kind: str, mark: str) -> bool:
     return tx.one("forgotten_has", session_id=session_id, kind=kind, mark=mark) is not None
+
+
+def is_forgotten_observation(tx: Tx, row: Row) -> bool:
+    """Whether it was forgotten, in this session or in one that this is a copy of."""
+    return tx.one("forgotten_anywhere", kind="observation", mark=mark_of(row)) is not None
 
 
 def version(tx: Tx, row: Row) -> None:
@@ -98,6 +112,8 @@ def turn(tx: Tx, number: int, gone: Forgotten) -> None:
         prompt(tx, asked["id"], gone)
     else:
         _story(tx, row["session_id"], row["prompt_number"], gone)
+    if left := tx.one("turn_by_id", id=number):
+        _turn(tx, left, gone)
 
 
 def session(tx: Tx, number: int, gone: Forgotten) -> None:
@@ -113,8 +129,7 @@ def session(tx: Tx, number: int, gone: Forgotten) -> None:
         _prompt(tx, asked, gone)
     _events(tx, tx.all("events_of_whole_session", session_id=number), gone)
     for said in tx.all("turns_of_session", session_id=number, after=-1, limit=2**31):
-        gone.turns += turns.blank(tx, said)
-    gone.talks.add(number)
+        _turn(tx, said | {"session_id": number}, gone)
     # What people add by hand is no conversation: more of it may come.
     tx.run("session_forget", id=number, at=None if row["agent"] == OURSELVES else ids.now())
     if not tx.one("project_key_of", project=row["project_key"]):
@@ -133,20 +148,38 @@ def project(tx: Tx, name: str, gone: Forgotten) -> None:
 
 
 def find(tx: Tx, words: str, project_name: str = "") -> Found:
-    """Everything that has all of these words: what search finds, and payloads that it does not look into."""
+    """Everything that has all of these words, whole or as a part of a longer one: what search finds, and every text of
+    every row, which search does not look into."""
     items = [item for item in search.find(tx, words, project_name, limit=PAGE, every=True) if _says(tx, item, words)]
     items += search.find(tx, words, project_name, "turn", limit=PAGE, every=True)
-    likes = [f"%{_literal(word)}%" for word in tokens.words_of(words)]
-    events: list[Row] = []
-    if likes:
-        longest = max(likes, key=len)
-        events = tx.all("events_holding", like=longest, project=project_name, after=0, limit=PAGE)
-        for other in set(likes) - {longest}:
-            having = {
-                row["id"] for row in tx.all("events_holding", like=other, project=project_name, after=0, limit=2**31)
-            }
-            events = [row for row in events if row["id"] in having]
-    return Found(items, events)
+    needles = _needles(words)
+    known = {(item["kind"], item["id"]) for item in items}
+    more = [key for key in _holding(tx, "items_holding", needles, project_name) if key not in known]
+    items += search.rows_of(tx, [Hit(kind, number, 0, 0.0, "") for kind, number in more])
+    held = _holding(tx, "events_holding", needles, project_name)
+    return Found(items, list(held.values()))
+
+
+def _needles(words: str) -> tuple[str, ...]:
+    """The words and quoted phrases as they are looked for: letters small, without the sign for a beginning."""
+    found = (phrase or word.rstrip("*") for phrase, word in _WORD.findall(words))
+    return tuple(dict.fromkeys(one.lower() for one in found if one.strip()))
+
+
+def _holding(tx: Tx, query: str, needles: tuple[str, ...], project_name: str) -> dict[Any, Row]:
+    """Rows that have every needle, by kind and id."""
+    found: dict[Any, Row] = {}
+    for at, needle in enumerate(sorted(needles, key=len, reverse=True)):
+        asked = {"needle": needle, "in_json": json.dumps(needle, ensure_ascii=False)[1:-1], "project": project_name}
+        rows = tx.all(query, **asked, after=0, limit=2**31 if len(needles) > 1 else PAGE)
+        having = {(row["kind"], row["id"]): row for row in rows}
+        found = {key: row for key, row in found.items() if key in having} if at else having
+    return dict(list(found.items())[:PAGE])
+
+
+def _has_all(text: str, needles: tuple[str, ...]) -> bool:
+    small = text.lower()
+    return all(needle in small or json.dumps(needle, ensure_ascii=False)[1:-1] in small for needle in needles)
 
 
 def _says(tx: Tx, item: Row, words: str) -> bool:
@@ -160,6 +193,7 @@ def _says(tx: Tx, item: Row, words: str) -> bool:
 def matching(tx: Tx, words: str, project_name: str, gone: Forgotten) -> None:
     """All that has these words, until nothing has."""
     by_kind = {"observation": observation, "summary": summary, "prompt": prompt, "turn": turn}
+    gone.needles = _needles(words)
     for _ in range(1000):
         found = find(tx, words, project_name)
         before = _size(gone)
@@ -171,15 +205,14 @@ def matching(tx: Tx, words: str, project_name: str, gone: Forgotten) -> None:
             _story(tx, event["session_id"], event["prompt_number"], gone)
         if _size(gone) == before:
             break
+    for _, number in _holding(tx, "sessions_holding", gone.needles, project_name):
+        tx.run("session_forget_first_prompt", id=number)
+        tx.run("session_forget_branch", id=number)
     gone.beside -= set(gone.observations)
 
 
 def _size(gone: Forgotten) -> int:
     return len(gone.observations) + gone.summaries + gone.prompts + gone.events + gone.turns
-
-
-def _literal(word: str) -> str:
-    return word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
 def _story(tx: Tx, session_id: int, number: int, gone: Forgotten) -> None:
@@ -211,20 +244,39 @@ def _summary(tx: Tx, row: Row, gone: Forgotten) -> None:
 
 
 def _prompt(tx: Tx, row: Row, gone: Forgotten) -> None:
+    if row["prompt"]:
+        _keep_out(tx, row["prompt"], row["created_at"], gone)
     search.remove_words(tx, "prompt", row["id"])
     gone.prompts += tx.run("prompt_forget", id=row["id"])
 
 
 def _events(tx: Tx, rows: Iterable[Row], gone: Forgotten) -> None:
     for row in rows:
+        held = tx.one("event_payload", id=row["id"]) or {}
+        for value in read_or_nothing(held["payload"]).values() if held.get("payload") else ():
+            if isinstance(value, str | dict) and len(value) >= (SHORT if isinstance(value, str) else 1):
+                _keep_out(tx, value, held["occurred_at"], gone)
         gone.events += tx.run("event_forget", id=row["id"])
         gone.names |= {name for name in (row["event_id"], row["tool_use_id"]) if name}
 
 
 def _turns(tx: Tx, session_id: int, number: int, role: str, gone: Forgotten) -> None:
     for row in tx.all("turns_of_round", session_id=session_id, prompt_number=number, role=role):
-        gone.turns += turns.blank(tx, row)
-    gone.talks.add(session_id)
+        _turn(tx, row | {"session_id": session_id}, gone)
+
+
+def _turn(tx: Tx, row: Row, gone: Forgotten) -> None:
+    if row["text"]:
+        _keep_out(tx, row["text"], row["at"], gone)
+    gone.turns += turns.blank(tx, row)
+    gone.talks.add(row["session_id"])
+
+
+def _keep_out(tx: Tx, value: Any, at: str, gone: Forgotten) -> None:
+    """Know a text again in whatever session it comes: at that moment, or always if it has what was asked for."""
+    told = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    always = bool(gone.needles) and _has_all(told, gone.needles)
+    forgotten.add(tx, gone.key, value, forgotten.ALWAYS if always else at)
 
 
 def _mark(tx: Tx, session_id: int, kind: str, mark: str) -> None:

@@ -117,6 +117,7 @@ class SqliteStore:
         try:
             connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10)
             connection.create_function("unpacked", 1, unpack, deterministic=True)
+            connection.create_function("folded", 1, _folded, deterministic=True)
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA foreign_keys = ON")
@@ -333,6 +334,11 @@ def _is_log_emptied(connection: sqlite3.Connection) -> bool:
             return False
         time.sleep(0.02)
     return True
+
+
+def _folded(text: Any) -> Any:
+    """Letters small. SQLite's own `lower` knows ASCII only."""
+    return text.lower() if isinstance(text, str) else text
 
 
 def _decoded(raw: bytes) -> str:

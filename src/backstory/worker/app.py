@@ -28,7 +28,7 @@ from backstory.recall import embed
 from backstory.recall.search import Search
 from backstory.recall.vectors import Vectors
 from backstory.settings import Settings, environment
-from backstory.store import events, observations, open_store
+from backstory.store import events, forgotten, observations, open_store
 from backstory.store.db import Tx
 from backstory.store.observations import Told
 from backstory.worker import guard, web
@@ -89,7 +89,8 @@ class App:
             listener=self._observed,
         )
         self.intake = Intake(settings, self.store, self.live, self.wake, roots)
-        past = Past(settings, self.intake)
+        key = forgotten.key(settings.paths)
+        past = Past(settings, self.intake, key)
         self.reconcile = Reconcile(settings, self.store, past, roots, self.wake)
         search = Search(self.store, self.vectors)
         # By words alone: an agent waits, and what is clearly about the same shares its words.
@@ -100,12 +101,12 @@ class App:
         browsers = Browsers()
         admin = Admin(settings, self.store, self.live, browsers, self.wake, self._state)
         self.table = [*admin.table(), *reporting.table(), *Recall(settings, self.store, search).table()]
-        self.table += [*Imports(self.store, past).table(), *TurnImports(self.intake, self.meaning.wake).table()]
+        self.table += [*Imports(self.store, past).table(), *TurnImports(self.intake, self.meaning.wake, key).table()]
         self.table += self.meaning.table()
-        self.memories = Memories(self.store, self.intake, self.spool, self.live, self.meaning, self.conversations)
+        self.memories = Memories(self.store, self.intake, self.spool, self.live, self.meaning, self.conversations, key)
         self.intake.wipe = self.memories.start
         self.table += [*self.memories.table(), *Overview(settings, self.store, search).table()]
-        self.table += Exchange(self.store, self.wake).table()
+        self.table += Exchange(self.store, self.wake, key).table()
         self.reindex = Reindex(self.store)
         self.table += self.reindex.table()
         self.table += Redo(self.store, self.asking, self.wake).table()

@@ -15,6 +15,7 @@ from backstory.exchange import conversations
 from backstory.exchange.conversations import Said
 from backstory.model import ContentId, Report
 from backstory.project import Project
+from backstory.store import forgotten
 from backstory.store.db import Tx
 from backstory.worker.hooks import Id, Name
 from backstory.worker.hooks import Path as PathText
@@ -55,8 +56,8 @@ class Taken(msgspec.Struct):
 class TurnImports:
     """The route of an import."""
 
-    def __init__(self, intake: Intake, wake: Callable[[], None]) -> None:
-        self._intake, self._wake = intake, wake
+    def __init__(self, intake: Intake, wake: Callable[[], None], key: bytes) -> None:
+        self._intake, self._wake, self._key = intake, wake, key
 
     def table(self) -> list[Endpoint]:
         route = "/api/import/turns"
@@ -70,19 +71,19 @@ class TurnImports:
         added = 0
         for start in range(0, len(wanted), STORED):
             piece = wanted[start : start + STORED]
-            added += await self._intake.write(lambda tx, piece=piece: _store(tx, asked.agent, piece))  # type: ignore[misc]
+            added += await self._intake.write(lambda tx, piece=piece: self._store(tx, asked.agent, piece))  # type: ignore[misc]
         if added:
             self._wake()
         return Taken(added, len(wanted) - added, len(said) - len(wanted))
 
+    def _store(self, tx: Tx, agent: str, said: Sequence[Said]) -> int:
+        left = (one for one in said if not forgotten.has(tx, self._key, one.text, one.at))
+        groups = groupby(left, lambda one: one.session)
+        return sum(conversations.store(tx, agent, list(group)) for _, group in groups)
+
     async def _unwanted(self, agent: str, said: Said) -> bool:
         report = Report(agent, "prompt", ContentId(said.session), "", said.at)
         return await self._intake.unwanted(report, Project(said.project, said.project)) is not None
-
-
-def _store(tx: Tx, agent: str, said: Sequence[Said]) -> int:
-    groups = groupby(said, lambda one: one.session)
-    return sum(conversations.store(tx, agent, list(group)) for _, group in groups)
 
 
 def _said(told: SaidTurn) -> Said:

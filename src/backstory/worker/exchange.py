@@ -85,8 +85,8 @@ class _Pipe:
 class Exchange:
     """The routes of export and import."""
 
-    def __init__(self, store: Store, wake: Callable[[], None]) -> None:
-        self._store, self._wake = store, wake
+    def __init__(self, store: Store, wake: Callable[[], None], key: bytes = b"") -> None:
+        self._store, self._wake, self._key = store, wake, key
         # What a worker before this one left half-way comes again from the beginning.
         store.write(lambda tx: tx.run("import_keys_clear", import_id=""))
 
@@ -141,7 +141,7 @@ class Exchange:
 
     async def load(self, call: Call) -> Imported:
         asked: ImportRows = call.body
-        load = Load(self._store.engine, asked.import_id)
+        load = Load(self._store.engine, asked.import_id, self._key)
         rows = [(given.table, given.row) for given in asked.rows]
         try:
             loaded = await self._write(lambda tx: load.rows(tx, rows))

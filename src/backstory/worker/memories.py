@@ -102,9 +102,11 @@ class Memories:
         live: Live,
         meaning: Meaning,
         conversations: Conversations,
+        key: bytes,
     ) -> None:
         self._store, self._intake, self._spool, self._live = store, intake, spool, live
         self._meaning, self._conversations = meaning, conversations
+        self._key = key
         self._wiping = asyncio.Lock()
         self.job = Job("wipe", self._finish)
 
@@ -222,7 +224,7 @@ class Memories:
 
     async def _look(self, work: Callable[[Tx, Forgotten], None]) -> Forgotten:
         """What would go: it is done, and undone with its transaction."""
-        gone = Forgotten()
+        gone = Forgotten(key=self._key)
 
         def only_look(tx: Tx) -> None:
             work(tx, gone)
@@ -235,7 +237,7 @@ class Memories:
     async def _forget(self, work: Callable[[Tx, Forgotten], None]) -> Gone:
         # What waits in the spool comes in first, so that it is forgotten with the rest.
         await self._spool.drain()
-        gone = Forgotten()
+        gone = Forgotten(key=self._key)
 
         def whole(tx: Tx) -> None:
             work(tx, gone)

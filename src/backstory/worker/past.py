@@ -13,7 +13,7 @@ from backstory.errors import NotFound
 from backstory.model import OBSERVED, Report
 from backstory.project import Project
 from backstory.settings import Settings
-from backstory.store import rounds, sessions
+from backstory.store import forgotten, rounds, sessions
 from backstory.store.db import Row, Tx
 from backstory.store.events import is_same_stop
 from backstory.worker.intake import WORK, Intake, take_event
@@ -42,8 +42,8 @@ def batches(reports: Iterable[Report]) -> Iterator[list[Report]]:
 class Past:
     """The way in for what is late: the intake's own, after a look at what is known."""
 
-    def __init__(self, settings: Settings, intake: Intake) -> None:
-        self._settings, self._intake = settings, intake
+    def __init__(self, settings: Settings, intake: Intake, key: bytes) -> None:
+        self._settings, self._intake, self._key = settings, intake, key
 
     async def take(self, reports: Sequence[Report], project: str = "") -> Counter[str]:
         """Store what is new, each session's in one transaction; how many were added, known and skipped, and how many
@@ -66,6 +66,12 @@ class Past:
         return replace(found, branch=report.git_branch)
 
     def _take(self, tx: Tx, report: Report, where: Project) -> str:
+        left = forgotten.without(tx, self._key, report.payload, report.occurred_at)
+        if left is not report.payload:
+            # A copy of what was forgotten. A prompt without words is a private one, and hides what was done for it.
+            if report.kind not in ("prompt", "stop"):
+                return "skipped" if report.kind != "reply" else ""
+            report = replace(report, payload={**left, "prompt": ""} if report.kind == "prompt" else left)
         session = sessions.by_content_id(tx, report.agent, report.content_id)
         if report.kind == "reply":
             taken = None if _is_copy(tx, session, report) else WORK["reply"](tx, self._settings, report, where, None)

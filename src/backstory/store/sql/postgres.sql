@@ -169,10 +169,38 @@ SELECT
   setval(pg_get_serial_sequence('turns', 'id'), (SELECT COALESCE(MAX(id), 0) + 1 FROM turns), false),
   setval(pg_get_serial_sequence('session_history', 'id'), (SELECT COALESCE(MAX(id), 0) + 1 FROM session_history), false);
 
+-- name: items_holding
+-- What has a text in any of its columns, letters large or small; `in_json` is the same as JSON writes it.
+SELECT 'observation' AS kind, o.id FROM observations o
+WHERE (:project = '' OR o.project = :project OR o.project_key = :project)
+  AND (strpos(lower(o.title || E'\n' || o.subtitle || E'\n' || o.narrative || E'\n' || COALESCE(o.tool_response_text, '')), :needle) > 0
+    OR strpos(lower(o.facts || o.concepts || o.files_read || o.files_modified || o.compressed_observation || COALESCE(o.tool_input_json, '')), :in_json) > 0)
+UNION ALL
+SELECT 'summary', m.id FROM session_summaries m
+WHERE (:project = '' OR m.project = :project OR m.project_key = :project)
+  AND strpos(lower(m.request || E'\n' || m.investigated || E'\n' || m.learned || E'\n' || m.completed || E'\n' || m.next_steps || E'\n' || m.notes), :needle) > 0
+UNION ALL
+SELECT 'prompt', p.id FROM user_prompts p JOIN sdk_sessions s ON s.id = p.session_id
+WHERE (:project = '' OR s.project = :project OR s.project_key = :project) AND strpos(lower(p.prompt), :needle) > 0
+UNION ALL
+SELECT 'turn', t.id FROM turns t JOIN sdk_sessions s ON s.id = t.session_id
+WHERE (:project = '' OR s.project = :project OR s.project_key = :project)
+  AND t.text IS NOT NULL AND strpos(lower(t.text || E'\n' || COALESCE(t.speaker, '')), :needle) > 0
+LIMIT :limit;
+
+-- name: sessions_holding
+SELECT 'session' AS kind, id FROM sdk_sessions
+WHERE (:project = '' OR project = :project OR project_key = :project)
+  AND strpos(lower(COALESCE(title, '') || E'\n' || COALESCE(first_user_prompt, '') || E'\n' || COALESCE(git_branch, '')), :needle) > 0;
+
+-- name: forgotten_texts_among
+SELECT mark, moment FROM forgotten_texts WHERE mark IN (SELECT json_array_elements_text(CAST(:marks AS json)));
+
 -- name: events_holding
--- Events whose payload has a text, letters large or small.
+-- Events whose payload or tool has a text, letters large or small.
 SELECT e.id, e.session_id, e.event_id, e.tool_use_id, e.kind, e.prompt_number FROM events e JOIN sdk_sessions s ON s.id = e.session_id
-WHERE e.payload ILIKE :like ESCAPE '\' AND (:project = '' OR s.project = :project OR s.project_key = :project) AND e.id > :after
+WHERE e.payload IS NOT NULL
+  AND (strpos(lower(e.payload), :in_json) > 0 OR strpos(lower(COALESCE(e.tool_name, '')), :needle) > 0) AND (:project = '' OR s.project = :project OR s.project_key = :project) AND e.id > :after
 ORDER BY e.id LIMIT :limit;
 
 -- name: table_sizes

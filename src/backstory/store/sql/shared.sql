@@ -695,7 +695,7 @@ SELECT * FROM observations WHERE session_id = :session_id AND prompt_number = :p
 SELECT * FROM observations WHERE session_id = :session_id;
 
 -- name: event_forget
-UPDATE events SET status = 'tombstone', payload = NULL, reason = 'forgotten', lease_until = NULL, lease_owner = NULL, last_error = NULL
+UPDATE events SET status = 'tombstone', payload = NULL, tool_name = NULL, reason = 'forgotten', lease_until = NULL, lease_owner = NULL, last_error = NULL
 WHERE id = :id AND NOT (status = 'tombstone' AND payload IS NULL AND COALESCE(reason, '') <> 'untold');
 
 -- name: events_telling_of_round
@@ -736,6 +736,18 @@ INSERT INTO forgotten (session_id, kind, mark, forgotten_at) VALUES (:session_id
 
 -- name: forgotten_has
 SELECT 1 AS yes FROM forgotten WHERE session_id = :session_id AND kind = :kind AND mark = :mark;
+
+-- name: forgotten_anywhere
+SELECT 1 AS yes FROM forgotten WHERE kind = :kind AND mark = :mark LIMIT 1;
+
+-- name: forgotten_text_add
+INSERT INTO forgotten_texts (mark, moment, forgotten_at) VALUES (:mark, :moment, :at) ON CONFLICT DO NOTHING;
+
+-- name: session_forget_branch
+UPDATE sdk_sessions SET git_branch = NULL WHERE id = :id;
+
+-- name: event_payload
+SELECT payload, occurred_at FROM events WHERE id = :id;
 
 -- name: erasure_add
 INSERT INTO erasures (asked_at) VALUES (:at) RETURNING id;

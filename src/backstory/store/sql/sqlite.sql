@@ -119,10 +119,38 @@ INSERT INTO words (words) VALUES ('optimize');
 -- After rows came with ids of their own. SQLite sees to it itself.
 SELECT 1 AS done;
 
+-- name: items_holding
+-- What has a text in any of its columns, letters large or small; `in_json` is the same as JSON writes it.
+SELECT 'observation' AS kind, o.id FROM observations o
+WHERE (:project = '' OR o.project = :project OR o.project_key = :project)
+  AND (instr(folded(o.title || char(10) || o.subtitle || char(10) || o.narrative || char(10) || COALESCE(o.tool_response_text, '')), :needle) > 0
+    OR instr(folded(o.facts || o.concepts || o.files_read || o.files_modified || o.compressed_observation || COALESCE(o.tool_input_json, '')), :in_json) > 0)
+UNION ALL
+SELECT 'summary', m.id FROM session_summaries m
+WHERE (:project = '' OR m.project = :project OR m.project_key = :project)
+  AND instr(folded(m.request || char(10) || m.investigated || char(10) || m.learned || char(10) || m.completed || char(10) || m.next_steps || char(10) || m.notes), :needle) > 0
+UNION ALL
+SELECT 'prompt', p.id FROM user_prompts p JOIN sdk_sessions s ON s.id = p.session_id
+WHERE (:project = '' OR s.project = :project OR s.project_key = :project) AND instr(folded(p.prompt), :needle) > 0
+UNION ALL
+SELECT 'turn', t.id FROM turns t JOIN sdk_sessions s ON s.id = t.session_id
+WHERE (:project = '' OR s.project = :project OR s.project_key = :project)
+  AND t.text IS NOT NULL AND instr(folded(t.text || char(10) || COALESCE(t.speaker, '')), :needle) > 0
+LIMIT :limit;
+
+-- name: sessions_holding
+SELECT 'session' AS kind, id FROM sdk_sessions
+WHERE (:project = '' OR project = :project OR project_key = :project)
+  AND instr(folded(COALESCE(title, '') || char(10) || COALESCE(first_user_prompt, '') || char(10) || COALESCE(git_branch, '')), :needle) > 0;
+
+-- name: forgotten_texts_among
+SELECT mark, moment FROM forgotten_texts WHERE mark IN (SELECT value FROM json_each(:marks));
+
 -- name: events_holding
--- Events whose payload has a text, letters large or small.
+-- Events whose payload or tool has a text, letters large or small.
 SELECT e.id, e.session_id, e.event_id, e.tool_use_id, e.kind, e.prompt_number FROM events e JOIN sdk_sessions s ON s.id = e.session_id
-WHERE unpacked(e.payload) LIKE :like ESCAPE '\' AND (:project = '' OR s.project = :project OR s.project_key = :project) AND e.id > :after
+WHERE e.payload IS NOT NULL
+  AND (instr(folded(unpacked(e.payload)), :in_json) > 0 OR instr(folded(COALESCE(e.tool_name, '')), :needle) > 0) AND (:project = '' OR s.project = :project OR s.project_key = :project) AND e.id > :after
 ORDER BY e.id LIMIT :limit;
 
 -- name: table_sizes
