@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from backstory import privacy
-from backstory.size import STORED, shorten
+from backstory.size import STORED, shorten, written_size
 
 if TYPE_CHECKING:
     from backstory.model import Round
@@ -101,14 +101,20 @@ def _names(names: Names) -> Names:
 
 def _bounded(value: dict[str, Any]) -> dict[str, Any]:
     """A payload that is not too large and can be written."""
-    told = json.dumps(value, ensure_ascii=False)
-    if "\\u0000" in told or _ODD.search(told):
+    if any(map(_is_odd, privacy.texts(value))):
         value = _written(value)
-    if len(told) <= STORED:
+    if written_size(value) <= STORED:
         return value
     # A private key that is cut in two would not be known for one.
     cut: dict[str, Any] = shorten(privacy.strip_keys(privacy.strip_json(value, secrets=False)))
     return cut
+
+
+def _is_odd(text: str) -> bool:
+    """Whether it holds a character that no database takes: null, or half of a pair."""
+    if text.isascii():
+        return "\0" in text
+    return _ODD.search(text) is not None
 
 
 def _written(value: Any) -> Any:

@@ -12,8 +12,9 @@ _NAME = b"abcdefghijklmnopqrstuvwxyz0123456789_-"
 _PRINTABLE = (b"2", b"3", b"4", b"5", b"6", b"7")  # the first digit of a printable character's escape
 #: What may stand between the signs and the letters of a tag, beside characters that nobody sees.
 _BETWEEN = bytes(range(128, 256)) + b" /\\"
-#: The beginnings of a tag without what is between: as it is, and as entities.
-_PRIVATE = (b"<private", b"lt;private", b"60;private", b"3c;private")
+_SIGNS = (b"<", b"lt;", b"60;", b"3c;")  # what begins a tag: as it is, and the ends of entities
+_PRIVATE = tuple(sign + b"private" for sign in _SIGNS)
+_REACH = 64  # bytes before a name in which its sign is looked for
 #: The wide forms of East Asian keyboards, as UTF-8: U+FF1C, U+FE64, and each letter of `private`, small and capital.
 _WIDE_SIGNS = (b"\xef\xbc\x9c", b"\xef\xb9\xa4")
 _WIDE = (
@@ -28,6 +29,7 @@ _IN_TAGS = (
     *(b"\\u206", b"\\ufe0", b"\\ufe6", b"\\ufeff", b"\\uff", b"\\u00ad", b"\\u00a0", b"\\u034f", b"\\u061c"),
     *(b"\\u180e", b"\\u3000"),
 )
+_ESCAPED = (*(b"\\u00" + digit for digit in _PRINTABLE), *_IN_TAGS)
 
 #: Beginnings that consist of capitals and a little punctuation: looked for in a copy without all the rest, which in
 #: ordinary text is a tenth of it. (What is left of the beginning, the beginning.)
@@ -168,11 +170,14 @@ def _long_ones(data: bytes) -> bytes:
 def _tags(low: bytes, found: set[str]) -> None:
     if b"\0" in low:  # UTF-16 or UTF-32, in which nothing else would be seen
         found.add("<")
-    plain = low.isascii()
-    if b"private" in low or not plain:
+    if low.isascii():
+        places = _places(low, b"private")
+        if len(places) > MANY or any(_opens(low[max(0, at - _REACH) : at]) for at in places):
+            found.add("<")
+    else:
         # Without blanks, slashes and all that is not ASCII, most ways to write a tag are one.
         bare = low.translate(None, _BETWEEN)
-        if any(tag in bare for tag in _PRIVATE) or (not plain and _is_wide(low)):
+        if any(tag in bare for tag in _PRIVATE) or _is_wide(low):
             found.add("<")
     closing = _places(low, b"-context")
     if len(closing) > MANY:
@@ -183,6 +188,12 @@ def _tags(low: bytes, found: set[str]) -> None:
         if before.translate(None, _BETWEEN)[-1:] in (b"<", b";") or any(sign in before for sign in _WIDE_SIGNS):
             found.add("<")
             return
+
+
+def _opens(before: bytes) -> bool:
+    """Whether a tag begins right before its name; so many blanks that its sign is out of reach count as one."""
+    before = before.rstrip(b" /\\")
+    return not before or before.endswith(_SIGNS)
 
 
 def _is_wide(low: bytes) -> bool:
@@ -196,14 +207,9 @@ def _is_wide(low: bytes) -> bool:
 
 
 def _escapes(low: bytes, found: set[str]) -> None:
-    if b"\\u" not in low:
-        return
-    places = _places(low, b"\\u00")
-    if len(places) > MANY:  # the colours of a terminal, usually
-        printable = any(b"\\u00" + digit in low for digit in _PRINTABLE)
-    else:
-        printable = any(low[at + 4 : at + 5] in _PRINTABLE for at in places)
-    if printable or any(escape in low for escape in _IN_TAGS):
+    places = _places(low, b"\\u")
+    many = len(places) > MANY  # the colours of a terminal, usually
+    if any(e in low for e in _ESCAPED) if many else any(low[at : at + 6].startswith(_ESCAPED) for at in places):
         found.add("\\u")
 
 

@@ -71,13 +71,13 @@ def strip_json(value: Any, keep: frozenset[str] = KEEP, secrets: bool = True) ->
     Hidden strings become empty, hidden numbers null. Raises ValueError where it is nested deeper than MAX_DEPTH.
     Without `secrets` only tags are looked for.
     """
+    written = "\n".join(texts(value))
     if not secrets:
-        _check_depth(value)
-        return untag(value, keep)
-    seen = _seen("\n".join(_texts(value)))
+        return untag(value, keep) if glance.tagged(written.encode(errors="surrogatepass")) else value
+    seen = _seen(written)
     if "<" in seen:
         value = untag(value, keep)
-        seen = _seen("\n".join(_texts(value)))
+        seen = _seen("\n".join(texts(value)))
     return _redact_all(value, seen) if seen else value
 
 
@@ -145,7 +145,7 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
-def _texts(value: Any, depth: int = 0) -> Iterator[str]:
+def texts(value: Any, depth: int = 0) -> Iterator[str]:
     """Everything written in a document, keys so that a name and its value stand together."""
     if isinstance(value, str):
         yield value
@@ -157,15 +157,7 @@ def _texts(value: Any, depth: int = 0) -> Iterator[str]:
             if isinstance(value, dict):
                 yield f'{item}": "{below}"' if isinstance(below, str) else item
             if not isinstance(value, dict) or not isinstance(below, str):
-                yield from _texts(below, depth + 1)
-
-
-def _check_depth(value: Any, depth: int = 0) -> None:
-    if isinstance(value, dict | list):
-        if depth >= MAX_DEPTH:
-            raise ValueError(f"nested deeper than {MAX_DEPTH}")
-        for item in value.values() if isinstance(value, dict) else value:
-            _check_depth(item, depth + 1)
+                yield from texts(below, depth + 1)
 
 
 def _seen(text: str) -> frozenset[str]:

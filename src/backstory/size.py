@@ -21,7 +21,7 @@ def fit(value: Any, limit: int = STORED) -> Any:
     if isinstance(value, int | float | None):
         return value
     longest = limit
-    while _size(value) > limit:
+    while written_size(value) > limit:
         if longest < 64:
             return _middle(json.dumps(value, ensure_ascii=False), limit)
         longest //= 2
@@ -29,8 +29,15 @@ def fit(value: Any, limit: int = STORED) -> Any:
     return value
 
 
-def _size(value: Any) -> int:
-    return len(value) if isinstance(value, str) else len(json.dumps(value, ensure_ascii=False))
+def written_size(value: Any) -> int:
+    """About how many characters a value takes when it is written as JSON, without writing it."""
+    if isinstance(value, str):
+        return len(value) + 3
+    if isinstance(value, list):
+        return 2 + sum(map(written_size, value))
+    if isinstance(value, dict):
+        return 2 + sum(len(key) + 3 + written_size(item) for key, item in value.items())
+    return len(str(value)) + 1
 
 
 def _cut_texts(value: Any, longest: int) -> Any:
