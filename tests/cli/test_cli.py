@@ -374,14 +374,17 @@ def test_stored_text_is_not_printed_as_control_codes(filled: Box) -> None:
     """In no column of any row, as text or as JSON, which stays JSON."""
     with closing(sqlite3.connect(filled.data / "backstory.db", isolation_level=None)) as db:
         db.execute(
-            "UPDATE observations SET type = ?1, project = ?1, title = ?1 || title, facts = '[\"' || ?2 || '\"]'",
-            (CODES, "\x9b\u202e"),
+            "UPDATE observations SET type = :codes, project = :codes, title = :codes || title, "
+            "facts = '[\"' || :odd || '\"]'",
+            {"codes": CODES, "odd": "\x9b\u202e"},
         )
         db.execute(
-            "UPDATE sdk_sessions SET project = ?1, git_branch = ?1, title = ?1, content_session_id = ?1", [CODES]
+            "UPDATE sdk_sessions SET project = :codes, git_branch = :codes, title = :codes, "
+            "content_session_id = :codes",
+            {"codes": CODES},
         )
-        db.execute("UPDATE session_summaries SET completed = ?1, project = ?1", (CODES,))
-        db.execute("UPDATE turns SET speaker = ?1, text = ?1", (CODES,))
+        db.execute("UPDATE session_summaries SET completed = :codes, project = :codes", {"codes": CODES})
+        db.execute("UPDATE turns SET speaker = :codes, text = :codes", {"codes": CODES})
     for words in (["sessions"], ["sessions", "show", "1"], ["sessions", "show", "1", "--turns"], ["show", "1"]):
         for more in ([], ["--json"]):
             run = filled.cli(*words, *more)
