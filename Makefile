@@ -11,7 +11,7 @@ demo-open demo-stop: .venv/.demo
 	@$(RUN)/python demo/run.py $(@:demo-%=%)
 
 test: lint
-	$(RUN)/python -m pytest -n $(WORKERS) -m "not soak"
+	$(RUN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not soak"
 
 lint: .venv/.dev
 	$(RUN)/ruff check .
