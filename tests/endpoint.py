@@ -263,7 +263,12 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or b"{}")
+        length = int(self.headers.get("Content-Length", 0))
+        raw = self.rfile.read(length)
+        if len(raw) < length:  # its sender was killed
+            self.close_connection = True
+            return
+        body = json.loads(raw or b"{}")
         path = self.path.partition("?")[0]
         if path.endswith("/messages/count_tokens"):
             return self._send(200, json.dumps({"input_tokens": _tokens(body)}).encode())
