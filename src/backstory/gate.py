@@ -14,14 +14,15 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from backstory import privacy
-from backstory.size import STORED, shorten, written_size
+from backstory.size import STORED, written_size
 
 if TYPE_CHECKING:
     from backstory.model import Round
 
 #: Characters. Shorter texts are names and ids, which come again.
 SHORT = 512
-_ODD = re.compile(r"[\x00\ud800-\udfff]")  # which no database takes
+#: Characters that no database takes: null, and half of a pair.
+ODD = re.compile(r"[\x00\ud800-\udfff]")
 
 
 Names = dict[str, str | None]
@@ -95,7 +96,7 @@ def _short(value: str) -> str:
 
 
 def _names(names: Names) -> Names:
-    written = {name: value and _ODD.sub("\ufffd", value) for name, value in names.items()}
+    written = {name: value and ODD.sub("\ufffd", value) for name, value in names.items()}
     return {name: value and (identifier if name in _IDS else text)(value) for name, value in written.items()}
 
 
@@ -105,8 +106,7 @@ def _bounded(value: dict[str, Any]) -> dict[str, Any]:
         value = _written(value)
     if written_size(value) <= STORED:
         return value
-    # A private key that is cut in two would not be known for one.
-    cut: dict[str, Any] = shorten(privacy.strip_keys(privacy.strip_json(value, secrets=False)))
+    cut: dict[str, Any] = privacy.cut(privacy.strip_json(value, secrets=False))
     return cut
 
 
@@ -114,13 +114,13 @@ def _is_odd(text: str) -> bool:
     """Whether it holds a character that no database takes: null, or half of a pair."""
     if text.isascii():
         return "\0" in text
-    return _ODD.search(text) is not None
+    return ODD.search(text) is not None
 
 
 def _written(value: Any) -> Any:
     """The value with a replacement sign for each character that no database takes."""
     if isinstance(value, str):
-        return _ODD.sub("\ufffd", value)
+        return ODD.sub("\ufffd", value)
     if isinstance(value, list):
         return [_written(item) for item in value]
     return {_written(key): _written(item) for key, item in value.items()} if isinstance(value, dict) else value

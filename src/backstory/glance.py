@@ -93,6 +93,8 @@ _SK_KINDS = (b"ant", b"or", b"proj", b"svcacct", b"admin", b"None")
 #: Beginnings that are rare enough to be taken as they stand: in long words, and anywhere.
 _RARE_WORDS = (b"fio-u-", b".atlasv1.", b"_mmk", b"sk.eyJ", b"eyJrIjoi", b"ZXlKaGJHY", b"LS0tLS1CRUdJTi")
 _KEY_WORDS = (b"b3BlbnNzaC1rZXkt", b"IBAAKCA", b"IBADANBgkq", b"MHcCAQEEI", b"MC4CAQAwBQYDK2Vw")
+#: Words that stand around a sign or a word that is rarer than they are long.
+_AROUND_MARKS = ((b"hook", (b"hooks.slack.com", b"webhooks", b"webhook.office.com")), (b"~", (b"sha256~", b"Q~")))
 #: Programs that take passwords as options or read them from a pipe; others are seen where `pass` stands.
 _COMMANDS = (b"curl", b"mysql", b"redis-cli", b" login ", b"sudo -s")
 #: Whatever names a secret contains one of these.
@@ -267,20 +269,19 @@ def _continues(before: bytes, literal: bytes, following: bytes) -> bool:
 def _phrases(data: bytes, low: bytes, tokens: bytes, found: set[str]) -> None:
     found.update([literal.decode() for literal in _RARE_WORDS if literal in tokens])
     found.update([word.decode() for word in (b"whsec_", b"fm2_") if word in data])  # may hold a slash early on
-    if b"hook" in low:
-        found.update([word for word in ("hooks.slack.com", "webhooks", "webhook.office.com") if word.encode() in low])
     if b"432:" in data:
         found.update([word for word in (":5432:", ":6432:") if word.encode() in data])
-    if b"~" in data:
-        places = [at for at in _places(data, b"Q~") if data[at - 1 : at].isdigit()]
-        found.update([word for word in ("sha256~", "Q~" if places else "sha256~") if word.encode() in data])
+    for mark, words in _AROUND_MARKS:
+        places = _places(low, mark)
+        near = low if len(places) > MANY else b"\n".join([low[max(0, at - 6) : at + 16] for at in places])
+        found.update([word.decode() for word in words if word.lower() in near])
     is_key = b"private" in low and (b"PRIVATE KEY" in data or b"Private-Lines:" in data)
     if is_key or [word for word in _KEY_WORDS if word in tokens]:
         found.add("PRIVATE KEY")
-    for word, follows in (("bearer", _opaque), ("cookie", _cookie), ("sig=", _signed), ("signature=", _signed)):
+    for word, follows in (("bearer", _opaque), ("cookie", _cookie), ("sig", _signed)):
         places = _places(low, word.encode())
         if len(places) > MANY or [at for at in places if follows(low, at + len(word))]:
-            found.add(word)
+            found.update(("sig=", "signature=") if word == "sig" else (word,))
     if [command for command in _COMMANDS if command in low]:
         _commands(data, found)
 
@@ -306,8 +307,9 @@ def _cookie(low: bytes, at: int) -> bool:
 
 
 def _signed(low: bytes, at: int) -> bool:
-    value = low[at : at + 40]
-    return len(value) == 40 and not value.strip(_WORD + b"%")
+    """Whether `sig` ends here and `=` and a signature follow, or `nature=` and one."""
+    value = low[at : at + 47].removeprefix(b"nature")
+    return value[:1] == b"=" and len(value) > 40 and not value[1:41].strip(_WORD + b"%")
 
 
 def _scheme(low: bytes, at: int) -> bool:

@@ -141,6 +141,10 @@ class Paths:
         if self.data.stat().st_mode & 0o077:
             self.data.chmod(0o700)
 
+    def spooled(self) -> tuple[int, int]:
+        """How many events wait in the spool, and how many were rejected."""
+        return sum(1 for _ in self.spool.glob("[!.]*.json")), sum(1 for _ in self.rejected.glob("*.json"))
+
 
 def is_observers(transcript: Path) -> bool:
     """Whether a transcript is of the observer's own session: `claude` names its folder after the working directory."""

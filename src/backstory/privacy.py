@@ -13,6 +13,7 @@ try:
     from .private_tags import KEEP, ROUNDS, compiled, free_key, unescape, untag
     from .secret_formats import FORMATS
     from .secret_kinds import REACHES_BACK, SECRETS, START
+    from .size import STORED, shorten
 except ImportError:  # the hook starts with nothing but this folder on its path
     import command_secrets  # type: ignore[no-redef,import-not-found]
     import glance  # type: ignore[no-redef,import-not-found]
@@ -28,6 +29,7 @@ except ImportError:  # the hook starts with nothing but this folder on its path
     )
     from secret_formats import FORMATS  # type: ignore[no-redef,import-not-found]
     from secret_kinds import REACHES_BACK, SECRETS, START  # type: ignore[no-redef,import-not-found]
+    from size import STORED, shorten  # type: ignore[no-redef,import-not-found]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ _COMMAND = "command"
 _BLOCK = "PRIVATE KEY"
 _WORD = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 _LONGEST_BACK = 64  # characters before a beginning that can belong to its secret
+_LONGEST_KEY = 64 << 10  # characters of a private key with its lines
 _LONGEST_JWT = 8000  # the same for the first part of a JWT
 
 
@@ -81,9 +84,10 @@ def strip_json(value: Any, keep: frozenset[str] = KEEP, secrets: bool = True) ->
     return _redact_all(value, seen) if seen else value
 
 
-def strip_keys(value: Any) -> Any:
-    """A decoded JSON value without private keys in blocks, for one that is cut next: half a key may not be known."""
-    return _redact_all(value, frozenset((_BLOCK,)))
+def cut(value: Any) -> Any:
+    """A decoded JSON value as large as it is stored at the most. Half a private key may not be known for one, so keys
+    are redacted as far as the cut reaches."""
+    return shorten(_redact_all(shorten(value, STORED + _LONGEST_KEY), frozenset((_BLOCK,))))
 
 
 def names_only(data: bytes) -> bytes:
@@ -102,10 +106,10 @@ def _is_short(value: Any) -> bool:
     return isinstance(value, int) or (isinstance(value, str) and len(value) <= 4096)
 
 
-def strip_bytes(data: bytes, secrets: bool = True, cut: bool = False) -> bytes:
+def strip_bytes(data: bytes, secrets: bool = True, to_store: bool = False) -> bytes:
     """A payload as the hook got it. What is not JSON is stripped as text; whatever comes, something comes back.
 
-    With `cut` it is first cut to the size that the worker would store, so that the time for it is bounded.
+    With `to_store` it is first cut to the size that the worker would store, so that the time for it is bounded.
 
     A null byte is in no JSON of UTF-8, and in all of UTF-16 and UTF-32, in which nothing would be found: of that
     nothing is kept.
@@ -117,7 +121,7 @@ def strip_bytes(data: bytes, secrets: bool = True, cut: bool = False) -> bytes:
 
     try:
         value = json.loads(data.decode(), object_pairs_hook=_pairs)
-        stripped = strip_json(_cut(value) if cut else value, secrets=secrets)
+        stripped = strip_json(cut(value) if to_store else value, secrets=secrets)
         if stripped == value:
             return data
         try:
@@ -126,15 +130,6 @@ def strip_bytes(data: bytes, secrets: bool = True, cut: bool = False) -> bytes:
             return json.dumps(stripped, separators=(",", ":"), allow_nan=False).encode()
     except (ValueError, RecursionError):
         return strip_text(data.decode(errors="surrogateescape")).encode(errors="surrogateescape")
-
-
-def _cut(value: Any) -> Any:
-    try:
-        from .size import shorten
-    except ImportError:
-        from size import shorten  # type: ignore[no-redef,import-not-found]
-
-    return shorten(strip_keys(value))
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

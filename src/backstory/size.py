@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 #: Characters of a tool's answer, or of any other field, that are stored at the most.
 STORED = 256 * 1024
 
 
-def shorten(payload: dict[str, Any] | Any) -> Any:
+def shorten(payload: dict[str, Any] | Any, limit: int = STORED) -> Any:
     """A payload with each field that is too large cut."""
     if not isinstance(payload, dict):
-        return fit(payload)
-    return {name: fit(value) for name, value in payload.items()}
+        return fit(payload, limit)
+    return {name: fit(value, limit) for name, value in payload.items()}
 
 
 def fit(value: Any, limit: int = STORED) -> Any:
@@ -23,6 +24,8 @@ def fit(value: Any, limit: int = STORED) -> Any:
     longest = limit
     while written_size(value) > limit:
         if longest < 64:
+            import json  # in the hook an import is felt
+
             return _middle(json.dumps(value, ensure_ascii=False), limit)
         longest //= 2
         value = _cut_texts(value, longest)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import importlib
 import json
 import os
 import pty
@@ -13,6 +15,8 @@ from pathlib import Path
 
 import pytest
 from box import COMMAND, Box
+
+from backstory.cli import main
 
 RECORDED = Path(__file__).parent.parent / "agents" / "recorded" / "claude-code"
 COMMANDS = ["install", "uninstall", "start", "stop", "restart", "status", "worker", "open", "search", "show", "context"]
@@ -36,6 +40,14 @@ def test_every_command_explains_itself(box: Box, command: str) -> None:
     """`--help` works for each."""
     run = box.cli(command, "--help")
     assert run.stdout.startswith("usage: backstory")
+
+
+@pytest.mark.parametrize("noun", main.NOUNS)
+def test_the_table_of_nouns_is_right(noun: str) -> None:
+    """A command is found by the file that adds it, so that only that file is read."""
+    commands = argparse.ArgumentParser().add_subparsers()
+    importlib.import_module(f"backstory.cli.{noun}").add(commands)
+    assert main.NOUNS[noun] == tuple(commands.choices)
 
 
 def test_the_version(box: Box) -> None:

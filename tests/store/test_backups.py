@@ -22,7 +22,7 @@ from backstory.project import Project
 from backstory.settings import Settings
 from backstory.store import backups, check, events, open_store, sessions
 from backstory.store.db import Store, Tx
-from backstory.worker import process
+from backstory.worker import process, serve
 
 
 def add(store: Store, number: int) -> None:
@@ -147,7 +147,7 @@ def test_one_that_can_not_even_be_opened_is_mended_whatever_its_size(
     backups.take(chosen.paths.database, "daily")
     flip(chosen.paths.database, 0)
     monkeypatch.setattr(backups, "ORDINARY", 4096)
-    app = process._build(chosen, doubtful=False)
+    app = serve._build(chosen, doubtful=False)
     try:
         assert app.store.read(lambda tx: tx.one("event_by_tool_use", session_id=1, tool_use_id="use-299"))
         assert backups.restored(chosen.paths)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import io
 import sys
 from collections.abc import Callable, Sequence
@@ -11,6 +12,23 @@ from typing import NoReturn
 
 from backstory import __version__
 from backstory.errors import BackstoryError
+
+#: The files of the nouns, in the order of `--help`, and the commands that each of them adds.
+NOUNS = {
+    "agents": ("install", "uninstall"),
+    "worker": ("start", "stop", "restart", "worker", "status", "open"),
+    "doctor": ("doctor", "repair"),
+    "memory": ("search", "show", "context"),
+    "overview": ("timeline", "stats"),
+    "by_hand": ("remember", "pin", "supersede", "forget"),
+    "sessions": ("sessions",),
+    "queue": ("queue",),
+    "reindex": ("reindex",),
+    "reobserve": ("reobserve",),
+    "exchange": ("export",),
+    "imports": ("import",),
+    "config": ("config",),
+}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -34,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def _run(words: list[str]) -> NoReturn:
     try:
-        options = parser().parse_args(words)
+        options = parser(words[0]).parse_args(words)
         run: Callable[[argparse.Namespace], int | None] = options.run
         code = run(options) or 0
     except BackstoryError as error:
@@ -73,46 +91,17 @@ def _mcp() -> None:
     mcp_bridge.main([str(settings.data_dir(settings.environment()))])
 
 
-def parser() -> argparse.ArgumentParser:
-    """Every command, from the files of the nouns."""
-    from backstory.cli import (
-        agents,
-        by_hand,
-        config,
-        doctor,
-        exchange,
-        imports,
-        memory,
-        overview,
-        queue,
-        reindex,
-        reobserve,
-        sessions,
-        worker,
-    )
-
+def parser(command: str = "") -> argparse.ArgumentParser:
+    """Every command, from the files of the nouns; of a command that is known only its own file is read."""
     top = argparse.ArgumentParser(
         prog="backstory",
         description="Memory for AI coding agents: what happens in one session is known in the next.",
     )
     top.add_argument("--version", action="version", version=f"backstory {__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for noun in (
-        agents,
-        worker,
-        doctor,
-        memory,
-        overview,
-        by_hand,
-        sessions,
-        queue,
-        reindex,
-        reobserve,
-        exchange,
-        imports,
-        config,
-    ):
-        noun.add(commands)
+    wanted = [noun for noun, words in NOUNS.items() if command in words]
+    for noun in wanted if command == "--version" else wanted or NOUNS:
+        importlib.import_module(f"backstory.cli.{noun}").add(commands)
     hook = commands.add_parser("hook", help="take an agent's event from standard input (agents call this)")
     hook.add_argument("agent", metavar="AGENT")
     hook.add_argument("event", metavar="EVENT")

@@ -133,11 +133,11 @@ def restart(options: argparse.Namespace) -> int:
 
 
 def foreground(options: argparse.Namespace) -> int:
-    from backstory.worker import process
+    from backstory.worker import process, serve
 
     chosen = settings.load()
     try:
-        process.run(chosen)
+        serve.run(chosen)
     except process.AlreadyRunning:
         print(f"A worker runs already for {chosen.data_dir}.")
     return 0
@@ -145,7 +145,7 @@ def foreground(options: argparse.Namespace) -> int:
 
 def status(options: argparse.Namespace) -> int:
     from backstory.cli.agents import installed
-    from backstory.worker import process, spool
+    from backstory.worker import process
 
     try:
         chosen, trouble = settings.load(), ""
@@ -155,7 +155,7 @@ def status(options: argparse.Namespace) -> int:
     client = Client(chosen.paths.socket, timeout=ANSWER_S)
     health = _health(client)
     pid = process.holder(chosen.paths)
-    waiting, rejected = spool.size(chosen.paths)
+    waiting, rejected = chosen.paths.spooled()
     found = {
         "running": health is not None,
         "pid": pid,

@@ -13,10 +13,11 @@ from backstory.agents.claude_transcript import Mark
 from backstory.errors import BadInput
 from backstory.model import ContentId, Kind, Report
 from backstory.store.db import Store
+from backstory.worker.bodies import decode
 from backstory.worker.hooks import Id, Name
 from backstory.worker.hooks import Path as PathText
 from backstory.worker.past import REPORTS, Past
-from backstory.worker.web import Call, Endpoint, decode, read_bytes
+from backstory.worker.web import Call, Endpoint, read_bytes
 
 READER = "import"
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]

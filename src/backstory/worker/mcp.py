@@ -19,7 +19,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from backstory import __version__
 from backstory.errors import BackstoryError, BadInput, Broken
-from backstory.worker import web
+from backstory.worker import bodies, web
 from backstory.worker.tools import Tools
 from backstory.worker.web import Call, Endpoint
 
@@ -52,7 +52,7 @@ class Mcp:
         raw = await web.read_bytes(call.request)
         if b"\\ud" in raw.lower():  # half an emoji, which real clients send and the SDK can not read
             with contextlib.suppress(BadInput):
-                raw = msgspec.json.encode(web.decode(raw))
+                raw = msgspec.json.encode(bodies.decode(raw))
         if self._manager is None:
             if self._loading is None:
                 self._loading = asyncio.create_task(self._serve(), name="mcp")
@@ -113,7 +113,7 @@ class Mcp:
         )
         # Guarded as all routes are, so it need not look at hosts and origins itself.
         return StreamableHTTPSessionManager(
-            server, json_response=True, stateless=True, max_request_body_size=web.LARGEST
+            server, json_response=True, stateless=True, max_request_body_size=bodies.LARGEST
         )
 
     async def _call(self, name: str, arguments: Any, cwd: str) -> tuple[str, bool]:
@@ -144,7 +144,7 @@ def _initialized(raw: bytes) -> Response | None:
     if b'"initialize"' not in raw:
         return None
     try:
-        asked = web.decode(raw)
+        asked = bodies.decode(raw)
         number, params = asked["id"], asked["params"]
         if asked["method"] != "initialize" or not isinstance(params["clientInfo"], dict):
             return None

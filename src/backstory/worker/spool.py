@@ -17,7 +17,7 @@ from backstory.errors import BackstoryError, StoreUnavailable
 from backstory.files import read_regular
 from backstory.jobs import Job, place_of
 from backstory.paths import Paths
-from backstory.worker.web import LARGEST, strip_tags
+from backstory.worker.bodies import LARGEST, strip_tags
 
 log = logging.getLogger(__name__)
 
@@ -168,9 +168,3 @@ def _set_aside(file: Path, folder: Path) -> None:
         temporary.write_bytes(clean)
         temporary.replace(file)
     file.replace(folder / file.name)
-
-
-def size(paths: Paths) -> tuple[int, int]:
-    """How many events wait in the spool, and how many were rejected."""
-
-    return sum(1 for _ in paths.spool.glob("[!.]*.json")), sum(1 for _ in paths.rejected.glob("*.json"))

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from backstory import ids
 from backstory.errors import BadInput, NotFound
 from backstory.text import cut, harmless, local, one_line
-from backstory.worker import web
+from backstory.worker import bodies
 from backstory.worker.web import Call, Endpoint
 
 #: Of one text in an answer; the whole of a larger one is for people (`backstory show`).
@@ -152,7 +152,7 @@ class Tools:
         if tool is None:
             raise NotFound(f"There is no tool {name[:80]}.")
         # As a request's body is: nothing private goes further, nor anything that no table takes.
-        given = web.strip(msgspec.json.encode(arguments or {}))
+        given = bodies.strip(msgspec.json.encode(arguments or {}))
         try:
             asked = msgspec.convert(given, tool.takes)
         except msgspec.ValidationError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import logging
 import re
 import traceback
@@ -17,14 +16,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from backstory import glance, ids, privacy
+from backstory import gate, ids
 from backstory.errors import BackstoryError, BadInput, Broken, NotFound, TooLarge
-from backstory.size import shorten
+from backstory.worker.bodies import LARGEST, decode, strip, strip_tags
 
 log = logging.getLogger(__name__)
 
-LARGEST = 16 << 20
-DEEPEST = 64
 #: One field, many names: what the clients of the seeds call it, and what we do.
 ALIASES: dict[str, tuple[str, ...]] = {
     "session_id": ("claudeSessionId", "contentSessionId", "sessionId", "claude_session_id", "content_session_id"),
@@ -34,7 +31,6 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "tool_use_id": ("toolUseId",),
     "event_id": ("eventId",),
 }
-_ODD = re.compile(r"[\x00\ud800-\udfff]")
 
 
 class RowNumber(IntegerConvertor):
@@ -146,29 +142,6 @@ async def read_report(request: Request) -> Any:
     return strip_tags(await read_bytes(request))
 
 
-def strip(raw: bytes, large: int = 256 << 10) -> Any:
-    """Bytes as JSON without what is private. Tags are looked for in the whole; secrets in what will be kept of it."""
-    value = decode(raw)
-    try:
-        if len(raw) > large:
-            if glance.tagged(raw):
-                value = privacy.strip_json(value)
-            value = shorten(privacy.strip_keys(value))
-            raw = msgspec.json.encode(value)
-        return privacy.strip_json(value) if glance.suspicious(raw) else value
-    except (ValueError, RecursionError):
-        raise BadInput(f"The JSON is nested deeper than {DEEPEST}.", "Send flatter data.") from None
-
-
-def strip_tags(raw: bytes) -> Any:
-    """Bytes as JSON without what is between private tags."""
-    value = decode(raw)
-    try:
-        return privacy.strip_json(value, secrets=False) if glance.tagged(raw) else value
-    except (ValueError, RecursionError):
-        raise BadInput(f"The JSON is nested deeper than {DEEPEST}.", "Send flatter data.") from None
-
-
 async def read_bytes(request: Request) -> bytes:
     declared = ids.number(request.headers.get("content-length", "0"))
     if declared is None or declared > LARGEST:
@@ -180,35 +153,6 @@ async def read_bytes(request: Request) -> bytes:
             raise TooLarge
         chunks.append(chunk)
     return b"".join(chunks)
-
-
-def decode(raw: bytes) -> Any:
-    """JSON, forgiving only where a real client errs: half an emoji or a null byte becomes a replacement sign."""
-    try:
-        value = msgspec.json.decode(raw)
-        odd = b"\\u0000" in raw
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        try:
-            # Of bytes it would guess the encoding, and UTF-16 is not looked through for tags.
-            value = json.loads(raw.decode("utf-8-sig"))
-        except (ValueError, RecursionError):
-            raise BadInput("The body is not JSON.", "Send a JSON object in UTF-8.") from None
-        odd = True
-    return _tame(value, odd, 0)
-
-
-def _tame(value: Any, odd: bool, depth: int) -> Any:
-    if depth > DEEPEST:
-        raise BadInput(f"The JSON is nested deeper than {DEEPEST}.", "Send flatter data.")
-    if isinstance(value, str):
-        return _ODD.sub("\ufffd", value) if odd else value
-    if isinstance(value, list):
-        if odd or any(isinstance(item, list | dict) for item in value):
-            return [_tame(item, odd, depth + 1) for item in value]
-        return value
-    if isinstance(value, dict):
-        return {_tame(key, odd, depth): _tame(item, odd, depth + 1) for key, item in value.items()}
-    return value
 
 
 def convert(value: Any, shape: type) -> Any:
@@ -239,7 +183,7 @@ def _canonical(value: dict[str, Any], shape: type) -> dict[str, Any]:
 
 def _query(request: Request, shape: type) -> Any:
     # As in a body: a filter that is odd finds nothing, where one that is left out would find all.
-    values = {name: _ODD.sub("\ufffd", value) for name, value in request.query_params.items()}
+    values = {name: gate.ODD.sub("\ufffd", value) for name, value in request.query_params.items()}
     try:
         return msgspec.convert(values, shape, strict=False)
     except msgspec.ValidationError as error:

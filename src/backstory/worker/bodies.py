@@ -1,0 +1,68 @@
+"""Bodies: bytes of JSON as they came from an agent, decoded and stripped of what is private."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from backstory import gate, glance, privacy
+from backstory.errors import BadInput
+
+#: Bytes of a body.
+LARGEST = 16 << 20
+#: Containers inside one another.
+DEEPEST = 64
+
+
+def strip(raw: bytes, large: int = 256 << 10) -> Any:
+    """Bytes as JSON without what is private. Tags are looked for in the whole; secrets in what will be kept of it."""
+    value = decode(raw)
+    try:
+        if len(raw) > large:
+            if glance.tagged(raw):
+                value = privacy.strip_json(value)
+            value = privacy.cut(value)
+            raw = msgspec.json.encode(value)
+        return privacy.strip_json(value) if glance.suspicious(raw) else value
+    except (ValueError, RecursionError):
+        raise BadInput(f"The JSON is nested deeper than {DEEPEST}.", "Send flatter data.") from None
+
+
+def strip_tags(raw: bytes) -> Any:
+    """Bytes as JSON without what is between private tags."""
+    value = decode(raw)
+    try:
+        return privacy.strip_json(value, secrets=False) if glance.tagged(raw) else value
+    except (ValueError, RecursionError):
+        raise BadInput(f"The JSON is nested deeper than {DEEPEST}.", "Send flatter data.") from None
+
+
+def decode(raw: bytes) -> Any:
+    """JSON, forgiving only where a real client errs: half an emoji or a null byte becomes a replacement sign."""
+    try:
+        value = msgspec.json.decode(raw)
+        odd = b"\\u0000" in raw
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        try:
+            # Of bytes it would guess the encoding, and UTF-16 is not looked through for tags.
+            value = json.loads(raw.decode("utf-8-sig"))
+        except (ValueError, RecursionError):
+            raise BadInput("The body is not JSON.", "Send a JSON object in UTF-8.") from None
+        odd = True
+    return _tame(value, odd, 0)
+
+
+def _tame(value: Any, odd: bool, depth: int) -> Any:
+    if depth > DEEPEST:
+        raise BadInput(f"The JSON is nested deeper than {DEEPEST}.", "Send flatter data.")
+    if isinstance(value, str):
+        return gate.ODD.sub("\ufffd", value) if odd else value
+    if isinstance(value, list):
+        if odd or any(isinstance(item, list | dict) for item in value):
+            return [_tame(item, odd, depth + 1) for item in value]
+        return value
+    if isinstance(value, dict):
+        return {_tame(key, odd, depth): _tame(item, odd, depth + 1) for key, item in value.items()}
+    return value
