@@ -76,10 +76,12 @@ _JOINED = (
     (b".", b"ya29. hvs. hvb. dp.pt. dp.st. dp.ct. dp.sa. dp.scim. dp.audit. dt0c01. pat. sat. sl."),
 )
 #: The same by the two bytes before the joint.
-_JOINTS = tuple(
-    (joint, {end: [word for word in words.split() if word[-3:-1] == end] for end in {w[-3:-1] for w in words.split()}})
-    for joint, words in _JOINED
-)
+_JOINTS: list[tuple[bytes, dict[bytes, list[bytes]]]] = []
+for _joint, _words in _JOINED:
+    _ends: dict[bytes, list[bytes]] = {}
+    for _word in _words.split():
+        _ends.setdefault(_word[-3:-1], []).append(_word)
+    _JOINTS.append((_joint, _ends))
 #: What may follow these is no plain word.
 _CERTAIN = frozenset(
     b"glpat- gldt- glrt- glcbt- glptt- glft- glimt- glagent- gloas- glsoat- glffct- GOCSPX- xapp- whsec_ HRKU- "
@@ -324,28 +326,23 @@ def _opaque(low: bytes, at: int) -> bool:
 
 def _names(data: bytes, low: bytes, found: set[str]) -> None:
     """Whether a name such as `password` or `apiKey` is given a value. `named_secrets` judges those that may be one."""
-    candidates: list[int] = []
+    candidates: list[tuple[int, str]] = []
     for stem in _STEMS:
         at = low.find(stem)
         while at >= 0 and len(candidates) <= MANY:
-            at += len(stem)
+            end = at + len(stem)
             # `author`, `keyboard`, `passed`: most places end here
-            tail = not data[at : at + 1].islower() or low.startswith(_TAILS, at)
-            if tail and _is_candidate(data, low, at, stem, found):
-                candidates.append(at)
-            at = low.find(stem, at)
-    if candidates and (len(candidates) > MANY or _is_secret_near(data, candidates)):
+            tail = not data[end : end + 1].islower() or low.startswith(_TAILS, end)
+            if tail and _is_candidate(data, low, end, stem, found):
+                candidates.append((at, stem.decode()))
+            at = low.find(stem, end)
+    if candidates and (len(candidates) > MANY or _is_secret_at(data, low, candidates)):
         found.add("name")
         found.update(word for word in ("secret", "accountkey", "accesskey") if word.encode() in low)
 
 
-def _is_secret_near(data: bytes, places: list[int]) -> bool:
-    """Whether one of the names at these places is given a secret."""
-    named, text = _module("named_secrets"), data.decode("latin-1")
-    before, behind = named.LONGEST_BEFORE, named.LONGEST_BEHIND
-    if len(places) * (before + behind) > len(text):
-        return bool(named.found(text, unsure=True))
-    return any(named.found(text[max(0, at - before) : at + behind], unsure=True) for at in places)
+def _is_secret_at(data: bytes, low: bytes, places: list[tuple[int, str]]) -> bool:
+    return bool(_module("named_secrets").is_secret_at(data.decode("latin-1"), low.decode("latin-1"), places))
 
 
 def _is_candidate(data: bytes, low: bytes, at: int, stem: bytes, found: set[str]) -> bool:

@@ -133,9 +133,10 @@ def _strip(body: bytes, secrets: bool, cut: bool) -> bytes:
 
     if not cut and not (glance.suspicious(body) if secrets else glance.tagged(body)):
         return body
-    from privacy import strip_bytes  # type: ignore[import-not-found,unused-ignore]
+    import privacy  # type: ignore[import-not-found,unused-ignore]
 
-    stripped: bytes = strip_bytes(body, secrets, cut)
+    strip = privacy.cut_bytes if cut else privacy.strip_bytes if secrets else privacy.untag_bytes
+    stripped: bytes = strip(body)
     return stripped
 
 

@@ -23,6 +23,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    #: Value, level, quoted, certain -> whether it is a secret: a text often repeats itself.
+    _Judged = dict[tuple[str, int, bool, bool], bool]
+
 #: Every name that is looked at contains one of these.
 STEMS = ("pass", "pwd", "secret", "token", "credential", "auth", "key", "_pat")
 
@@ -30,8 +33,6 @@ NAME_WINDOW = 48  # characters of a name on either side of its stem
 MAX_SPACES = 20
 LONGEST_QUOTED = 4096  # characters
 LONGEST_PLAIN = 600  # characters
-LONGEST_BEFORE = 256  # characters before a stem that decide about it
-LONGEST_BEHIND = LONGEST_QUOTED + 256  # the same behind it
 
 _QUOTES = ("'", '"', "`")
 _NAME_ENDS = frozenset(" \t\\\"'`])=:>,?")
@@ -86,20 +87,31 @@ def found(text: str, unsure: bool = False) -> "list[tuple[int, int]]":
     return kept
 
 
+def is_secret_at(text: str, low: str, places: "list[tuple[int, str]]") -> bool:
+    """Whether one of these stems names a secret. The text is a document that is still escaped."""
+    judged: _Judged = {}
+    return any(_span_at(text, low, at, stem, True, judged) for at, stem in places)
+
+
 def _spans(text: str, low: str, unsure: bool) -> "Iterator[tuple[int, int]]":
-    judged: dict[tuple[str, int, bool, bool], bool] = {}  # a text often repeats itself
+    judged: _Judged = {}
     for stem in STEMS:
         at = low.find(stem)
         while at >= 0:
             end = at + len(stem)
-            window = text[end : end + NAME_WINDOW]
-            rest = window.lstrip(NAME)
-            if rest and rest[0] in _NAME_ENDS:
-                name = _Name(text, at, stem, window[: len(window) - len(rest)])
-                if span := _value(text, low, name, unsure, judged):
-                    yield span
-                    end = span[1]
+            if span := _span_at(text, low, at, stem, unsure, judged):
+                yield span
+                end = span[1]
             at = low.find(stem, end)
+
+
+def _span_at(text: str, low: str, at: int, stem: str, unsure: bool, judged: "_Judged") -> "tuple[int, int] | None":
+    end = at + len(stem)
+    window = text[end : end + NAME_WINDOW]
+    rest = window.lstrip(NAME)
+    if not rest or rest[0] not in _NAME_ENDS:
+        return None
+    return _value(text, low, _Name(text, at, stem, window[: len(window) - len(rest)]), unsure, judged)
 
 
 class _Name:
@@ -115,9 +127,7 @@ class _Name:
         self.begins_word = not last or last in "_-" or (text[at].isupper() and not last.isupper())
 
 
-def _value(
-    text: str, low: str, name: _Name, unsure: bool, judged: "dict[tuple[str, int, bool, bool], bool]"
-) -> "tuple[int, int] | None":
+def _value(text: str, low: str, name: _Name, unsure: bool, judged: "_Judged") -> "tuple[int, int] | None":
     """The span of the secret that is given to a name."""
     start, sign = _separator(text, low, name)
     if not sign:

@@ -34,7 +34,7 @@ except ImportError:  # the hook starts with nothing but this folder on its path
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
 #: In a payload of which only the names are left.
@@ -106,14 +106,27 @@ def _is_short(value: Any) -> bool:
     return isinstance(value, int) or (isinstance(value, str) and len(value) <= 4096)
 
 
-def strip_bytes(data: bytes, secrets: bool = True, to_store: bool = False) -> bytes:
+def strip_bytes(data: bytes) -> bytes:
     """A payload as the hook got it. What is not JSON is stripped as text; whatever comes, something comes back.
-
-    With `to_store` it is first cut to the size that the worker would store, so that the time for it is bounded.
 
     A null byte is in no JSON of UTF-8, and in all of UTF-16 and UTF-32, in which nothing would be found: of that
     nothing is kept.
     """
+    return _changed(data, strip_json)
+
+
+def untag_bytes(data: bytes) -> bytes:
+    """The same for a large payload in which `glance.tagged` has seen a tag: cut to the size that the worker would
+    store, which looks for secrets itself."""
+    return _changed(data, lambda value: cut(untag(value, KEEP)))
+
+
+def cut_bytes(data: bytes) -> bytes:
+    """The same for a payload without tags that may have sixteen megabytes: cut first, so that its time is bounded."""
+    return _changed(data, lambda value: strip_json(cut(value)))
+
+
+def _changed(data: bytes, change: Callable[[Any], Any]) -> bytes:
     import json
 
     if b"\0" in data:
@@ -121,7 +134,7 @@ def strip_bytes(data: bytes, secrets: bool = True, to_store: bool = False) -> by
 
     try:
         value = json.loads(data.decode(), object_pairs_hook=_pairs)
-        stripped = strip_json(cut(value) if to_store else value, secrets=secrets)
+        stripped = change(value)
         if stripped == value:
             return data
         try:

@@ -9,32 +9,29 @@ import msgspec
 
 from backstory import gate, glance, privacy
 from backstory.errors import BadInput
+from backstory.size import STORED
 
 #: Bytes of a body.
 LARGEST = 16 << 20
+#: Bytes of a body that is cut: no field of a smaller one can be too large.
+LARGE = STORED
 #: Containers inside one another.
 DEEPEST = 64
 
 
-def strip(raw: bytes, large: int = 256 << 10) -> Any:
+def strip(raw: bytes) -> Any:
     """Bytes as JSON without what is private. Tags are looked for in the whole; secrets in what will be kept of it."""
-    value = decode(raw)
-    try:
-        if len(raw) > large:
-            if glance.tagged(raw):
-                value = privacy.strip_json(value)
-            value = privacy.cut(value)
-            raw = msgspec.json.encode(value)
-        return privacy.strip_json(value) if glance.suspicious(raw) else value
-    except (ValueError, RecursionError):
-        raise BadInput(f"The JSON is nested deeper than {DEEPEST}.", "Send flatter data.") from None
+    value = strip_tags(raw)
+    return privacy.strip_json(value) if len(raw) > LARGE or glance.suspicious(raw) else value
 
 
 def strip_tags(raw: bytes) -> Any:
-    """Bytes as JSON without what is between private tags."""
+    """Bytes as JSON without what is between private tags, cut to what will be kept of it."""
     value = decode(raw)
     try:
-        return privacy.strip_json(value, secrets=False) if glance.tagged(raw) else value
+        if glance.tagged(raw):
+            value = privacy.strip_json(value, secrets=False)
+        return privacy.cut(value) if len(raw) > LARGE else value
     except (ValueError, RecursionError):
         raise BadInput(f"The JSON is nested deeper than {DEEPEST}.", "Send flatter data.") from None
 
