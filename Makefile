@@ -1,8 +1,8 @@
 # What people and CI run. Everything sets itself up in .venv.
 .PHONY: demo demo-open demo-stop test lint fmt docs bench soak clean
 RUN := .venv/bin
-# Tests that must be alone with the machine are none; many wait for another process, so three fit two cores.
-WORKERS ?= 3
+# Tests that must be alone with the machine are none; many wait for another process, so four fit two cores.
+WORKERS ?= 4
 
 demo: .venv/.demo
 	@$(RUN)/python demo/run.py

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -134,12 +135,10 @@ class Box:
                 worker.stderr.close()
         # A worker that a hook started may not have its lock yet, but it has this home.
         mark = f"HOME={self.home}\0".encode()
-        for environ in Path("/proc").glob("[0-9]*/environ"):
-            try:
-                if mark in environ.read_bytes():
-                    os.kill(int(environ.parent.name), signal.SIGKILL)
-            except OSError:
-                continue
+        for process in Path("/proc").iterdir():
+            with contextlib.suppress(OSError):  # gone by now, or not ours
+                if process.name.isdigit() and mark in (process / "environ").read_bytes():
+                    os.kill(int(process.name), signal.SIGKILL)
 
     @property
     def client(self) -> Client:

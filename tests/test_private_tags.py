@@ -127,7 +127,7 @@ texts = st.lists(pieces, max_size=10).map("".join)
 
 
 @given(texts, st.booleans())
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=settings().max_examples * 3, deadline=None)
 def test_stripped_once_is_stripped_and_was_seen(text: str, ascii_only: bool) -> None:
     """A second time changes nothing, and whatever is changed the cheap look has seen."""
     once = strip_text(text)

@@ -59,7 +59,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     home = tmp_path / "home"
     yield make(home, monkeypatch)
     mark = f"HOME={home}\0".encode()
-    left = [p for p in Path("/proc").glob("[0-9]*/environ") if p.parent.name != str(os.getpid()) and _has(p, mark)]
+    left = [p for p in Path("/proc").glob("[0-9]*") if p.name != str(os.getpid()) and _has(p / "environ", mark)]
     assert not left
 
 

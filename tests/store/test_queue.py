@@ -218,7 +218,7 @@ def test_a_provider_that_hangs_is_cut_off(store: Store) -> None:
         await observer.stop()
 
     asyncio.run(run())
-    assert calls == 2
+    assert calls >= 2  # on a busy machine the second may take too long, too
 
 
 def test_an_idle_worker_takes_over_what_a_dead_one_had(open_again: Opener, store: Store) -> None:

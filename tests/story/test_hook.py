@@ -389,7 +389,7 @@ def test_the_command_does_what_the_shim_does(running: Box) -> None:
 def test_the_hook_leaves_nothing_running(box: Box) -> None:
     """PostToolUse starts no process of its own."""
     box.hook("PostToolUse", TOOL)
-    marks = [p for p in Path("/proc").glob("[0-9]*/environ") if _mentions(p, str(box.home))]
+    marks = [p for p in Path("/proc").glob("[0-9]*") if _mentions(p / "environ", str(box.home))]
     assert marks == []
 
 

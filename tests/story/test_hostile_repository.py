@@ -114,10 +114,10 @@ def sprung(box: Box) -> list[str]:
 def children(pid: int) -> list[str]:
     """The processes that a process has started and that are still there."""
     found = []
-    for file in Path("/proc").glob("[0-9]*/stat"):
+    for process in Path("/proc").glob("[0-9]*"):
         try:
-            if int(file.read_text().rpartition(")")[2].split()[1]) == pid:
-                found.append(file.parent.name)
+            if int((process / "stat").read_text().rpartition(")")[2].split()[1]) == pid:
+                found.append(process.name)
         except (OSError, ValueError):
             continue
     return found

@@ -133,6 +133,9 @@ def restart(options: argparse.Namespace) -> int:
 
 
 def foreground(options: argparse.Namespace) -> int:
+    import gc
+
+    gc.disable()  # half of the start; `serve` turns it on again
     from backstory.worker import process, serve
 
     chosen = settings.load()

@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import sqlite3
+import threading
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -44,6 +45,8 @@ _IN_THE_WAY = frozenset(
 )
 _NAME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d)-(\d\d)-(\d\d\.\d{3}Z)\.([\w-]+)\.db")
 Stopping = Callable[[], bool]
+#: Held by whoever takes the daily backup, or takes all of them anew: else there would be one more than is needed.
+TURN = threading.Lock()
 
 
 class Damaged(StoreUnavailable):

@@ -197,11 +197,12 @@ class SqliteStore:
             raise StoreUnavailable(f"What was forgotten could not be wiped from the database yet: {error}.") from None
         if busy:
             raise StoreUnavailable("What was forgotten is still being read by somebody, such as an export.")
-        held = backups.copies(self.path)
-        for file in held:
-            file.unlink(missing_ok=True)
-        if held:
-            self.backup("after-forgetting")
+        with backups.TURN:
+            held = backups.copies(self.path)
+            for file in held:
+                file.unlink(missing_ok=True)
+            if held:
+                self.backup("after-forgetting")
 
     def size(self) -> int:
         names = (self.path, self.path.with_name(self.path.name + "-wal"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -21,7 +21,7 @@ from backstory.worker.browsers import SESSION_S, Browsers, is_of_another_user
 from backstory.worker.live import Live
 from backstory.worker.page import HEADERS, page
 from backstory.worker.recall import Limit, Page, row_after
-from backstory.worker.web import Call, Endpoint, Json
+from backstory.worker.web import Call, Endpoint, Json, openapi
 
 
 class Queue(msgspec.Struct):
@@ -189,10 +189,13 @@ class Admin:
         return HTMLResponse(await asyncio.to_thread(self._store.read, page), headers=HEADERS)
 
 
-def document(openapi: dict[str, Any]) -> Endpoint:
-    """The route of the document itself; it is in the document too."""
+def document(table: Sequence[Endpoint]) -> Endpoint:
+    """The route of the document itself; it is in the document too. Written when it is first asked for."""
+    written: dict[str, Any] = {}
 
     async def run(call: Call) -> dict[str, Any]:
-        return openapi
+        if not written:
+            written.update(openapi(table, __version__))
+        return written
 
     return Endpoint("GET", "/openapi.json", run, "This document.")

@@ -16,7 +16,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from backstory import __version__
 from backstory.agents import AGENTS
 from backstory.errors import BackstoryError, NotFound, StoreUnavailable
 from backstory.jobs import place_of
@@ -112,9 +111,7 @@ class App:
         self.table += Redo(self.store, self.asking, self.wake).table()
         self.mcp = Mcp(self.table)
         self.table += self.mcp.table()
-        description: dict[str, Any] = {}
-        self.table.append(document(description))
-        description.update(web.openapi(self.table, __version__))
+        self.table.append(document(self.table))
         self.asgi: ASGIApp = guard.Guard(self._starlette(), settings, self.token, browsers)
 
     async def _state(self) -> tuple[State, list[str]]:

@@ -58,18 +58,24 @@ class Care:
             return
         self._prune()
         self._shed()
-        paths, is_due = self._paths, backups.is_due(self._paths.backups, self._settings.backup_hours)
+        paths = self._paths
         if self._settings.database_url or not paths.database.exists():
             return
         try:
-            if is_due and self._has_room():
-                backups.take(paths.database, "daily", lambda: self._stopping)
-            elif paths.suspect.exists():
+            if not self._back_up() and paths.suspect.exists():
                 self._doubt()
         except backups.Damaged as error:
             log.error("%s", error)
             paths.suspect.touch(mode=0o600)
             self.damaged = True
+
+    def _back_up(self) -> bool:
+        """Take the daily backup, if it is time to; whether it was."""
+        with backups.TURN:
+            is_due = backups.is_due(self._paths.backups, self._settings.backup_hours) and self._has_room()
+            if is_due:
+                backups.take(self._paths.database, "daily", lambda: self._stopping)
+        return is_due
 
     def _checkpoint(self) -> None:
         """What is committed goes into the file; if the files were removed, a new start puts them back."""

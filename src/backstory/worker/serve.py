@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import logging.handlers
@@ -40,6 +41,8 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """`worker.json` is there for as long as requests are answered: without it a worker comes up or goes down."""
         await super().startup(sockets)
+        gc.freeze()  # what is there now stays there: it need not be looked through again and again
+        gc.enable()
         for one in sockets or []:
             if one.family == socket.AF_UNIX:
                 one.listen(HOOKS_WAITING)  # uvicorn has set it to `backlog`, which is for TCP
