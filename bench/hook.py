@@ -14,7 +14,7 @@ from pathlib import Path
 
 from lab import MARK, Lab, end_gently, interpreter, lab, load, machine, ms, p50, percentile, say, table, tool_use
 
-from backstory.glance import suspicious
+from backstory.prefilter import suspicious
 
 WARM = 5
 SMALL, LARGE = 3 << 10, 1 << 20

@@ -20,8 +20,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from backstory.glance import suspicious
 from backstory.paths import Paths
+from backstory.prefilter import suspicious
 
 COMMAND = str(Path(sys.executable).parent / "backstory")
 START_S = 30.0

@@ -28,9 +28,9 @@ from lab import COMMAND, Lab, Wire, end_gently, lab, load, say, table
 from backstory.recall import embed, fuse
 from backstory.recall.search import DEPTH, MEMORY
 from backstory.recall.vectors import Vectors
-from backstory.store import search
 from backstory.store.db import Store, Tx
-from backstory.store.hits import Where
+from backstory.store.index import search
+from backstory.store.index.hits import Where
 from backstory.store.postgres import PostgresStore
 from backstory.store.sqlite import SqliteStore
 

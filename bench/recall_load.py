@@ -22,8 +22,9 @@ from backstory import ids
 from backstory.model import CONCEPTS, TYPES, ContentId, Event, Observation, Reply, Report, Round, Summary
 from backstory.project import Project
 from backstory.recall import context
-from backstory.store import events, observations, search, sessions
+from backstory.store import events, observations, sessions
 from backstory.store.db import Store, Tx
+from backstory.store.index import search
 from backstory.store.migrate import migrate
 from backstory.store.sqlite import SqliteStore
 

@@ -17,7 +17,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from secret_samples import samples
 
-from backstory import glance, privacy
+from backstory import prefilter, privacy
 
 LARGE = 128 << 10  # bytes; larger payloads are looked at by the worker
 MARK = re.compile(r"\[redacted:([a-z-]+)\]")
@@ -102,7 +102,7 @@ def look(data: Path) -> None:
         count += 1
         size += len(payload)
         began = time.perf_counter()
-        hints = glance.hints(payload)
+        hints = prefilter.hints(payload)
         spent += time.perf_counter() - began
         suspected += bool(hints)
         why.update(hints)
@@ -119,7 +119,7 @@ def caught(count: int, seed: int, show: bool) -> None:
         raw = sample.text.encode()
         clean = privacy.strip_bytes(raw)
         total[sample.kind] += 1
-        unseen += clean != raw and not glance.suspicious(raw)
+        unseen += clean != raw and not prefilter.suspicious(raw)
         if sample.leaks(clean.decode()):
             leaked[sample.kind] += 1
             if show:

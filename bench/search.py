@@ -26,9 +26,10 @@ from backstory.project import Project
 from backstory.recall.search import Asked, Search
 from backstory.recall.vectors import Vectors
 from backstory.settings import spare_cores
-from backstory.store import chunks, observations, queries, search, sessions, turns
+from backstory.store import observations, queries, sessions, turns
 from backstory.store.db import Store, Tx
-from backstory.store.hits import KINDS, Where
+from backstory.store.index import chunks, search
+from backstory.store.index.hits import KINDS, Where
 from backstory.store.migrate import migrate
 from backstory.store.sqlite import SqliteStore
 

@@ -24,7 +24,7 @@ from backstory.recall import embed
 from backstory.recall.vectors import Vectors
 from backstory.settings import spare_cores
 from backstory.store.db import Store
-from backstory.store.hits import Where
+from backstory.store.index.hits import Where
 from backstory.store.migrate import migrate
 from backstory.store.sqlite import SqliteStore
 

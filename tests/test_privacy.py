@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from backstory import glance, privacy
+from backstory import prefilter, privacy
 from backstory.privacy import redact, strip_bytes, strip_json, strip_tags, strip_text
 from backstory.secret_formats import FORMATS
 from backstory.secret_kinds import SECRETS
@@ -84,7 +84,7 @@ def test_tags_are_removed_with_what_they_hold(text: str, shown: str) -> None:
     """Any case, attributes, nested, unclosed, stray, escaped: what is inside goes, what is outside stays."""
     assert strip_tags(text) == shown
     assert strip_text(text) == shown
-    assert glance.suspicious(text.encode())
+    assert prefilter.suspicious(text.encode())
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_a_canary_in_a_tag_never_survives(tag: str, attribute: str, inside: str,
         "keys": {"t": [parts[0], {parts[1]: parts[2]}, parts[3]]},
     }[cuts]
     for raw in (json.dumps(value).encode(), json.dumps(value, ensure_ascii=False, indent=1).encode()):
-        assert glance.suspicious(raw)
+        assert prefilter.suspicious(raw)
         assert CANARY not in strip_bytes(raw).decode()
         assert CANARY.encode() not in strip_bytes(b"not json " + raw)
     assert CANARY not in json.dumps(strip_json(value))
@@ -214,7 +214,7 @@ def test_each_kind_is_found_in_its_sample(name: str, sample: str) -> None:
             assert "[redacted:" in clean, where
             assert secret_part(name, sample) not in clean, where
             assert strip_text(clean) == clean, where
-        assert glance.suspicious(text.encode()), where
+        assert prefilter.suspicious(text.encode()), where
     assert f"[redacted:{name}]" in redact(sample)
 
 
@@ -222,7 +222,7 @@ def test_each_kind_is_found_in_its_sample(name: str, sample: str) -> None:
 def test_each_kind_is_found_behind_escaped_letters(name: str, sample: str) -> None:
     """A payload may write any letter as an escape."""
     raw = '{"note":"' + "".join(f"\\u{ord(letter):04x}" for letter in sample) + '"}'
-    assert glance.suspicious(raw.encode())
+    assert prefilter.suspicious(raw.encode())
     assert secret_part(name, sample) not in json.loads(strip_bytes(raw.encode()))["note"]
 
 
@@ -256,7 +256,7 @@ def test_an_assigned_secret_is_redacted(text: str) -> None:
     assert "correcthorse" not in clean
     assert "abcd1234" not in clean
     assert "hunter2" not in clean
-    assert glance.suspicious(text.encode())
+    assert prefilter.suspicious(text.encode())
 
 
 @pytest.mark.parametrize(
@@ -315,7 +315,7 @@ def test_a_key_names_its_value() -> None:
     assert stripped["password"] == stripped["apiKey"] == "[redacted:secret]"
     assert stripped["headers"] == {"Authorization": "Basic [redacted:authorization]", "x-api-key": "[redacted:secret]"}
     assert {key: stripped[key] for key in list(value)[3:]} == {key: value[key] for key in list(value)[3:]}
-    assert glance.suspicious(json.dumps(value).encode())
+    assert prefilter.suspicious(json.dumps(value).encode())
     assert strip_json(stripped) == stripped
     assert strip_json({r"p\u0061ssword": "correcthorse"}) == {r"p\u0061ssword": "[redacted:secret]"}
 
@@ -324,7 +324,7 @@ def test_only_the_password_of_a_url_is_redacted() -> None:
     """Who and where are still worth remembering."""
     assert strip_text("redis://:hunter2@h:1/0") == "redis://:[redacted:url-password]@h:1/0"
     raw = rb'{"u":"https:\/\/me:hunter2@h\/"}'
-    assert glance.suspicious(raw)
+    assert prefilter.suspicious(raw)
     assert b"hunter2" not in strip_bytes(raw)
 
 
@@ -373,7 +373,7 @@ def test_half_a_surrogate_pair_is_no_obstacle() -> None:
 )
 def test_what_is_not_json_is_stripped_as_text(raw: bytes) -> None:
     """Cut off, not UTF-8, too deep, a key twice, no number: never an error, never the private part."""
-    assert glance.suspicious(raw)
+    assert prefilter.suspicious(raw)
     assert CANARY.encode() not in strip_bytes(raw)
 
 
@@ -433,14 +433,14 @@ def test_a_glance_misses_nothing_that_is_stripped(value: Any, ascii_only: bool, 
     raw = json.dumps(value, ensure_ascii=ascii_only, indent=indent).encode(errors="replace")
     for data in (raw, raw.replace(b"/", b"\\/"), raw[: len(raw) // 2], b"x " + raw):
         if strip_bytes(data) != data:
-            assert glance.suspicious(data)
+            assert prefilter.suspicious(data)
 
 
 @given(st.text(st.characters(exclude_characters="<\\:=-_.@"), max_size=200), documents)
 @MANY
 def test_clean_text_is_returned_unchanged(text: str, value: Any) -> None:
     """Without a tag or a secret nothing happens, and a document keeps its shape where one is stripped."""
-    if not glance.suspicious(text.encode(errors="surrogatepass")):
+    if not prefilter.suspicious(text.encode(errors="surrogatepass")):
         assert strip_text(text) == text
     stripped = strip_json(value)
     assert type(stripped) is type(value) or stripped is None
@@ -522,7 +522,7 @@ def test_time_is_linear_on_any_input(unit: str) -> None:
     text = unit * (LONG // len(unit))
     strip_text(text)
     strip_bytes(json.dumps({"prompt": text}).encode())
-    glance.suspicious(text.encode())
+    prefilter.suspicious(text.encode())
 
 
 @pytest.mark.timeout(20)
@@ -532,9 +532,9 @@ def test_nested_tags_are_linear_too() -> None:
     assert "x" not in strip_text("<pri" * 100_000 + "<private>x</private>" + "vate>" * 100_000)[-10:]
 
 
-@pytest.mark.parametrize("stem", ["glance", "privacy"])
+@pytest.mark.parametrize("stem", ["prefilter", "privacy"])
 def test_the_hook_can_import_it_bare(stem: str) -> None:
-    """Without site-packages or the package around it, and `glance` without a single import of its own."""
+    """Without site-packages or the package around it, and `prefilter` without a single import of its own."""
     folder = str(Path(privacy.__file__).parent)
     code = (
         f"import sys; before = set(sys.modules); sys.path.append({folder!r}); import {stem}\n"
@@ -543,4 +543,4 @@ def test_the_hook_can_import_it_bare(stem: str) -> None:
     done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert not loaded & {"typing", "dataclasses", "pathlib", "json", "backstory"}
-    assert loaded == {"glance"} if stem == "glance" else {"glance", "re"} <= loaded
+    assert loaded == {"prefilter"} if stem == "prefilter" else {"prefilter", "re"} <= loaded

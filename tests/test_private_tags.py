@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from backstory import glance
+from backstory import prefilter
 from backstory.privacy import strip_bytes, strip_json, strip_text, untag_bytes
 
 CANARY = "canary7f3a"
@@ -34,8 +34,8 @@ def assert_hidden(text: str) -> None:
     assert CANARY not in strip_text(text)
     for ascii_only in (True, False):
         raw = json.dumps({"prompt": text, "nested": json.dumps({"a": text}, ensure_ascii=ascii_only)}).encode()
-        assert glance.tagged(raw)
-        assert glance.suspicious(raw)
+        assert prefilter.tagged(raw)
+        assert prefilter.suspicious(raw)
         assert CANARY.encode() not in strip_bytes(raw)
         assert CANARY.encode() not in untag_bytes(raw)
 
@@ -135,8 +135,8 @@ def test_stripped_once_is_stripped_and_was_seen(text: str, ascii_only: bool) -> 
     value: Any = {"a": text, "b": [text]}
     raw = json.dumps(value, ensure_ascii=ascii_only).encode()
     if strip_json(value) != value:
-        assert glance.tagged(raw)
-        assert glance.suspicious(raw)
+        assert prefilter.tagged(raw)
+        assert prefilter.suspicious(raw)
 
 
 @pytest.mark.timeout(60)

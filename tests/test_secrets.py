@@ -9,9 +9,9 @@ import string
 import pytest
 from secret_samples import samples
 
-from backstory import gate, glance
+from backstory import gate, prefilter
 from backstory.privacy import strip_bytes, strip_json, strip_text
-from backstory.size import STORED
+from backstory.truncate import STORED
 
 BODY = ["AbCd0123EfGh4567" * 4, "ZyXw9876VuTs5432" * 4, "QrSt1357UvWx2468" * 4]
 BEGIN, END = "-----BEGIN RSA PRIVATE " + "KEY-----", "-----END RSA PRIVATE " + "KEY-----"
@@ -31,7 +31,7 @@ def test_nearly_all_generated_secrets_are_redacted() -> None:
         clean = strip_bytes(raw)
         if sample.leaks(clean.decode()):
             leaked.append((sample.kind, sample.where))
-        if clean != raw and not glance.suspicious(raw):
+        if clean != raw and not prefilter.suspicious(raw):
             unseen.append(sample.text)
     assert not unseen
     assert len(leaked) <= count * 0.03, leaked
@@ -82,7 +82,7 @@ def test_passwords_with_symbols_are_redacted(form: str) -> None:
 )
 def test_private_keys_are_redacted_whole_and_cut(text: str) -> None:
     """With both ends, with one, in listings, patches, strings of code, JSON; also without either, by how keys begin."""
-    assert glance.suspicious(text.encode())
+    assert prefilter.suspicious(text.encode())
     clean = strip_text(text)
     assert not leaks(clean)
     assert "[redacted:private-key]" in clean
@@ -171,7 +171,7 @@ def test_what_is_no_private_key_stays(text: str) -> None:
 def test_secrets_in_files_headers_and_commands_are_redacted(text: str) -> None:
     """Bare, in JSON, and as a command that a tool was asked to run."""
     for form in (text, f"before\n{text}\nafter", json.dumps({"tool_input": {"command": text}})):
-        assert glance.suspicious(form.encode()), form
+        assert prefilter.suspicious(form.encode()), form
         clean = strip_bytes(form.encode()).decode()
         assert SECRET not in clean
         assert "QjNkRTZnSDFqSzJsTTNu" not in clean
@@ -227,4 +227,4 @@ def test_code_and_prose_about_secrets_stay(text: str) -> None:
     """References, types, counts, labels, other programs' options."""
     assert strip_text(text) == text
     assert strip_json({"a": [text]}) == {"a": [text]}
-    assert not glance.suspicious(json.dumps({"tool_response": text}).encode())
+    assert not prefilter.suspicious(json.dumps({"tool_response": text}).encode())

@@ -23,29 +23,30 @@ GROUND = {
     "ids",
     "privacy",
     "private_tags",
-    "glance",
-    "marks",
+    "prefilter",
+    "file_digests",
     *("secret_kinds", "secret_formats", "secret_values", "named_secrets", "command_secrets", "key_blocks"),
     "files",
     "project",
     "repository",
-    "size",
-    "states",
+    "truncate",
     "text",
     "__init__",
 }
 #: Modules that the hook imports without the package around them.
-BARE = {"glance", "privacy", "private_tags", "key_blocks", "named_secrets", "command_secrets", "size"} | {
+BARE = {"prefilter", "privacy", "private_tags", "key_blocks", "named_secrets", "command_secrets", "truncate"} | {
     name for name in GROUND if name.startswith("secret_")
 }
-ROOMS = {"store", "agents", "observe", "recall", "exchange", "worker", "cli"}
+ROOMS = {"sessions", "store", "agents", "capture", "observe", "recall", "exchange", "worker", "cli"}
 #: room or module -> what of ours it may import beside itself
 MAY_IMPORT = {
-    "hook": {"glance", "privacy"},
+    "hook": {"prefilter", "privacy"},
     "client": {"errors"},
     "mcp_bridge": set(),
-    "store": GROUND,
+    "sessions": GROUND,
+    "store": GROUND | {"sessions"},
     "agents": GROUND,
+    "capture": GROUND | {"store", "agents"},
     "observe": GROUND | {"store"},
     "recall": GROUND | {"store"},
     "exchange": GROUND | {"store"},

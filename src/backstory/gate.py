@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from backstory import privacy
-from backstory.size import STORED, written_size
+from backstory.truncate import STORED, written_size
 
 if TYPE_CHECKING:
     from backstory.model import Round

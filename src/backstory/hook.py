@@ -129,9 +129,9 @@ def _strip_in_time(body: bytes, deadline: float, secrets: bool = True, cut: bool
 def _strip(body: bytes, secrets: bool, cut: bool) -> bytes:
     """Without what is private, where a cheap look says that there may be something; cut, without asking, to what the
     worker would store: of sixteen megabytes the look alone takes too long."""
-    import glance  # type: ignore[import-not-found,unused-ignore]
+    import prefilter  # type: ignore[import-not-found,unused-ignore]
 
-    if not cut and not (glance.suspicious(body) if secrets else glance.tagged(body)):
+    if not cut and not (prefilter.suspicious(body) if secrets else prefilter.tagged(body)):
         return body
     import privacy  # type: ignore[import-not-found,unused-ignore]
 

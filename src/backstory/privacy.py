@@ -1,7 +1,7 @@
 """Privacy: what lies between private tags is removed and known secrets are redacted, before anything leaves or is kept.
 
 Both the worker and the hook import this, the hook as a bare module without the package around it. Patterns are
-compiled only when `glance` has seen their beginning, so that an import costs little and clean text next to nothing.
+compiled only when `prefilter` has seen their beginning, so that an import costs little and clean text next to nothing.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from __future__ import annotations
 from functools import lru_cache  # comes with re
 
 try:
-    from . import command_secrets, glance, key_blocks, named_secrets
+    from . import command_secrets, key_blocks, named_secrets, prefilter
     from .private_tags import KEEP, ROUNDS, compiled, free_key, unescape, untag
     from .secret_formats import FORMATS
     from .secret_kinds import REACHES_BACK, SECRETS, START
-    from .size import STORED, shorten
+    from .truncate import STORED, shorten
 except ImportError:  # the hook starts with nothing but this folder on its path
     import command_secrets  # type: ignore[no-redef,import-not-found]
-    import glance  # type: ignore[no-redef,import-not-found]
     import key_blocks  # type: ignore[no-redef,import-not-found]
     import named_secrets  # type: ignore[no-redef,import-not-found]
+    import prefilter  # type: ignore[no-redef,import-not-found]
     from private_tags import (  # type: ignore[no-redef,import-not-found]
         KEEP,
         ROUNDS,
@@ -29,7 +29,7 @@ except ImportError:  # the hook starts with nothing but this folder on its path
     )
     from secret_formats import FORMATS  # type: ignore[no-redef,import-not-found]
     from secret_kinds import REACHES_BACK, SECRETS, START  # type: ignore[no-redef,import-not-found]
-    from size import STORED, shorten  # type: ignore[no-redef,import-not-found]
+    from truncate import STORED, shorten  # type: ignore[no-redef,import-not-found]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def strip_json(value: Any, keep: frozenset[str] = KEEP, secrets: bool = True) ->
     """
     written = "\n".join(texts(value))
     if not secrets:
-        return untag(value, keep) if glance.tagged(written.encode(errors="surrogatepass")) else value
+        return untag(value, keep) if prefilter.tagged(written.encode(errors="surrogatepass")) else value
     seen = _seen(written)
     if "<" in seen:
         value = untag(value, keep)
@@ -116,7 +116,7 @@ def strip_bytes(data: bytes) -> bytes:
 
 
 def untag_bytes(data: bytes) -> bytes:
-    """The same for a large payload in which `glance.tagged` has seen a tag: cut to the size that the worker would
+    """The same for a large payload in which `prefilter.tagged` has seen a tag: cut to the size that the worker would
     store, which looks for secrets itself."""
     return _changed(data, lambda value: cut(untag(value, KEEP)))
 
@@ -170,9 +170,9 @@ def texts(value: Any, depth: int = 0) -> Iterator[str]:
 
 def _seen(text: str) -> frozenset[str]:
     """The beginnings in a text, as they stand and behind escapes."""
-    seen = glance.hints(text.encode(errors="surrogatepass"))
+    seen = prefilter.hints(text.encode(errors="surrogatepass"))
     if "\\u" in seen:
-        seen |= glance.hints(unescape(text).encode(errors="surrogatepass"))
+        seen |= prefilter.hints(unescape(text).encode(errors="surrogatepass"))
         seen.discard("\\u")
     return frozenset(seen)
 
@@ -221,7 +221,7 @@ def _redact(text: str, seen: frozenset[str]) -> str:
         before = clean
         # What stood right behind a secret may be seen for one only now.
         behind = (clean[found.end() - 1 : found.end() + 80] for found in compiled(_REDACTED).finditer(clean))
-        seen = seen | glance.hints("\n".join(behind).encode(errors="surrogatepass"))
+        seen = seen | prefilter.hints("\n".join(behind).encode(errors="surrogatepass"))
     return text if before == plain else before
 
 

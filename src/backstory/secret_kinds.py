@@ -16,8 +16,8 @@ _UUID = "0123abcd-0123-4abc-8def-0123456789ab"
 #: Kinds whose beginning stands in the middle: the word that ends there belongs to them.
 REACHES_BACK = frozenset(("jwt", "terraform", "azure-ad", "maxmind", "mailchimp"))
 
-#: Every kind: its name, the beginnings that `glance` knows it by, its pattern (matched where a beginning stands; only
-#: its first group is redacted, where it has one; `(?i)` for beginnings in any case) and samples.
+#: Every kind: its name, the beginnings that `prefilter` knows it by, its pattern (matched where a beginning stands;
+#: only its first group is redacted, where it has one; `(?i)` for beginnings in any case) and samples.
 SECRETS: tuple[tuple[str, tuple[str, ...], str, tuple[str, ...]], ...] = (
     ("age-key", ("AGE-SECRET-KEY-1",), r"AGE-SECRET-KEY-1[A-Z0-9]{20,}", ("AGE-SECRET-KEY-1" + "QPZRY9X8" * 7,)),
     (

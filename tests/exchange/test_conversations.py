@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from backstory.exchange import conversations
-from backstory.exchange.conversations import Said
-from backstory.store import search
+from backstory.exchange import turn_lines
+from backstory.exchange.turn_lines import Said
 from backstory.store.db import Store
+from backstory.store.index import search
 
 AT = "2023-03-10T07:53:00.000Z"
 TALK = [Said("p", "s", number, ("user", "assistant")[number % 2], f"word{number} and more", AT) for number in range(20)]
@@ -18,8 +18,8 @@ TALK = [Said("p", "s", number, ("user", "assistant")[number % 2], f"word{number}
 def test_turns_are_stored_once_in_whatever_pieces_they_come(store: Store) -> None:
     """A reply belongs to the prompt before it, though that came in another piece; again nothing is added."""
     for first in (0, 7, 7, 13, 0):
-        store.write(lambda tx, first=first: conversations.store(tx, "conversations", TALK[first : first + 7]))  # type: ignore[misc]
-    assert store.write(lambda tx: conversations.store(tx, "conversations", TALK)) == 0
+        store.write(lambda tx, first=first: turn_lines.store(tx, "conversations", TALK[first : first + 7]))  # type: ignore[misc]
+    assert store.write(lambda tx: turn_lines.store(tx, "conversations", TALK)) == 0
     rows = store.read(lambda tx: tx.all("turns_of_session", session_id=1, after=-1, limit=99))
     assert [(row["number"], row["text"]) for row in rows] == [(one.number, one.text) for one in TALK]
     assert [row["prompt_number"] for row in rows] == [1 + number // 2 for number in range(20)]
@@ -46,4 +46,4 @@ def test_turns_are_stored_once_in_whatever_pieces_they_come(store: Store) -> Non
 )
 def test_times_as_people_write_them(given: Any, meant: str | None) -> None:
     """Read where they can be, and else none."""
-    assert conversations.moment(given) == meant
+    assert turn_lines.moment(given) == meant

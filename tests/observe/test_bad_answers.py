@@ -12,7 +12,7 @@ from endpoint import Endpoint, Reply, Request, Step, answer, text
 
 from backstory.model import Call, ContentId, Event, Round
 from backstory.model import Reply as Told
-from backstory.observe.asking import Asking
+from backstory.observe.model_observer import Asking
 from backstory.observe.providers import Ask, Choice, connect
 from backstory.settings import Settings
 from backstory.store.db import Store

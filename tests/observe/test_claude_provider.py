@@ -18,7 +18,7 @@ from claude import binary
 from endpoint import Endpoint, Kind, Reply, Script, Step, error, half, hang, html, text, tool_use
 
 from backstory.model import MemoryId
-from backstory.observe.conversations import Conversations
+from backstory.observe.own_transcripts import Conversations
 from backstory.observe.providers import Answer, Ask, Choice, Model, ProviderFailure, connect
 from backstory.paths import Paths
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from backstory.model import ContentId, Event, Kind, Round
 from backstory.observe import modes, prompts, replies
-from backstory.store.standing import Standing, words_of
+from backstory.store.replaceable import Standing, words_of
 from backstory.text import tokens
 
 MODE = modes.load("code", Path("/nowhere"))

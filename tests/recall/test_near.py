@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from backstory.recall import embed
-from backstory.recall.near import Block, Near, Wanted, block_of
+from backstory.recall.vector_index import Block, Near, Wanted, block_of
 
 NOUNS = ["invoice", "basket", "login", "parser", "cache", "kitten", "cluster", "deadline", "queue", "recipe", "violin"]
 VERBS = ["fails", "restarts", "doubles", "vanishes", "grows", "sings", "burns", "waits", "compiles", "freezes"]

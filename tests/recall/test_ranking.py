@@ -9,9 +9,9 @@ import pytest
 from backstory.recall import embed, fuse
 from backstory.recall.search import Asked, Search
 from backstory.recall.vectors import Vectors
-from backstory.store import search
 from backstory.store.db import Row, Store, Tx
-from backstory.store.hits import Hit, Where, item_of
+from backstory.store.index import search
+from backstory.store.index.hits import Hit, Where, item_of
 
 #: session -> day and what was said, the user first
 TALKS: dict[str, tuple[str, tuple[str, ...]]] = {

@@ -13,9 +13,9 @@ from box import rows_of
 
 from backstory.recall import embed
 from backstory.recall.vectors import Vectors
-from backstory.store import search, vectors
 from backstory.store.db import Store, Tx
-from backstory.store.hits import Hit, Where, item_of
+from backstory.store.index import search, vectors
+from backstory.store.index.hits import Hit, Where, item_of
 from backstory.store.migrate import migrate
 from backstory.store.postgres import PostgresStore
 

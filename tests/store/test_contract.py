@@ -12,8 +12,9 @@ from backstory import ids
 from backstory.errors import StoreUnavailable
 from backstory.model import ContentId, Observation, Reply, Report
 from backstory.project import Project
-from backstory.store import events, search, sessions
+from backstory.store import events, sessions
 from backstory.store.db import Row, Store, Tx
+from backstory.store.index import search
 from backstory.store.migrate import migrate
 from backstory.store.observations import Stored
 

@@ -11,7 +11,7 @@ from test_queue import observe_all, put
 
 from backstory.model import Observation, Reply, Round
 from backstory.observe.observer import Observer, Pace
-from backstory.store import events, redo
+from backstory.store import events, reobserve
 from backstory.store.db import Store
 
 #: Payloads that are no JSON object.
@@ -81,7 +81,7 @@ def test_a_damaged_event_that_was_observed_is_passed_over(store: Store) -> None:
 
     asyncio.run(observe_all(store, stand_in, 1))
     damage(store, other, "{")
-    assert store.read(lambda tx: redo.find(tx, "", "", 0)) is None
+    assert store.read(lambda tx: reobserve.find(tx, "", "", 0)) is None
 
 
 def test_a_row_of_odd_types_is_set_aside(store: Store) -> None:

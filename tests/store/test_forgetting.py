@@ -12,8 +12,9 @@ from backstory import ids
 from backstory.model import ContentId, Kind, Observation, Reply, Report, Summary
 from backstory.paths import Paths
 from backstory.project import Project
-from backstory.store import chunks, events, forget, forgotten, queries, sessions, turns
+from backstory.store import events, forget, forgotten, queries, sessions, turns
 from backstory.store.db import Row, Store, Tx
+from backstory.store.index import chunks
 from backstory.store.observations import Stored
 
 KEY = b"k" * 32

@@ -8,7 +8,7 @@ from test_queue import put
 
 from backstory import ids
 from backstory.model import Call, Observation, Reply, Round, Summary
-from backstory.store import events, forget, ledger, redo
+from backstory.store import events, forget, ledger, reobserve
 from backstory.store.db import Store
 from backstory.store.observations import Stored
 
@@ -52,17 +52,17 @@ def test_a_round_is_done_over_whole_or_not_at_all(store: Store) -> None:
         (Observation("change", "By rules"),), Summary(request="rules"), provider="offline", instead_of="openai"
     )
     observe(store, rules)
-    assert store.read(lambda tx: redo.waiting(tx, "", "")) == redo.Waiting(1, 2)
-    assert store.read(lambda tx: redo.waiting(tx, "elsewhere", "")) == redo.Waiting(0, 0)
-    assert store.read(lambda tx: redo.find(tx, "", "2999", 0)) is None
-    round = store.read(lambda tx: redo.find(tx, "", "", 0))
+    assert store.read(lambda tx: reobserve.waiting(tx, "", "")) == reobserve.Waiting(1, 2)
+    assert store.read(lambda tx: reobserve.waiting(tx, "elsewhere", "")) == reobserve.Waiting(0, 0)
+    assert store.read(lambda tx: reobserve.find(tx, "", "2999", 0)) is None
+    round = store.read(lambda tx: reobserve.find(tx, "", "", 0))
     assert round and round.stop and len(round.events) == 2
     model = Reply((Observation("bugfix", "By model"),), provider="openai", calls=(CALL,))
-    told = store.write(lambda tx: redo.put(tx, round, model))
+    told = store.write(lambda tx: reobserve.put(tx, round, model))
     assert told and [row["title"] for row in _observations(store, round)] == ["By model"]
     assert store.read(lambda tx: tx.all("summaries_of_whole_session", session_id=round.session_id)) == []
-    assert store.read(lambda tx: redo.find(tx, "", "", 0)) is None
-    assert store.write(lambda tx: redo.put(tx, round, model)) is None
+    assert store.read(lambda tx: reobserve.find(tx, "", "", 0)) is None
+    assert store.write(lambda tx: reobserve.put(tx, round, model)) is None
     assert [row["title"] for row in _observations(store, round)] == ["By model"]
     assert store.read(lambda tx: ledger.total(tx, ""))["calls"] == 2
 

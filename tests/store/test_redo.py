@@ -8,7 +8,7 @@ from engines import Opener
 from test_queue import observe_all, put
 
 from backstory.model import Observation, Reply, Round
-from backstory.store import redo
+from backstory.store import reobserve
 from backstory.store.db import Store
 from backstory.store.events import Claim
 
@@ -25,14 +25,14 @@ def test_a_round_that_is_asked_about_is_passed_over_by_others(store: Store, open
     other = open_again()
 
     def claim(of: Store, lease_ms: int = 60_000) -> Claim | None:
-        return of.write(lambda tx: redo.claim(tx, "", "", 0, lease_ms))
+        return of.write(lambda tx: reobserve.claim(tx, "", "", 0, lease_ms))
 
     first, second = claim(store), claim(other)
     assert first and second and first.round.session_id != second.round.session_id
     assert claim(other) is None
-    other.write(lambda tx: redo.release(tx, second))
+    other.write(lambda tx: reobserve.release(tx, second))
     again = claim(store, lease_ms=0)
     assert again and again.round.session_id == second.round.session_id
     assert claim(other), "its lease ran out"
-    assert store.write(lambda tx: redo.put(tx, first.round, Reply((Observation("change", "by the model"),))))
-    assert store.read(lambda tx: redo.waiting(tx, "", "")).rounds == 1
+    assert store.write(lambda tx: reobserve.put(tx, first.round, Reply((Observation("change", "by the model"),))))
+    assert store.read(lambda tx: reobserve.waiting(tx, "", "")).rounds == 1

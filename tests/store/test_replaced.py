@@ -9,7 +9,7 @@ from backstory import ids
 from backstory.errors import BadInput, NotFound
 from backstory.model import ContentId, Event, Observation, Reply, Report, Round
 from backstory.project import Project
-from backstory.store import forget, observations, sessions, standing
+from backstory.store import forget, observations, replaceable, sessions
 from backstory.store.db import Row, Store, Tx
 
 
@@ -120,14 +120,14 @@ def test_what_a_round_may_replace_is_about_the_same_and_holds(store: Store) -> N
     wanted, by_file = store.write(fill)
 
     def shown(about: str, *files: str) -> list[int]:
-        return [one.id for one in store.write(lambda tx: standing.find(tx, round_of(tx), about, files))]
+        return [one.id for one in store.write(lambda tx: replaceable.find(tx, round_of(tx), about, files))]
 
     assert shown("Move the cached login sessions from Redis to Postgres") == [wanted]
     assert shown("src/retry.py\nwait longer before retries", "src/retry.py") == [by_file]
     for nothing in ("Make the page wider", "login", "", '"* OR NEAR('):
         assert shown(nothing) == []
     store.write(lambda tx: [remember(tx, f"Login sessions are cached in Redis {n}") for n in range(10)])
-    assert len(shown("Move the cached login sessions from Redis to Postgres")) == standing.MOST
+    assert len(shown("Move the cached login sessions from Redis to Postgres")) == replaceable.MOST
 
 
 def test_a_model_may_replace_what_holds_and_the_same_twice_is_once(store: Store) -> None:

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstory.store import tokens
-from backstory.store.stem import stem
-from backstory.store.tokens import Term
+from backstory.store.index import tokens
+from backstory.store.index.stem import stem
+from backstory.store.index.tokens import Term
 
 
 def test_stems_are_those_of_fts5() -> None:

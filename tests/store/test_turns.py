@@ -7,8 +7,9 @@ from typing import Any
 from backstory import ids
 from backstory.model import ContentId, Kind, Observation, Reply, Report
 from backstory.project import Project
-from backstory.store import chunks, events, forget, observations, rounds, search, sessions, turns
+from backstory.store import events, forget, observations, rounds, sessions, turns
 from backstory.store.db import Row, Store, Tx
+from backstory.store.index import chunks, search
 from backstory.store.observations import Stored
 from backstory.store.turns import Given
 

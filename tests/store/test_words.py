@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from backstory.store import search
 from backstory.store.db import Row, Store, Tx
-from backstory.store.hits import ANYWHERE, KINDS, Item, Where
+from backstory.store.index import search
+from backstory.store.index.hits import ANYWHERE, KINDS, Item, Where
 from backstory.store.migrate import migrate
 from backstory.store.postgres import PostgresStore
 from backstory.store.sqlite import SqliteStore

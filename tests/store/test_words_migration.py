@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from backstory import ids
-from backstory.store import queries, reindex, search
+from backstory.store import queries
 from backstory.store.backups import copies
 from backstory.store.db import Tx
+from backstory.store.index import reindex, search
 from backstory.store.migrate import migrate
 from backstory.store.sqlite import SqliteStore
 

@@ -21,7 +21,7 @@ from test_private import every_file
 from transcripts import Script
 
 from backstory import gate
-from backstory.exchange.conversations import Said
+from backstory.exchange.turn_lines import Said
 from backstory.model import ContentId, Observation, Report, Summary
 from backstory.project import Project
 

@@ -174,7 +174,7 @@ import asyncio, resource, sys
 from pathlib import Path
 from backstory import project
 from backstory.agents.claude_code import last_message, read_settings
-from backstory.marks import mark
+from backstory.file_digests import mark
 from backstory.worker import worktree
 resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 for path in sys.argv[1:]:

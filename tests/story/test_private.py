@@ -197,7 +197,7 @@ def test_i14_planted_secrets_are_found_nowhere(box: Box) -> None:
 
 def test_a_key_at_the_cut_of_a_large_answer_is_not_stored_in_half(running: Box) -> None:
     """A response that is cut in the middle is cut between words."""
-    from backstory.size import STORED
+    from backstory.truncate import STORED
 
     key = "ghp_" + "a1B2" * 9
     for shift in range(0, 40, 7):

@@ -20,8 +20,8 @@ from box import Answer, Box
 
 from backstory.errors import BadSetting
 from backstory.settings import Settings
-from backstory.worker.browsers import CODE_S, SESSION_S, Browsers, is_of_another_user
 from backstory.worker.guard import check_binding
+from backstory.worker.viewer.browsers import CODE_S, SESSION_S, Browsers, is_of_another_user
 
 
 def every_route(box: Box) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ import pytest
 from box import Box
 
 from backstory import project
-from backstory.worker.excluded import is_excluded
+from backstory.capture.excluded import is_excluded
 
 
 @pytest.fixture

@@ -13,14 +13,14 @@ from box import until
 from starlette.applications import Starlette
 from starlette.requests import Request
 
-from backstory.exchange import conversations
-from backstory.exchange.conversations import Said
+from backstory.exchange import turn_lines
 from backstory.exchange.lines import Reader
+from backstory.exchange.turn_lines import Said
 from backstory.store.db import Store
-from backstory.worker import web
+from backstory.worker import endpoints
 from backstory.worker.connections import Limits, Pool
-from backstory.worker.exchange import Exchange
-from backstory.worker.web import Call
+from backstory.worker.endpoints import Call
+from backstory.worker.routes.exchange import Exchange
 
 AT = "2026-02-21T03:39:07.123Z"
 #: More than the buffers of a connection hold.
@@ -31,7 +31,7 @@ LARGE = 24 << 20
 def exchange(store: Store) -> Exchange:
     """A route over a store with a large memory."""
     said = [Said("p", "s", number, "user", f"{number} " + "word " * 4000, AT) for number in range(20)]
-    store.write(lambda tx: conversations.store(tx, "conversations", said))
+    store.write(lambda tx: turn_lines.store(tx, "conversations", said))
     return Exchange(store, lambda: None)
 
 
@@ -44,8 +44,8 @@ def test_an_export_that_nobody_reads_lets_go_of_its_snapshot(
 ) -> None:
     """The connection gives the reader up; then the thread that reads the database ends."""
     rows = ("x" * (1 << 20) for _ in range(LARGE >> 20))
-    monkeypatch.setattr("backstory.worker.exchange.everything", lambda tx, engine: rows)
-    app = Starlette(routes=web.routes(exchange.table()))
+    monkeypatch.setattr("backstory.worker.routes.exchange.everything", lambda tx, engine: rows)
+    app = Starlette(routes=endpoints.routes(exchange.table()))
     listener = socket.create_server(("127.0.0.1", 0))
     pool = Pool(Limits(stalled_s=0.3))
     server = uvicorn.Server(uvicorn.Config(app, lifespan="off", log_config=None, http=pool.protocol))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from backstory.agents.claude_transcript import Mark
-from backstory.worker.reconcile import _mark
+from backstory.capture.reconcile import _mark
 
 
 @pytest.mark.parametrize(

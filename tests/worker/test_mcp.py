@@ -22,7 +22,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult, TextContent
 
 from backstory.text import tokens
-from backstory.worker.mcp import VERSIONS
+from backstory.worker.mcp.server import VERSIONS
 
 HEAD = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 TOOLS = {

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
+from backstory.capture.spool import Spool
 from backstory.cli.doctor import files
 from backstory.cli.doctor.finding import Scene
 from backstory.paths import Paths
 from backstory.settings import Settings
-from backstory.worker.spool import Spool
 
 NAME = "{:013x}-0123456789abcdef.claude-code.PostToolUse.json"
 

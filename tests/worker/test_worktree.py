@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from backstory.worker import worktree
-from backstory.worker.git_index import Index, Unreadable
+from backstory.recall import worktree
+from backstory.recall.git_index import Index, Unreadable
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from typing import Any
 from backstory import ids
 from backstory.agents import AGENTS, Agent
 from backstory.agents.claude_transcript import Mark, Transcript
-from backstory.cli import conversations, exchange, show
+from backstory.cli import exchange, import_turns, show
 from backstory.cli.worker import connect
 from backstory.client import Client
 from backstory.errors import BackstoryError, NotFound, StoreUnavailable, WorkerAway
@@ -39,7 +39,7 @@ def add(commands: Any) -> None:
     source.add_argument("--project", default="", metavar="NAME", help="file all of it under this project")
     source.add_argument("--json", action="store_true", help="print JSON")
     source.set_defaults(run=claude_code)
-    conversations.add_source(sources)
+    import_turns.add_source(sources)
     exchange.add_source(sources)
 
 
@@ -97,7 +97,7 @@ def _run(agent: Agent, files: list[Path], options: argparse.Namespace) -> int:
 
 def _import(agent: Agent, file: Path, sender: Sender) -> Counter[str]:
     """One file, in batches; one that has not changed since it was last imported is left alone."""
-    from backstory.worker.past import batches
+    from backstory.capture.backfill import batches
 
     stat = file.stat()
     about = {"path": str(file), "inode": stat.st_ino, "size": stat.st_size, "changed_ns": stat.st_mtime_ns}

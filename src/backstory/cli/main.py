@@ -20,7 +20,7 @@ NOUNS = {
     "doctor": ("doctor", "repair"),
     "memory": ("search", "show", "context"),
     "overview": ("timeline", "stats"),
-    "by_hand": ("remember", "pin", "supersede", "forget"),
+    "curate": ("remember", "pin", "supersede", "forget"),
     "sessions": ("sessions",),
     "queue": ("queue",),
     "reindex": ("reindex",),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from backstory import ids, privacy
-from backstory.exchange.conversations import moment
+from backstory.exchange.turn_lines import moment
 from backstory.model import TYPES
 from backstory.store.claude_mem import ClaudeMem
 from backstory.store.db import Row

@@ -10,8 +10,9 @@ from typing import Any
 from backstory import gate, ids
 from backstory.errors import BadInput
 from backstory.exchange.rows import BadRow, checked
-from backstory.store import chunks, forget, forgotten, observations, queries, turns
+from backstory.store import forget, forgotten, observations, queries, turns
 from backstory.store.db import Row, Tx
+from backstory.store.index import chunks
 from backstory.store.payloads import read_or_nothing
 from backstory.store.tables import Table
 

@@ -11,10 +11,10 @@ from typing import TypeVar
 
 from backstory import ids
 from backstory.errors import LeaseLost, StoreUnavailable
+from backstory.file_digests import marks
 from backstory.jobs import Job
-from backstory.marks import marks
 from backstory.model import Reply, Round
-from backstory.observe.asking import Later
+from backstory.observe.model_observer import Later
 from backstory.store import events, ledger
 from backstory.store.db import Store, Tx
 from backstory.store.observations import Stored, Told

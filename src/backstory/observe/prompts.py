@@ -14,7 +14,7 @@ from backstory.model import Event, Round
 from backstory.observe.modes import Mode
 from backstory.observe.offline.acts import mapping, read_acts, relative, text_of, verb_of
 from backstory.observe.providers import Ask
-from backstory.store.standing import Standing
+from backstory.store.replaceable import Standing
 from backstory.text import cut, fences, harmless, one_line
 
 #: Characters of a round at the most. Tokens of code are about three characters.

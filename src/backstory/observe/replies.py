@@ -12,7 +12,7 @@ from backstory.model import Observation, Round, Summary
 from backstory.observe.modes import Mode
 from backstory.observe.offline.acts import Act, read_acts, relative
 from backstory.observe.offline.edits import read_changes
-from backstory.store.standing import Standing, words_of
+from backstory.store.replaceable import Standing, words_of
 from backstory.text import cut, harmless, one_line
 
 #: Bounds of what is kept of an answer.

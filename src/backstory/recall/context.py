@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from itertools import takewhile
 from typing import NamedTuple
 
-from backstory.recall import fresh
-from backstory.recall.choose import Scene, by_use
+from backstory.recall import changed_files
+from backstory.recall.relevance import Scene, by_use
 from backstory.store.db import Row, Tx
 from backstory.text import cut, harmless, json_list, local, one_line, tokens
 
@@ -176,7 +176,7 @@ def _index(tx: Tx, observations: list[Row], room: _Room, command: str) -> list[s
         chosen.append((row, line))
     if not chosen:
         return []
-    changed = fresh.changed(tx, (row["id"] for row, _ in chosen))
+    changed = changed_files.changed(tx, (row["id"] for row, _ in chosen))
     lines, day = ["", head], ""
     for row, line in sorted(chosen, key=lambda item: (item[0]["created_at"], item[0]["id"]), reverse=True):
         if (today := local(row["created_at"])[:10]) != day:

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from backstory.store.hits import Hit
+from backstory.store.index.hits import Hit
 
 Key = tuple[str, int]  #: kind and id
 

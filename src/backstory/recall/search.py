@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from backstory.recall import fuse
 from backstory.recall.fuse import Found, Key, Look, Span, Turn
 from backstory.recall.vectors import Vectors
-from backstory.store import found
-from backstory.store import search as words
 from backstory.store.db import Row, Store, Tx
-from backstory.store.hits import ANYWHERE, Hit, Where
+from backstory.store.index import search as words
+from backstory.store.index import search_rows
+from backstory.store.index.hits import ANYWHERE, Hit, Where
 from backstory.text import cut, one_line
 
 MEMORY = ("observation", "summary", "prompt")
@@ -110,7 +110,7 @@ def _sessions(tx: Tx, lists: Lists) -> list[Found]:
     if not lists.look.is_personal:
         return best
     keys = {item.best: item.id for item in best[: fuse.NEWEST] if item.best}
-    return fuse.newest_first(best, {keys[key]: said for key, said in found.words_said(tx, keys).items()})
+    return fuse.newest_first(best, {keys[key]: said for key, said in search_rows.words_said(tx, keys).items()})
 
 
 def _turns(tx: Tx, lists: Lists) -> list[Found]:
@@ -118,7 +118,7 @@ def _turns(tx: Tx, lists: Lists) -> list[Found]:
     turns = _places(tx, said, 1)
     spans = {
         row["id"]: Span(row["session_id"], row["first_turn"], row["last_turn"])
-        for row in found.chunk_spans(tx, (number for _, number in pieces))
+        for row in search_rows.chunk_spans(tx, (number for _, number in pieces))
     }
     sessions = fuse.by_session(lists.families, turns, lists.look)
     return fuse.ordered(fuse.by_turn(said, pieces, sessions, list(turns.values()), spans, lists.look).values())
@@ -129,14 +129,14 @@ def _places(tx: Tx, said: Mapping[Key, Found], around: int) -> dict[int, Turn]:
         row["id"]: Turn(
             row["id"], row["session_id"], row["number"], row["role"], row["speaker"] or "", row["length"], row["at"]
         )
-        for row in found.turns_around(tx, (number for _, number in said), around)
+        for row in search_rows.turns_around(tx, (number for _, number in said), around)
     }
 
 
 def _items(tx: Tx, lists: Lists) -> list[Found]:
     """Observations by what they are worth, too: what was replaced is history and comes behind."""
     (items,) = lists.families
-    standing = found.standing(tx, (number for kind, number in items if kind == "observation"))
+    standing = search_rows.standing(tx, (number for kind, number in items if kind == "observation"))
     for item in items.values():
         row = standing.get(item.id) if item.kind == "observation" else None
         if row:
@@ -148,8 +148,8 @@ def _items(tx: Tx, lists: Lists) -> list[Found]:
 
 
 def _shown(tx: Tx, best: Sequence[Found], asked: Asked, look: Look) -> list[Row]:
-    rows = found.rows(tx, [(item.kind, item.id) for item in best])
-    whole = found.rows(tx, {item.best for item in best if item.best})
+    rows = search_rows.rows(tx, [(item.kind, item.id) for item in best])
+    whole = search_rows.rows(tx, {item.best for item in best if item.best})
     shown = []
     for item in best:
         row = rows.get((item.kind, item.id))

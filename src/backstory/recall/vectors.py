@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from backstory.errors import StoreUnavailable
 from backstory.jobs import place_of
 from backstory.recall import embed
-from backstory.recall.near import Block, Near, Seen, Wanted, block_of
-from backstory.store import vectors
+from backstory.recall.vector_index import Block, Near, Seen, Wanted, block_of
 from backstory.store.db import Row, Store, Tx
-from backstory.store.hits import ANYWHERE, KINDS, Hit, Where
+from backstory.store.index import vectors
+from backstory.store.index.hits import ANYWHERE, KINDS, Hit, Where
 
 if TYPE_CHECKING:
     import numpy as np

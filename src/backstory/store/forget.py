@@ -12,9 +12,10 @@ from typing import Any
 from backstory import ids
 from backstory.errors import NotFound
 from backstory.model import OURSELVES
-from backstory.store import bm25, chunks, forgotten, ledger, observations, search, tokens, turns
+from backstory.store import forgotten, ledger, observations, turns
 from backstory.store.db import Row, Tx
-from backstory.store.hits import Hit
+from backstory.store.index import bm25, chunks, search, tokens
+from backstory.store.index.hits import Hit
 from backstory.store.payloads import read_or_nothing
 from backstory.store.tables import NATURAL
 

@@ -13,8 +13,8 @@ from backstory.errors import BadInput, NotFound
 from backstory.model import Event, MemoryId, Observation, Reply, Round, Summary
 from backstory.store import sessions, statements, turns
 from backstory.store.db import Row, Tx
-from backstory.store.hits import Item, item_of
-from backstory.store.search import index, put_words, remove_words
+from backstory.store.index.hits import Item, item_of
+from backstory.store.index.search import index, put_words, remove_words
 from backstory.text import json_list
 
 #: What is done with an item's title and text.

@@ -8,8 +8,9 @@ import msgspec
 
 from backstory import ids
 from backstory.model import OBSERVED, Report
-from backstory.store import chunks, events, forget, observations, search, sessions, turns
+from backstory.store import events, forget, observations, sessions, turns
 from backstory.store.db import Row, Tx
+from backstory.store.index import chunks, search
 
 
 def is_untold(tx: Tx, session: Row | None, report: Report) -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from backstory import ids, states
+from backstory import ids
 from backstory.model import ContentId, MemoryId, Report
 from backstory.project import Project
+from backstory.sessions import states
 from backstory.store import turns
 from backstory.store.db import Row, Tx
-from backstory.store.hits import item_of
-from backstory.store.search import put_words
+from backstory.store.index.hits import item_of
+from backstory.store.index.search import put_words
 
 #: A `/clear` and the session that follows it are this close.
 CLEAR_MS = 60_000

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from backstory.store.db import Row, Tx
-from backstory.store.hits import Item, item_of
+from backstory.store.index.hits import Item, item_of
+from backstory.store.index.search import put_words, remove_words
 from backstory.store.payloads import read_or_nothing
-from backstory.store.search import put_words, remove_words
 
 #: So the id of a prompt begins that came as a turn of a conversation: the turn is found, and not the prompt beside it.
 IMPORTED = "turn-"

@@ -17,12 +17,16 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from backstory.agents import AGENTS
+from backstory.capture.backfill import Past
+from backstory.capture.intake import Intake
+from backstory.capture.reconcile import Reconcile
+from backstory.capture.spool import Spool
 from backstory.errors import BackstoryError, NotFound, StoreUnavailable
 from backstory.jobs import place_of
 from backstory.model import Round
-from backstory.observe.asking import Asking, State
-from backstory.observe.conversations import Conversations
+from backstory.observe.model_observer import Asking, State
 from backstory.observe.observer import Observer, Pace, Provider
+from backstory.observe.own_transcripts import Conversations
 from backstory.recall import embed
 from backstory.recall.search import Search
 from backstory.recall.vectors import Vectors
@@ -30,27 +34,23 @@ from backstory.settings import Settings, environment
 from backstory.store import events, forgotten, observations, open_store
 from backstory.store.db import Tx
 from backstory.store.observations import Told
-from backstory.worker import guard, web
-from backstory.worker.admin import Admin, document
-from backstory.worker.browsers import Browsers
-from backstory.worker.care import Care
-from backstory.worker.conversations import TurnImports
-from backstory.worker.exchange import Exchange
-from backstory.worker.hooks import Reporting
-from backstory.worker.imports import Imports
-from backstory.worker.intake import Intake
+from backstory.worker import endpoints, guard
+from backstory.worker.context_replies import Telling
+from backstory.worker.jobs.embedding import Meaning
+from backstory.worker.jobs.maintenance import Care
+from backstory.worker.jobs.reindex import Reindex
 from backstory.worker.live import Live
-from backstory.worker.mcp import Mcp
-from backstory.worker.meaning import Meaning
-from backstory.worker.memories import Memories
-from backstory.worker.overview import Overview
-from backstory.worker.past import Past
-from backstory.worker.recall import Recall
-from backstory.worker.reconcile import Reconcile
-from backstory.worker.redo import Redo
-from backstory.worker.reindex import Reindex
-from backstory.worker.spool import Spool
-from backstory.worker.telling import Telling
+from backstory.worker.mcp.server import Mcp
+from backstory.worker.routes.admin import Admin, document
+from backstory.worker.routes.exchange import Exchange
+from backstory.worker.routes.hooks import Reporting
+from backstory.worker.routes.imports import Imports
+from backstory.worker.routes.memories import Memories
+from backstory.worker.routes.overview import Overview
+from backstory.worker.routes.recall import Recall
+from backstory.worker.routes.reobserve import Redo
+from backstory.worker.routes.turns import TurnImports
+from backstory.worker.viewer.browsers import Browsers
 
 log = logging.getLogger(__name__)
 #: A round that a model is asked about is waited for this long, so that it is one question.
@@ -87,7 +87,7 @@ class App:
             retry_s=settings.retry_seconds,
             listener=self._observed,
         )
-        self.intake = Intake(settings, self.store, self.live, self.wake, roots)
+        self.intake = Intake(settings, self.store, self.live.tell, self.wake, roots)
         key = forgotten.key(settings.paths)
         past = Past(settings, self.intake, key)
         self.reconcile = Reconcile(settings, self.store, past, roots, self.wake)
@@ -121,7 +121,7 @@ class App:
 
     def _starlette(self) -> Starlette:
         return Starlette(
-            routes=web.routes(self.table),
+            routes=endpoints.routes(self.table),
             lifespan=self._lifespan,
             exception_handlers={HTTPException: _plain_failure},
         )
@@ -201,4 +201,4 @@ async def _plain_failure(request: Request, error: Exception) -> Response:
     if status == 405:
         problem = BackstoryError("This route does not take that method.", "See /openapi.json for what it takes.")
     problem.status = status
-    return web.failure(problem)
+    return endpoints.failure(problem)

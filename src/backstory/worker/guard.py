@@ -17,9 +17,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from backstory.errors import BackstoryError, BadSetting, Refused, Stranger, TooMany
 from backstory.paths import write_private
 from backstory.settings import Settings
-from backstory.worker.browsers import Browsers
-from backstory.worker.page import entrance
-from backstory.worker.web import failure
+from backstory.worker.endpoints import failure
+from backstory.worker.viewer.browsers import Browsers
+from backstory.worker.viewer.page import entrance
 
 #: Open to everybody: it tells nothing but that we are here and well.
 OPEN_PATHS = frozenset({"/api/health", "/health"})

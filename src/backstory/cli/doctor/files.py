@@ -140,7 +140,7 @@ def restored(scene: Scene) -> Iterator[Finding]:
 
 
 def spool(scene: Scene) -> Iterator[Finding]:
-    from backstory.worker.spool import is_usable
+    from backstory.capture.spool import is_usable
 
     files = [file for file in scene.settings.paths.spool.glob("[!.]*.json") if is_usable(file)]
     seen = [_size_and_age(file) for file in files]
@@ -167,7 +167,7 @@ def spool(scene: Scene) -> Iterator[Finding]:
 
 def unusable(scene: Scene) -> Iterator[Finding]:
     """What the worker can neither take in nor set aside. It may be root's, so it is named and left alone."""
-    from backstory.worker.spool import is_usable
+    from backstory.capture.spool import is_usable
 
     folder = scene.settings.paths.spool
     names = sorted(file.name for file in folder.glob("[!.]*.json") if not is_usable(file))

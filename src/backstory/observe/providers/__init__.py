@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from backstory.errors import BackstoryError
 from backstory.model import Call, MemoryId
-from backstory.observe.conversations import Conversations
+from backstory.observe.own_transcripts import Conversations
 from backstory.text import tokens
 
 #: Why a model could not answer. transient: try again. hang: it took too long. rate_limit: try again when it says.

@@ -1,0 +1,141 @@
+"""Takes in what happened earlier, from transcripts: only what is not known yet, where and when it happened."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from backstory import ids
+from backstory.capture.intake import WORK, Intake, take_event
+from backstory.errors import NotFound
+from backstory.model import OBSERVED, Report
+from backstory.project import Project
+from backstory.settings import Settings
+from backstory.store import forgotten, rounds, sessions
+from backstory.store.db import Row, Tx
+from backstory.store.events import is_same_stop
+
+#: A hook and the transcript tell the same moment within this.
+NEAR_MS = 30_000
+#: What is stored in one transaction at the most, so that nobody waits long behind it.
+REPORTS, BYTES = 100, 1 << 20
+
+
+def batches(reports: Iterable[Report]) -> Iterator[list[Report]]:
+    """Reports in pieces that are small enough to be stored at once."""
+    batch: list[Report] = []
+    size = 0
+    for report in reports:
+        length = len(json.dumps(report.payload, ensure_ascii=False))
+        if batch and (len(batch) >= REPORTS or size + length > BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(report)
+        size += length
+    if batch:
+        yield batch
+
+
+class Past:
+    """The way in for what is late: the intake's own, after a look at what is known."""
+
+    def __init__(self, settings: Settings, intake: Intake, key: bytes) -> None:
+        self._settings, self._intake, self._key = settings, intake, key
+
+    async def take(self, reports: Sequence[Report], project: str = "") -> Counter[str]:
+        """Store what is new, each session's in one transaction; how many were added, known and skipped, and how many
+        turns of the assistant's were new."""
+        counts: Counter[str] = Counter()
+        for _, group in groupby(reports, lambda report: (report.agent, report.content_id)):
+            wanted = []
+            for report in group:
+                where = await self._where(report, project)
+                if await self._intake.unwanted(report, where):
+                    counts["skipped"] += report.kind != "reply"
+                else:
+                    wanted.append((replace(report, occurred_at=min(report.occurred_at, ids.now())), where))
+            counts += await self._intake.store_past(wanted, self._take)
+        return counts
+
+    async def _where(self, report: Report, project: str) -> Project:
+        """Its project; the branch is the one it had then, not the one that is checked out now."""
+        found = Project(project, project) if project else await self._intake.project(report.cwd)
+        return replace(found, branch=report.git_branch)
+
+    def _take(self, tx: Tx, report: Report, where: Project) -> str:
+        left = forgotten.without(tx, self._key, report.payload, report.occurred_at)
+        if left is not report.payload:
+            # A copy of what was forgotten. A prompt without words is a private one, and hides what was done for it.
+            if report.kind not in ("prompt", "stop"):
+                return "skipped" if report.kind != "reply" else ""
+            report = replace(report, payload={**left, "prompt": ""} if report.kind == "prompt" else left)
+        session = sessions.by_content_id(tx, report.agent, report.content_id)
+        if report.kind == "reply":
+            taken = None if _is_copy(tx, session, report) else WORK["reply"](tx, self._settings, report, where, None)
+            return "turns" if taken and taken.skipped is None else ""
+        if _is_copy(tx, session, report):
+            return "known"
+        if session and (known := _known(tx, session, report)):
+            return "added" if known["kind"] in OBSERVED and rounds.place(tx, session, known, report) else "known"
+        try:
+            taken = WORK.get(report.kind, take_event)(tx, self._settings, report, where, None)
+        except NotFound:
+            return "skipped"  # the end of a session of which nothing was wanted
+        return {None: "added", "duplicate": "known"}.get(taken.skipped, "skipped")
+
+
+def _is_copy(tx: Tx, session: Row | None, report: Report) -> bool:
+    """A fork's transcript begins with the conversation that it came from, told as its own."""
+    if session and session["start_source"] == "fork" and report.occurred_at < session["created_at"]:
+        return True
+    named = {"agent": report.agent, "content_id": report.content_id}
+    if report.kind == "reply":
+        return tx.one("turn_elsewhere", mark=report.event_id.removeprefix("transcript-"), **named) is not None
+    found = tx.one(
+        "event_elsewhere",
+        event_id=report.event_id,
+        tool_use_id=report.tool_use_id,
+        **named,
+    )
+    return found is not None
+
+
+def _known(tx: Tx, session: Row, report: Report) -> Row | None:
+    """The event that tells the same, or anything that stands for it."""
+    number, at = session["id"], report.occurred_at
+    if row := tx.one("event_by_event_id", session_id=number, event_id=report.event_id):
+        return row
+    if report.tool_use_id:
+        return tx.one("event_by_tool_use", session_id=number, tool_use_id=report.tool_use_id)
+    if report.kind == "prompt":
+        return _known_prompt(tx, session, report)
+    if report.kind == "stop":
+        return _known_stop(tx, session, report)
+    if report.kind == "post_compact":
+        since, until = (ids.from_ms(ids.at_ms(at) + apart) for apart in (-NEAR_MS, NEAR_MS))
+        return tx.one("event_near", session_id=number, kind=report.kind, since=since, until=until)
+    # A session that told us of its start tells us of its end, too.
+    is_ended = session["start_source"] is not None or session["status"] == "completed"
+    return {"kind": "session_end"} if report.kind == "session_end" and is_ended else None
+
+
+def _known_stop(tx: Tx, session: Row, report: Report) -> Row | None:
+    """The end of the same round, told by a hook. One that was placed by the clock may be the end of a later round whose
+    prompt is not known yet."""
+    prompt = sessions.prompt_for(tx, session, report.prompt_id, report.occurred_at)
+    rows = tx.all("stops_of_round", session_id=session["id"], prompt_number=prompt.number)
+    return next((row for row in rows if row["prompt_id"] or is_same_stop(row, report)), None)
+
+
+def _known_prompt(tx: Tx, session: Row, report: Report) -> Row | None:
+    text = report.payload.get("prompt")
+    text = text if isinstance(text, str) else ""
+    row = sessions.known_prompt(tx, session, report.prompt_id, text)
+    if row is None:
+        row = sessions.same_prompt(tx, session, report, text)
+        if row and row["prompt_id"] != report.prompt_id:
+            rounds.add_telling(tx, session, report, row)
+    return {"kind": "prompt"} if row else None

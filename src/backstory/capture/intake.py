@@ -1,0 +1,296 @@
+"""Takes a report in: where it belongs, whether it is wanted, and one transaction that stores it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from backstory import ids
+from backstory import project as projects
+from backstory.agents import AGENTS
+from backstory.capture.excluded import is_excluded
+from backstory.errors import BadSetting, NotFound
+from backstory.model import Report, Summary
+from backstory.paths import OBSERVING
+from backstory.project import Project
+from backstory.settings import Settings
+from backstory.settings import load as settings_now
+from backstory.store import events, observations, rounds, sessions, turns
+from backstory.store.db import Row, Store, Tx
+from backstory.store.index import chunks
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+#: agent -> the folders under which its transcripts lie; nothing else is ever opened
+Roots = Mapping[str, tuple[Path, ...]]
+#: (event, data): tells those who watch what happens
+Announce = Callable[[str, Any], None]
+Untold = Literal["take", "hold back", "refuse"]
+PROJECT_S = 30.0
+#: A round that ended waits this long at the most for its transcript to be looked at, so that it is observed whole.
+HOLD_MS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What became of a report."""
+
+    event_id: str
+    session: Row | None = None  #: None where it was not even looked at: an excluded project, our own session
+    prompt_number: int = 0
+    is_private: bool = False
+    skipped: str | None = None
+
+
+class Intake:
+    """The one way in, for hooks, routes and the spool alike."""
+
+    def __init__(
+        self, settings: Settings, store: Store, announce: Announce, wake: Callable[[int], None], roots: Roots
+    ) -> None:
+        self._settings, self._store, self._tell, self._wake, self._roots = settings, store, announce, wake, roots
+        self._projects: dict[str, tuple[float, Project]] = {}
+        self._config_seen = self._config_stamp()
+        self.wipe: Callable[[], None] = lambda: None  #: called when something was taken out that files may still hold
+
+    def _config_stamp(self) -> int:
+        try:
+            return self._settings.paths.config.stat().st_mtime_ns
+        except OSError:
+            return 0
+
+    def _reread(self) -> None:
+        """What people forbid holds from the next event on, without a restart."""
+        stamp = self._config_stamp()
+        if stamp != self._config_seen:
+            self._config_seen = stamp
+            try:
+                now = settings_now()
+            except BadSetting as error:
+                log.warning("config.toml was changed and can not be used: %s", error)
+                return
+            self._settings = replace(
+                self._settings,
+                skip_tools=now.skip_tools,
+                exclude_projects=now.exclude_projects,
+                provider=now.provider,
+            )
+
+    async def write(self, work: Callable[[Tx], T]) -> T:
+        return await asyncio.wrap_future(self._store.submit(work))
+
+    async def project(self, cwd: str, name: str = "") -> Project:
+        """A directory's project; read from git now and then, not with every event, and never in the others' way."""
+        if not cwd:
+            return Project(name, name)
+        now = time.monotonic()
+        known = self._projects.get(cwd)
+        if known is None or known[0] < now:
+            if len(self._projects) > 1000:
+                self._projects.clear()
+            known = (now + PROJECT_S, await asyncio.to_thread(projects.find, cwd))
+            self._projects[cwd] = known
+        return known[1]
+
+    async def take(
+        self, report: Report, project_name: str = "", number: int | None = None, untold: Untold = "take"
+    ) -> Taken:
+        """Store a report, committed when this returns. `untold` says what to do if the prompt that it was done for is
+        not known: take it nevertheless, hold back what it says, or refuse it for now."""
+        where = await self.project(report.cwd, project_name)
+        if reason := await self.unwanted(report, where):
+            return Taken(report.event_id, skipped=reason)
+        report = await self._complete(report)
+        work = WORK.get(report.kind, take_event)
+
+        def store(tx: Tx) -> Taken:
+            if untold != "take" and rounds.is_untold(tx, _session(tx, report), report):
+                return take_untold(tx, self._settings, report, where, untold)
+            return work(tx, self._settings, report, where, number)
+
+        taken = await self.write(store)
+        if report.kind == "prompt" and taken.is_private:
+            self.wipe()
+        self._announce(report, taken)
+        if taken.skipped is None:
+            goes_on = report.kind in ("tool", "tool_failure", "subagent_stop")
+            self._wake(ids.now_ms() + int(self._settings.quiet_seconds * 1000) if goes_on else 0)
+        return taken
+
+    async def store_past(
+        self, reports: Sequence[tuple[Report, Project]], take: Callable[[Tx, Report, Project], str]
+    ) -> Counter[str]:
+        """Store a session's late reports in one transaction."""
+
+        def work(tx: Tx) -> Counter[str]:
+            counts = Counter(take(tx, report, where) for report, where in reports)
+            if (counts["added"] or counts["turns"]) and (session := _session(tx, reports[0][0])):
+                chunks.extend(tx, session)
+            return counts
+
+        counts = await self.write(work)
+        if counts["added"]:
+            self._wake(0)
+            self.wipe()
+        return counts
+
+    async def unwanted(self, report: Report, where: Project) -> str | None:
+        """Why nothing of this is wanted: our own session, or a project that is excluded."""
+        self._reread()
+        own = str(self._settings.paths.observer)
+        if report.cwd == own or report.cwd.startswith(own + "/") or report.cwd.endswith("/" + OBSERVING):
+            return "own"
+        if patterns := self._settings.exclude_projects:
+            excluded = await asyncio.to_thread(is_excluded, patterns, report.cwd, where)
+            return "project" if excluded else None
+        return None
+
+    async def _complete(self, report: Report) -> Report:
+        """The last message from the transcript where the payload does not bring it."""
+        if report.kind == "stop" and "last_assistant_message" not in report.payload and report.transcript_path:
+            reader, roots = AGENTS[report.agent].last_message, self._roots.get(report.agent, ())
+            message = await asyncio.to_thread(reader, report.transcript_path, roots)
+            if message:
+                return replace(report, payload={**report.payload, "last_assistant_message": message})
+        return report
+
+    def _announce(self, report: Report, taken: Taken) -> None:
+        """Tell those who watch."""
+        session = taken.session
+        if session is None or taken.skipped == "duplicate":
+            return
+        about = {
+            "session_id": session["id"],
+            "content_session_id": session["content_session_id"],
+            "agent": session["agent"],
+            "project": session["project"],
+            "prompt_number": taken.prompt_number,
+        }
+        if session.get("is_new"):
+            self._tell("session_started", about)
+        if report.kind == "prompt" and taken.prompt_number:
+            text = None if taken.is_private else report.payload.get("prompt")
+            self._tell("new_prompt", about | {"prompt": text, "is_private": taken.is_private})
+        elif report.kind in ("tool", "tool_failure", "stop", "subagent_stop") and not taken.skipped:
+            self._tell(
+                "observation_queued",
+                about | {"event_id": taken.event_id, "kind": report.kind, "tool_name": report.tool_name},
+            )
+        elif report.kind == "session_end":
+            self._tell("session_completed", about | {"reason": report.payload.get("reason")})
+
+
+def _session(tx: Tx, report: Report) -> Row | None:
+    return sessions.by_content_id(tx, report.agent, report.content_id)
+
+
+def take_untold(tx: Tx, settings: Settings, report: Report, where: Project, untold: Untold) -> Taken:
+    """Keep an event whose prompt is not known, without what it says: that prompt may turn out to be private. The
+    transcript tells it again, after its prompt."""
+    if untold == "refuse":
+        return Taken(report.event_id, skipped="untold")
+    session = sessions.get_or_create(tx, report, where)
+    added = events.add(tx, session, report, skipped="tool" if settings.skips(report.tool_name) else "untold")
+    sessions.move(tx, session, "work", at=report.occurred_at)
+    return Taken(added.event_id, session, added.prompt_number, skipped=added.skipped)
+
+
+def take_event(tx: Tx, settings: Settings, report: Report, where: Project, number: int | None) -> Taken:
+    session = sessions.get_or_create(tx, report, where)
+    skipped = "tool" if settings.skips(report.tool_name) else None
+    added = events.add(tx, session, report, int(settings.quiet_seconds * 1000), skipped, _hold_ms(report))
+    if added.skipped is None and report.kind != "session_start":
+        sessions.move(tx, session, "work", at=report.occurred_at)
+    if added.skipped is None and report.kind == "pre_compact":
+        events.close_round(tx, session["id"], _hold_ms(report))
+    if added.skipped is None and report.kind == "stop" and not report.transcript_path:
+        # Else the transcript is looked at next, which tells all that was said, in its order.
+        observations.follow_round(tx, session)
+        chunks.extend(tx, session)
+    return Taken(added.event_id, session, added.prompt_number, skipped=added.skipped)
+
+
+def _hold_ms(report: Report) -> int:
+    return HOLD_MS if report.transcript_path else 0
+
+
+def _take_prompt(tx: Tx, settings: Settings, report: Report, where: Project, number: int | None) -> Taken:
+    session = sessions.get_or_create(tx, report, where)
+    text = report.payload.get("prompt")
+    text = text if isinstance(text, str) else ""
+    if known := tx.one("event_by_event_id", session_id=session["id"], event_id=report.event_id):
+        return Taken(report.event_id, session, known["prompt_number"], skipped="duplicate")
+    if report.is_notification:
+        added = events.add(tx, session, report)
+        return Taken(added.event_id, session)
+    if known := sessions.known_prompt(tx, session, report.prompt_id, text):
+        # The transcript told it before the spool did.
+        return Taken(report.event_id, session, known["prompt_number"], bool(known["is_private"]), "duplicate")
+    if number is None and (known := sessions.same_prompt(tx, session, report, text)):
+        rounds.add_telling(tx, session, report, known)
+        return Taken(report.event_id, session, known["prompt_number"], bool(known["is_private"]), "duplicate")
+    prompt = sessions.add_prompt(tx, session, text, report.occurred_at, number, report.prompt_id, _line_of(report))
+    if prompt.is_new:
+        sessions.move(tx, session, "prompt", at=report.occurred_at)
+        events.add(tx, session, replace(report, payload={}) if prompt.is_private else report)
+        if session["last_event_at"] >= report.occurred_at:
+            rounds.follow_prompt(tx, session, prompt, report.occurred_at)
+    return Taken(report.event_id, session, prompt.number, prompt.is_private, None if prompt.is_new else "duplicate")
+
+
+def _take_end(tx: Tx, settings: Settings, report: Report, where: Project, number: int | None) -> Taken:
+    """Completed from any open state; a session that we never saw is not made by its end."""
+    session = sessions.by_content_id(tx, report.agent, report.content_id)
+    if session is None:
+        raise NotFound("There is no such session.", "A session begins with its first prompt or tool use.")
+    session = sessions.hold(tx, session)
+    events.add(tx, session, report)
+    reason = report.payload.get("reason")
+    status = sessions.move(tx, session, "end", reason if isinstance(reason, str) else None, report.occurred_at)
+    events.close_round(tx, session["id"], _hold_ms(report))
+    return Taken(report.event_id, session | {"status": status}, session["prompt_counter"])
+
+
+def _take_compacted(tx: Tx, settings: Settings, report: Report, where: Project, number: int | None) -> Taken:
+    """The agent's own summary of what it compacted is kept beside ours."""
+    session = sessions.get_or_create(tx, report, where)
+    added = events.add(tx, session, report)
+    text = report.payload.get("compact_summary")
+    if added.skipped is None and isinstance(text, str) and text.strip():
+        summary = Summary(request="What the agent kept when it compacted", notes=text)
+        memory_id, at = session["memory_session_id"], report.occurred_at
+        observations.put_summary(tx, session, added.prompt_number, summary, report.agent, memory_id, at, "compact")
+    return Taken(added.event_id, session, added.prompt_number, skipped=added.skipped)
+
+
+def _take_reply(tx: Tx, settings: Settings, report: Report, where: Project, number: int | None) -> Taken:
+    """What the assistant said is no event: a turn, and no more."""
+    session = sessions.get_or_create(tx, report, where)
+    prompt = sessions.prompt_for(tx, session, report.prompt_id, report.occurred_at)
+    text = report.payload.get("text")
+    is_new = (
+        isinstance(text, str)
+        and bool(text.strip())
+        and turns.reply(tx, session, prompt.number, text, report.occurred_at, _line_of(report))
+    )
+    return Taken(report.event_id, session, prompt.number, skipped=None if is_new else "duplicate")
+
+
+def _line_of(report: Report) -> turns.Given:
+    """The agent's own id of a message: that of its line in the transcript."""
+    line = report.event_id.removeprefix("transcript-")
+    return turns.Given(mark=line) if line != report.event_id else turns.NOTHING
+
+
+WORK: dict[str, Callable[[Tx, Settings, Report, Project, int | None], Taken]] = {
+    "prompt": _take_prompt,
+    "session_end": _take_end,
+    "post_compact": _take_compacted,
+    "reply": _take_reply,
+}

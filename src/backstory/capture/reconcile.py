@@ -1,0 +1,266 @@
+"""Reads transcripts behind the hooks' back and adds what they missed. In the background, and never twice."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from backstory import gate, ids
+from backstory.agents import AGENTS
+from backstory.agents.claude_transcript import Mark
+from backstory.capture.backfill import Past, batches
+from backstory.capture.intake import Roots
+from backstory.errors import StoreUnavailable
+from backstory.jobs import Job
+from backstory.model import Report
+from backstory.paths import is_observers
+from backstory.settings import Settings
+from backstory.store import events, observations
+from backstory.store.db import Row, Store, Tx
+from backstory.store.index import chunks
+
+log = logging.getLogger(__name__)
+READER = "reconcile"
+#: A transcript that nobody has written to for so long has ended, and its last round with it.
+QUIET_S = 600.0
+#: The client writes its last lines after it has called the hooks: so much later there is a second look.
+AGAIN_S = 3.0
+#: So many transcripts are followed line by line for events whose prompt is not known.
+SHOWN = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """A transcript to look at."""
+
+    agent: str
+    path: Path
+    session_id: int | None = None  #: whose round waits for this
+    again: bool = False
+
+
+class Reconcile:
+    """One transcript at a time: those of sessions at work first, then what changed while nobody listened."""
+
+    def __init__(self, settings: Settings, store: Store, past: Past, roots: Roots, wake: Callable[[], None]) -> None:
+        self._settings, self._store, self._past, self._roots, self._wake = settings, store, past, roots, wake
+        self._wishes: dict[_Wish, None] = {}
+        self._wished = asyncio.Event()
+        self._after = asyncio.Event()
+        self.job = Job("reconcile", self._work)
+        #: the inode of a transcript, and how far it was read for prompts alone
+        self._shown: dict[Path, tuple[int, Mark]] = {}
+
+    def start(self, after: asyncio.Event) -> None:
+        """Begin once that has happened: what hooks left in the spool is told better by them."""
+        self._after = after
+        self.job.start()
+
+    async def stop(self) -> None:
+        await self.job.stop()
+
+    def soon(self, report: Report, session_id: int | None) -> None:
+        """A round, a session or a conversation's memory ends here: look at its transcript when this is answered."""
+        if report.kind in ("stop", "pre_compact", "session_end") and report.transcript_path:
+            self._want(_Wish(report.agent, Path(report.transcript_path), session_id))
+
+    def read(self, report: Report) -> None:
+        """Look at a report's transcript, because the report lacks what that has."""
+        if report.transcript_path:
+            self._want(_Wish(report.agent, Path(report.transcript_path)))
+
+    async def tell_prompts(self, report: Report) -> bool:
+        """Take in the prompts that a report's transcript shows and hooks have missed; False if there is none."""
+        path = Path(report.transcript_path) if report.transcript_path else None
+        file = path and await asyncio.to_thread(self._within, report.agent, path)
+        if file is None:
+            return False
+        try:
+            prompts = await asyncio.to_thread(self._read_prompts, file, report.agent)
+        except OSError as error:
+            log.warning("a transcript could not be read (%s)", type(error).__name__)
+            return True  # it is there, and may be read later
+        for batch in batches(prompts):
+            await self._past.take(batch)
+        return True
+
+    def _read_prompts(self, file: Path, agent: str) -> list[Report]:
+        """Those that came since the last call: each line is read once."""
+        now = file.stat()
+        inode, mark = self._shown.pop(file, (0, Mark()))
+        if inode != now.st_ino or mark.offset > now.st_size:
+            key = {"reader": READER, "path": str(file)}
+            mark = _mark(self._store.read(lambda tx: tx.one("transcript_read", **key)), now)
+        reading, since = AGENTS[agent].transcript(file, Mark(mark.offset), False), self._since(agent)
+        prompts = [report for report in reading if report.kind == "prompt" and report.occurred_at >= since]
+        self._shown[file] = (now.st_ino, reading.place)
+        while len(self._shown) > SHOWN:
+            del self._shown[next(iter(self._shown))]
+        return prompts
+
+    def _want(self, wish: _Wish) -> None:
+        self._wishes[wish] = None
+        self._wished.set()
+
+    async def _work(self) -> None:
+        await self._after.wait()
+        left = iter(await asyncio.to_thread(self._changed))
+        while True:
+            self._wished.clear()
+            while self._wishes:
+                wish = next(iter(self._wishes))
+                del self._wishes[wish]
+                await self._look(wish)
+                if not wish.again:
+                    later = replace(wish, session_id=None, again=True)
+                    asyncio.get_running_loop().call_later(AGAIN_S, self._want, later)
+            if (older := next(left, None)) is None:
+                await self._wished.wait()
+            else:
+                await self._look(older)
+
+    async def look(self, agent: str, path: Path, session_id: int | None = None) -> None:
+        """Look at a transcript now."""
+        await self._look(_Wish(agent, path, session_id))
+
+    async def _look(self, wish: _Wish) -> None:
+        try:
+            added = await self._read(wish)
+            if added:
+                log.info("%d events that hooks had missed were added from a transcript", added)
+        except StoreUnavailable as error:
+            log.warning("a transcript was not taken in: %s", error)
+        except Exception as error:
+            # The kind of error and no more: its text may quote what was read.
+            log.warning("a transcript could not be read (%s)", type(error).__name__)
+        finally:
+            if wish.session_id is not None:
+                number = wish.session_id
+                with contextlib.suppress(StoreUnavailable):
+                    await self._write(lambda tx: _close(tx, number))
+                self._wake()
+
+    async def _read(self, wish: _Wish) -> int:
+        file = await asyncio.to_thread(self._within, wish.agent, wish.path)
+        if file is None:
+            return 0
+        agent = AGENTS[wish.agent]
+        since = await asyncio.to_thread(self._since, wish.agent)
+        counts: Counter[str] = Counter()
+        for part in (file, *await asyncio.to_thread(agent.beside, file)):
+            inside = await asyncio.to_thread(self._within, wish.agent, part)
+            if inside is not None:
+                counts += await self._read_one(wish.agent, inside, since)
+        return counts["added"]
+
+    async def _read_one(self, agent: str, file: Path, since: str) -> Counter[str]:
+        """Read on from where the last look ended; how far that was is kept only when all of it is stored."""
+        before = await asyncio.to_thread(file.stat)
+        key = {"reader": READER, "path": gate.text(str(file))}
+        known = await asyncio.to_thread(self._store.read, lambda tx: tx.one("transcript_read", **key))
+        if known and _same(known, before):
+            return Counter()
+        quiet = time.time() - before.st_mtime > QUIET_S
+        reading = AGENTS[agent].transcript(file, _mark(known, before), quiet)
+        pieces = batches(report for report in reading if report.occurred_at >= since)
+        counts: Counter[str] = Counter()
+        while batch := await asyncio.to_thread(next, pieces, None):
+            counts += await self._past.take(batch)
+        changed_ns = before.st_mtime_ns if reading.ended else 0  # else it is looked at again, changed or not
+        await self._write(lambda tx: put(tx, READER, file, before, changed_ns, reading.mark))
+        return counts
+
+    async def _write(self, work: Callable[[Tx], object]) -> None:
+        await asyncio.wrap_future(self._store.submit(work))
+
+    def _within(self, agent: str, path: Path) -> Path | None:
+        """A transcript under the agent's own roots, links resolved; nothing else is ever opened."""
+        try:
+            file = path.resolve(strict=True)
+            inside = any(file.is_relative_to(root.resolve()) for root in self._roots.get(agent, ()))
+        except (OSError, ValueError, RuntimeError):
+            return None
+        wanted = inside and file.suffix == ".jsonl" and not is_observers(file)
+        return file if wanted and file.is_file() else None
+
+    def _since(self, agent: str) -> str:
+        """Nothing from before the install is read unasked; without a record of it, from our own first day on."""
+        if (installed := installed_ns(self._settings, agent)) is not None:
+            return ids.from_ms(installed // 1_000_000)
+        first = self._store.read(lambda tx: tx.all("migrations_done"))
+        return str(first[0]["applied_at"])
+
+    def _changed(self) -> list[_Wish]:
+        """At the start: open sessions, and what changed since the last look where we are installed; newest first."""
+        found: dict[_Wish, None] = {}
+        for agent in AGENTS:
+            found |= dict.fromkeys(_Wish(agent, path) for path in self._of_open(agent))
+            installed = installed_ns(self._settings, agent)
+            if installed is not None:
+                found |= dict.fromkeys(_Wish(agent, path) for path in self._newer(agent, installed))
+        return list(found)
+
+    def _of_open(self, agent: str) -> list[Path]:
+        rows = self._store.read(lambda tx: tx.all("sessions_open_with_transcript", agent=agent))
+        return [Path(row["transcript_path"]) for row in rows]
+
+    def _newer(self, agent: str, installed: int) -> Iterator[Path]:
+        stats = []
+        for root in self._roots.get(agent, ()):
+            for path in root.glob("*/*.jsonl"):
+                with contextlib.suppress(OSError):
+                    stats.append((path.stat().st_mtime_ns, path))
+        yield from (path for changed, path in sorted(stats, reverse=True) if changed >= installed)
+
+
+def _close(tx: Tx, number: int) -> None:
+    """A round was looked at: it may be observed, and its last words are kept even where the transcript lacks them."""
+    events.close_round(tx, number)
+    if session := tx.one("session_by_id", id=number):
+        observations.follow_round(tx, session)
+        chunks.extend(tx, session)
+
+
+def installed_ns(settings: Settings, agent: str) -> int | None:
+    """When we were installed for an agent, by the oldest record of it; None if we are not."""
+    times = []
+    with contextlib.suppress(OSError):
+        for record in settings.paths.installs.glob(f"{agent}-*.json"):
+            times.append(record.stat().st_mtime_ns)
+    return min(times, default=None)
+
+
+def put(tx: Tx, reader: str, file: Path, stat: os.stat_result, changed_ns: int, mark: Mark) -> None:
+    """Remember how far a transcript was read."""
+    tx.run(
+        "transcript_put",
+        reader=reader,
+        path=gate.text(str(file)),
+        inode=stat.st_ino,
+        size=stat.st_size,
+        changed_ns=changed_ns,
+        mark_offset=mark.offset,
+        mark_prompt=mark.prompt,
+        at=ids.now(),
+    )
+
+
+def _same(known: Row, now: os.stat_result) -> bool:
+    return (known["inode"], known["size"], known["changed_ns"]) == (now.st_ino, now.st_size, now.st_mtime_ns)
+
+
+def _mark(known: Row | None, now: os.stat_result) -> Mark:
+    """Where to read on. Another file under the same name, or a shorter one, is read from its beginning, and so is one
+    whose mark is damaged: what is known is not added again."""
+    if known is None or known["inode"] != now.st_ino:
+        return Mark()
+    offset, size, prompt = known["mark_offset"], known["size"], known["mark_prompt"]
+    is_sound = isinstance(offset, int) and isinstance(size, int) and isinstance(prompt, str)
+    return Mark(offset, prompt) if is_sound and 0 <= offset <= size <= now.st_size else Mark()

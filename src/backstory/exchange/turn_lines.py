@@ -1,0 +1,129 @@
+"""Conversations of other programs: a line of JSON a turn, read with whatever time and names it has, and stored."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from backstory import gate, ids
+from backstory.model import ContentId, Report
+from backstory.project import Project
+from backstory.store import sessions, turns
+from backstory.store.db import Row, Tx
+from backstory.store.index import chunks
+
+#: The agent under which they are kept.
+NAME = "conversations"
+_ASSISTANTS = frozenset({"assistant", "ai", "bot", "model", "agent"})
+_USERS = frozenset({"user", "human"})
+_ASIDE = frozenset({"system", "developer", "tool", "function"})
+_FORMATS = ("%I:%M %p on %d %B, %Y", "%Y/%m/%d %H:%M", "%Y/%m/%d %H:%M:%S", "%Y/%m/%d", "%d %B, %Y", "%d %B %Y")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A turn of a conversation. Private text and secrets are removed when it is made."""
+
+    project: str
+    session: str
+    number: int
+    role: str
+    text: str
+    at: str
+    speaker: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "session", gate.identifier(self.session))
+        for name in ("project", "role", "text", "speaker"):
+            value = getattr(self, name)
+            object.__setattr__(self, name, value and gate.text(value))
+
+
+def read(lines: Iterable[bytes], bad: Counter[str]) -> Iterator[Said]:
+    """The turns of a file. What is none is counted, and passed over; so are a program's own messages to itself."""
+    counted: Counter[str] = Counter()
+    for line in lines:
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            bad["lines"] += 1
+            continue
+        said = _said(value, counted) if isinstance(value, dict) else None
+        if said is None:
+            bad["lines"] += 1
+        elif said.role not in _ASIDE:
+            yield said
+
+
+def _said(value: dict[str, Any], counted: Counter[str]) -> Said | None:
+    session, text, number = value.get("session"), value.get("text"), value.get("turn")
+    role, project = value.get("role") or "user", value.get("project") or ""
+    if not isinstance(session, str) or not isinstance(text, str) or not 0 < len(session) <= 512:
+        return None
+    if not isinstance(role, str) or not isinstance(project, str):
+        return None
+    if number is None:
+        number = counted[session]
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 2**31:
+        return None
+    counted[session] = number + 1
+    role, name = role.strip().lower(), role.strip()[:100]
+    known = "assistant" if role in _ASSISTANTS else "user" if role in _USERS else role if role in _ASIDE else ""
+    at = moment(value.get("at")) or ids.now()
+    return Said(project[:500], session, number, known or "user", text, at, None if known else name or None)
+
+
+def moment(given: Any) -> str | None:
+    """A time as people and programs write it, in our form: UTC, where it does not say another."""
+    try:
+        if isinstance(given, int | float) and not isinstance(given, bool):
+            return ids.from_ms(int(given if abs(given) > 10**11 else given * 1000))
+        text = re.sub(r"\s*\([A-Za-z]{2,9}\)\s*", " ", str(given or "")).strip()
+        if not text:
+            return None
+        for form in _FORMATS:
+            try:
+                found = datetime.strptime(text.upper().replace(" ON ", " on "), form).replace(tzinfo=UTC)
+            except ValueError:
+                continue
+            return ids.from_ms(int(found.timestamp() * 1000))
+        return ids.from_ms(ids.at_ms(text))
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def store(tx: Tx, agent: str, said: Sequence[Said]) -> int:
+    """Turns of one session, each once, under the number that it has there; how many were new."""
+    first, last = said[0], said[-1]
+    session = _session(tx, agent, first, min(one.at for one in said))
+    if session["last_event_at"] < (until := max(one.at for one in said)):
+        session = _session(tx, agent, first, until) | {"is_new": session["is_new"]}
+    before = tx.one("turn_before", session_id=session["id"], number=first.number)
+    prompt_number, added = before["prompt_number"] if before else 0, []
+    for one in said:
+        if known := tx.one("turn_by_number", session_id=session["id"], number=one.number):
+            prompt_number = known["prompt_number"]
+            continue
+        given = turns.Given(number=one.number, speaker=one.speaker)
+        if one.role == "user":
+            prompt = sessions.add_prompt(tx, session, one.text, one.at, None, f"{turns.IMPORTED}{one.number}", given)
+            prompt_number = session["prompt_counter"] = prompt.number
+        else:
+            turns.reply(tx, session, prompt_number, one.text, one.at, given)
+        added.append(one.number)
+    if added:
+        sessions.move(tx, session, "end", "imported", last.at)
+        chunks.extend(tx, session, min(added))
+    return len(added)
+
+
+def _session(tx: Tx, agent: str, said: Said, at: str) -> Row:
+    report = Report(agent, "prompt", ContentId(said.session), f"turn-{said.number}", at)
+    return sessions.get_or_create(tx, report, Project(said.project, said.project))

@@ -1,0 +1,1 @@
+"""Sessions: the states of a conversation and the moves between them."""

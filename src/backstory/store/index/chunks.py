@@ -1,0 +1,147 @@
+"""Conversations in pieces to search by: turns, and what the tools between them were asked. Made from the others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from backstory.store.db import Row, Tx
+from backstory.store.index.hits import item_of
+from backstory.store.index.search import put_words, remove_words
+from backstory.store.payloads import read_or_nothing
+from backstory.store.turns import told
+
+#: About how many characters a chunk has, and how few are worth being added to one.
+SIZE, LEAST = 900, 200
+#: How much of each thing that a tool was given is looked at; what it answered is not.
+ARGUMENT = 300
+PAGE = 50
+
+
+@dataclass(slots=True)
+class _Open:
+    """The chunk that is being filled."""
+
+    first: int = 0
+    last: int = 0
+    at: str = ""
+    text: str = ""
+
+    def add(self, turn: Row, text: str) -> None:
+        if not self.text:
+            self.first, self.at = turn["number"], turn["at"]
+        self.last = turn["number"]
+        self.text = f"{self.text}\n{text}" if self.text else text
+
+    @property
+    def room(self) -> int:
+        return SIZE - len(self.text) - bool(self.text)
+
+
+def extend(tx: Tx, session: Row, first: int | None = None) -> None:
+    """Chunks for what is new in a session. The last one is made again, the others are left as they are, unless the
+    first new turn stands before it."""
+    redo = tx.one("chunks_redo_from", session_id=session["id"])
+    number = redo["number"] if redo and redo["number"] is not None else 0
+    _make(tx, session, number if first is None or first > number else 0)
+
+
+def rebuild(tx: Tx, session_id: int) -> None:
+    """All chunks of a session, anew."""
+    if session := tx.one("session_by_id", id=session_id):
+        _make(tx, session, 0)
+
+
+def _make(tx: Tx, session: Row, first: int) -> None:
+    for row in tx.all("chunks_from", session_id=session["id"], number=first):
+        remove_words(tx, "chunk", row["id"])
+        tx.run("chunk_remove", id=row["id"])
+    chunk = _Open()
+    for turn, text in _units(tx, session["id"], first):
+        if len(text) > chunk.room and (len(text) <= SIZE or chunk.room < LEAST):
+            _put(tx, session, chunk)
+            chunk = _Open()
+        if len(text) <= chunk.room:
+            chunk.add(turn, text)
+            continue
+        # Longer than any chunk: its beginning goes with what led to it, and nothing follows its end.
+        for piece in _pieces(text, chunk.room):
+            chunk.add(turn, piece)
+            _put(tx, session, chunk)
+            chunk = _Open()
+    _put(tx, session, chunk)
+
+
+def _put(tx: Tx, session: Row, chunk: _Open) -> None:
+    if not chunk.text:
+        return
+    row = tx.one(
+        "chunk_add",
+        session_id=session["id"],
+        first_turn=chunk.first,
+        last_turn=chunk.last,
+        text=chunk.text,
+        at=chunk.at,
+    )
+    assert row is not None  # noqa: S101 - an insert answers with its id
+    put_words(tx, item_of("chunk", row["id"], session, chunk.at), "", chunk.text)
+
+
+def _units(tx: Tx, session_id: int, first: int) -> Iterator[tuple[Row, str]]:
+    """Each turn from a number on, together with what was done until the next."""
+    turns = _turns(tx, session_id, first - 1)
+    turn = next(turns, None)
+    tools = _tools(tx, session_id, turn, first == 0) if turn else iter(())
+    use = next(tools, None)
+    while turn:
+        after = next(turns, None)
+        parts = [told(turn)] if turn["text"] else []
+        while use and (after is None or use["occurred_at"] < after["at"]):
+            parts += _asked(use)
+            use = next(tools, None)
+        if parts:
+            yield turn, "\n".join(parts)
+        turn = after
+
+
+def _turns(tx: Tx, session_id: int, after: int) -> Iterator[Row]:
+    while rows := tx.all("turns_of_session", session_id=session_id, after=after, limit=PAGE):
+        yield from rows
+        after = rows[-1]["number"]
+
+
+def _tools(tx: Tx, session_id: int, turn: Row, is_first: bool) -> Iterator[Row]:
+    """A few at a time, as each may hold a whole file. Before the first turn there may be some, too."""
+    at, number = "" if is_first else turn["at"], 0
+    while rows := tx.all("tools_since", session_id=session_id, at=at, after=number, limit=PAGE):
+        yield from rows
+        at, number = rows[-1]["occurred_at"], rows[-1]["id"]
+
+
+def _asked(use: Row) -> list[str]:
+    """A tool and what it was given; not a subagent's, whose many looks say little of the conversation."""
+    payload = read_or_nothing(use["payload"])
+    given = payload.get("tool_input")
+    if payload.get("agent_id") or not isinstance(given, dict):
+        return []
+    values = " ".join(str(value)[:ARGUMENT] for value in given.values() if value not in (None, "", [], {}))
+    return [f"{use['tool_name'] or ''} {values}".strip()[:SIZE]]
+
+
+def _pieces(text: str, room: int) -> Iterator[str]:
+    """A long text in parts of about the same length, each ended where a line, a sentence or a word does."""
+    while text:
+        parts = 1 + math.ceil(max(len(text) - room, 0) / SIZE)
+        size = room if room < SIZE else min(SIZE, math.ceil(len(text) / parts) + LEAST // 4)
+        end = _end(text, size) if len(text) > size else len(text)
+        yield text[:end].strip()
+        text, room = text[end:].strip(), SIZE
+
+
+def _end(text: str, size: int) -> int:
+    for sign in ("\n", ". ", " "):
+        at = text.rfind(sign, size // 2, size)
+        if at > 0:
+            return at + len(sign)
+    return size

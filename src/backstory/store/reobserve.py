@@ -1,0 +1,81 @@
+"""Doing over what the rules observed in a model's place: find such a round, and put the model's words for theirs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from backstory import ids
+from backstory.model import Reply, Round
+from backstory.store import events, forget, ledger, observations, payloads
+from backstory.store.db import Tx
+from backstory.store.events import Claim
+from backstory.store.index import search
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """How much there is to do over."""
+
+    rounds: int
+    events: int
+
+
+def waiting(tx: Tx, project: str, since: str) -> Waiting:
+    row = tx.one("redo_count", project=project, since=since)
+    return Waiting(row["rounds"], row["events"] or 0) if row else Waiting(0, 0)
+
+
+def claim(tx: Tx, project: str, since: str, after: int, lease_ms: int) -> Claim | None:
+    """The same as `find`, and ours until the lease runs out: what another is asking about is passed over."""
+    while round := find(tx, project, since, after):
+        tx.one("session_hold", id=round.session_id)
+        now, numbers = ids.now_ms(), {event.id for event in round.events}
+        about = {"session_id": round.session_id, "prompt_number": round.prompt_number}
+        rows = [row for row in tx.all("redo_events", first=0, **about) if row["id"] in numbers]
+        if len(rows) == len(numbers) and all((row["lease_until"] or 0) <= now for row in rows):
+            owner = ids.new_event_id()
+            for number in numbers:
+                tx.run("redo_lease", id=number, lease_until=now + lease_ms, owner=owner)
+            return Claim(round, owner)
+        after = round.events[-1].id
+    return None
+
+
+def release(tx: Tx, claim: Claim) -> None:
+    """Let others ask about what is not done."""
+    tx.run("redo_release", session_id=claim.round.session_id, owner=claim.owner)
+
+
+def find(tx: Tx, project: str, since: str, after: int) -> Round | None:
+    """The next such round, or a piece of one, whose first event comes after this one."""
+    while head := tx.one("redo_next", project=project, since=since, after=after):
+        about = {"session_id": head["session_id"], "prompt_number": head["prompt_number"]}
+        rows = tx.all("redo_events", first=head["id"], **about)[: events.PIECE]
+        session = tx.one("session_by_id", id=head["session_id"])
+        assert session is not None  # noqa: S101 - the foreign key holds it
+        sound, _ = payloads.decode_sound(rows)
+        if sound:
+            return events.round_of(tx, session, sound)
+        after = rows[-1]["id"]
+    return None
+
+
+def put(tx: Tx, round: Round, reply: Reply) -> observations.Told | None:
+    """The model's words for the rules', whole or not at all; None if the events are no longer what was asked about.
+    What people have pinned or changed by hand is theirs and stays."""
+    session = tx.one("session_hold", id=round.session_id)
+    assert session is not None  # noqa: S101 - its events hang on it
+    ledger.add(tx, round.session_id, reply.calls)
+    rows = tx.all("redo_events", session_id=round.session_id, prompt_number=round.prompt_number, first=0)
+    if not {event.id for event in round.events} <= {row["id"] for row in rows}:
+        return None
+    for event in round.events:
+        for row in tx.all("redo_observations", event_id=event.id):
+            forget.version(tx, row)  # an older export must not bring it beside the new one
+            observations.remove(tx, row["id"])
+        tx.run("redo_done", id=event.id)
+    if round.stop and reply.summary is None:  # the model found nothing worth one
+        for row in tx.all("redo_summaries", session_id=round.session_id, prompt_number=round.prompt_number):
+            search.remove_words(tx, "summary", row["id"])
+            tx.run("summary_remove", id=row["id"])
+    return observations.store(tx, round, observations.Stored(reply, reply.provider))

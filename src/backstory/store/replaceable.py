@@ -1,0 +1,58 @@
+"""What still holds and a round may replace: earlier observations of its project that are about the same things."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from backstory.model import Round
+from backstory.store.db import Tx
+from backstory.store.index import search, search_rows, tokens
+from backstory.store.index.hits import Where
+
+#: How many are shown at the most, how many are looked at for it, and of how many files.
+MOST, LOOKED_AT, FILES = 6, 30, 5
+#: What happened stays as it happened; what was decided, set or found out may be so no longer.
+HAPPENED = frozenset({"bugfix", "refactor"})
+#: How much of what a round is about a title must say, in words that no other says; a file in common is worth one.
+CLEAR, SAME_FILE = 1.7, 1.0
+#: A memory of fewer says little of which words are rare.
+FEW = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """An observation that holds, as a model is shown it."""
+
+    id: int
+    type: str
+    title: str
+    words: frozenset[str] = field(repr=False)  #: of its title, as they are indexed
+
+
+def find(tx: Tx, round: Round, about: str, files: Sequence[str]) -> tuple[Standing, ...]:
+    """A handful at the most, the likeliest first; none where nothing clearly concerns the same."""
+    session = tx.one("session_by_id", id=round.session_id)
+    if session is None:
+        return ()
+    here = Where(project=session["project_key"])
+    worth = search_rows.worth(tx, about, here, FEW)
+    scores: dict[int, float] = {}
+    for path in (*files[:FILES], ""):  # those of a file count as such, wherever else they are found
+        where = Where(project=here.project, file=path)
+        for hit in search.by_words(tx, about, ("observation",), where, LOOKED_AT):
+            scores.setdefault(hit.item_id, SAME_FILE if path else 0.0)
+    holding = [
+        Standing(row["id"], row["type"], row["title"], words_of(row["title"]))
+        for row in search_rows.standing(tx, scores).values()
+        if not row["superseded_by"] and row["type"] not in HAPPENED and row["created_at"] < round.events[0].occurred_at
+    ]
+    for one in holding:
+        scores[one.id] += sum(worth.get(word, 0.0) for word in one.words)
+    best = sorted(holding, key=lambda one: (-scores[one.id], -one.id))[:MOST]
+    return tuple(one for one in best if scores[one.id] >= CLEAR)
+
+
+def words_of(text: str) -> frozenset[str]:
+    """The words of a text as they are indexed, without those that everything has."""
+    return frozenset(tokens.of_text(text).split()) - tokens.COMMON

@@ -1,0 +1,1 @@
+"""Jobs: what the worker does in the background."""

@@ -1,0 +1,1 @@
+"""Routes: one file for each noun, each a table of endpoints."""

@@ -1,0 +1,310 @@
+"""Where memory is asked for: search, lists, single rows, and the context of a new session."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from starlette.responses import PlainTextResponse
+
+from backstory import ids, project
+from backstory.errors import BadInput, NotFound
+from backstory.recall import changed_files, context, worktree
+from backstory.recall.relevance import Scene
+from backstory.recall.search import FAMILIES, Asked
+from backstory.recall.search import Search as Finding
+from backstory.settings import Settings
+from backstory.store import observations, sessions
+from backstory.store.db import Row, Store, Tx
+from backstory.store.index.hits import Where
+from backstory.worker.endpoints import Call, Endpoint
+
+T = TypeVar("T")
+Limit = Annotated[int, msgspec.Meta(ge=1, le=200)]
+#: The beginning of a time as it is stored.
+_PART = re.compile(r"\d{4}(-\d\d(-\d\d(T\d\d(:\d\d(:\d\d(\.\d{3})?)?)?)?)?)?", re.ASCII)
+#: Rows with greater ids than any come first.
+LAST = 2**62
+
+
+class Page(msgspec.Struct):
+    """A part of a list, and where the next begins."""
+
+    items: list[dict[str, Any]]
+    next: str | None = None
+
+
+class Part(msgspec.Struct):
+    limit: Limit = 20
+    cursor: str = ""
+
+
+class Listing(msgspec.Struct):
+    project: str = ""
+    limit: Limit = 20
+    cursor: str = ""
+
+
+class Observations(Listing):
+    type: str = ""
+    session: Annotated[int, msgspec.Meta(ge=0, le=LAST)] = 0
+
+
+class OfSession(Listing):
+    session: Annotated[int, msgspec.Meta(ge=0, le=LAST)] = 0
+
+
+class Sessions(Listing):
+    agent: str = ""
+    status: str = ""
+
+
+class Search(Listing):
+    """What is looked for, and of what: each filter that is not empty must hold."""
+
+    query: str = ""
+    kind: str = ""
+    type: str = ""
+    concept: str = ""
+    file: str = ""
+    session: str = ""
+    agent: str = ""
+    since: Annotated[str, msgspec.Meta(max_length=40)] = ""
+    until: Annotated[str, msgspec.Meta(max_length=40)] = ""
+    explain: bool = False
+
+
+class ContextOf(msgspec.Struct):
+    project: str = ""
+    cwd: str = ""
+
+
+class Ids(msgspec.Struct):
+    ids: Annotated[list[int], msgspec.Meta(max_length=200)]
+
+
+class Recall:
+    """The routes by which things go out."""
+
+    def __init__(self, settings: Settings, store: Store, search: Finding) -> None:
+        self._settings, self._store, self._search = settings, store, search
+
+    def table(self) -> list[Endpoint]:
+        return [
+            Endpoint(
+                "GET",
+                "/api/context/inject",
+                self.context,
+                "What a new session is told, as markdown.",
+                query=ContextOf,
+                media="text/markdown",
+                bare=True,
+            ),
+            Endpoint(
+                "GET",
+                "/api/search",
+                self.search,
+                "What is remembered, by words and by meaning, best first. `kind` may be turns, sessions or all, too.",
+                Page,
+                query=Search,
+            ),
+            Endpoint(
+                "POST", "/api/search", self.search, "The same, for a query too long for an address.", Page, Search
+            ),
+            Endpoint(
+                "GET", "/api/observations", self.observations, "Observations, newest first.", Page, query=Observations
+            ),
+            Endpoint("GET", "/api/observations/{id:int}", self.observation, "One observation, whole."),
+            Endpoint(
+                "POST",
+                "/api/observations/batch",
+                self.batch,
+                "A few observations, whole, in the order asked for.",
+                Page,
+                Ids,
+            ),
+            Endpoint("GET", "/api/summaries", self.summaries, "Summaries, newest first.", Page, query=OfSession),
+            Endpoint("GET", "/api/prompts", self.prompts, "Prompts, newest first.", Page, query=OfSession),
+            Endpoint("GET", "/api/sessions", self.sessions, "Sessions, newest first.", Page, query=Sessions),
+            Endpoint(
+                "GET",
+                "/api/sessions/{id}",
+                self.session,
+                "One session with its prompts, summaries and observations; by our id, the agent's, or its beginning.",
+            ),
+            Endpoint(
+                "GET",
+                "/api/sessions/{id}/turns",
+                self.turns,
+                "What was said in a session, in its order; a private or forgotten turn has no text.",
+                Page,
+                query=Part,
+            ),
+            Endpoint("GET", "/api/projects", self.projects, "Projects, the one last worked in first.", Page),
+        ]
+
+    async def read(self, work: Callable[[Tx], T]) -> T:
+        return await asyncio.to_thread(self._store.read, work)
+
+    async def context(self, call: Call) -> PlainTextResponse:
+        asked: ContextOf = call.query
+        here = await asyncio.to_thread(project.find, asked.cwd) if asked.cwd else None
+        scene = Scene(here.branch, await worktree.changed_files(asked.cwd)) if here else Scene()
+        wanted = asked.project or (here.key if here else "")
+
+        def work(tx: Tx) -> str:
+            known = tx.one("project_key_of", project=wanted)
+            key = known["project_key"] if known else wanted
+            name = known["project"] if known else wanted.rstrip("/").rpartition("/")[2]
+            budget, command = self._settings.context_tokens, self._settings.paths.called
+            return context.for_start(tx, name, key, budget, command, scene)
+
+        return PlainTextResponse(await self.read(work), media_type="text/markdown")
+
+    async def search(self, call: Call) -> Page:
+        asked: Search = call.query or call.body
+        kind, since, until = _kind(asked.kind), _moment(asked.since), _moment(asked.until)
+        skip = min(row_after(asked.cursor, 0), 10_000)
+        number = 0
+        if asked.session:
+            session = await self.read(lambda tx: self._known(tx, asked.session))
+            if session is None:
+                return Page([])
+            number = session["id"]
+        where = Where(asked.project, number, asked.agent, asked.type, asked.concept, asked.file, since, until)
+        wanted = Asked(asked.query, kind, where, skip + asked.limit + 1, asked.explain)
+        found = await asyncio.to_thread(self._search.find, wanted)
+        if not found and not (asked.kind or asked.type or asked.concept or asked.file):
+            # Nothing was made of it, but it may have been said: what is imported is not observed.
+            found = await asyncio.to_thread(self._search.find, replace(wanted, kind="all"))
+        rows = found[skip:]
+        more = len(rows) > asked.limit
+        return Page(rows[: asked.limit], str(skip + asked.limit) if more else None)
+
+    async def observations(self, call: Call) -> Page:
+        asked: Observations = call.query
+        page = await self._page("observations_list", asked, type=asked.type, session_id=asked.session)
+        return Page([observations.decode(row) for row in page.items], page.next)
+
+    async def observation(self, call: Call) -> Row:
+        return await self.read(lambda tx: self._whole(tx, call.number("id")))
+
+    def _whole(self, tx: Tx, number: int) -> Row:
+        row = tx.one("observation_by_id", id=number)
+        if row is None:
+            raise NotFound(f"There is no observation {number}.", "Search gives the ids that there are.")
+        events = [found["event_id"] for found in tx.all("observation_event_ids", id=number)]
+        changed = changed_files.changed(tx, [number]).get(number, ())
+        return observations.decode(row) | {"event_ids": events, "changed": list(changed)}
+
+    async def batch(self, call: Call) -> Page:
+        def work(tx: Tx) -> list[Row]:
+            wanted = [number for number in call.body.ids if abs(number) < LAST]
+            return [self._whole(tx, number) for number in wanted if tx.one("observation_by_id", id=number)]
+
+        return Page(await self.read(work))
+
+    async def summaries(self, call: Call) -> Page:
+        return await self._page("summaries_list", call.query, session_id=call.query.session)
+
+    async def prompts(self, call: Call) -> Page:
+        return await self._page("prompts_list", call.query, session_id=call.query.session)
+
+    async def sessions(self, call: Call) -> Page:
+        asked: Sessions = call.query
+        status = "created" if asked.status == "initialized" else asked.status
+        page = await self._page("sessions_list", asked, agent=asked.agent, status=status)
+        return Page([sessions.shown(row) for row in page.items], page.next)
+
+    async def session(self, call: Call) -> Row:
+        return await self.read(lambda tx: self._session(tx, call.request.path_params["id"]))
+
+    async def turns(self, call: Call) -> Page:
+        asked: Part = call.query
+        after = row_after(asked.cursor, -1)
+
+        def work(tx: Tx) -> list[Row]:
+            session = self._found(tx, call.request.path_params["id"])
+            return tx.all("turns_of_session", session_id=session["id"], after=after, limit=asked.limit + 1)
+
+        rows = await self.read(work)
+        more = len(rows) > asked.limit
+        return Page(rows[: asked.limit], str(rows[asked.limit - 1]["number"]) if more else None)
+
+    def _known(self, tx: Tx, name: str) -> Row | None:
+        """A session by our number, the agent's id, or the beginning of one that fits no other."""
+        number = ids.number(name)
+        row = None if number is None else tx.one("session_by_id", id=number)
+        if row is None:
+            literal = name.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+            found = tx.all("sessions_like", id=name, prefix=literal + "%" if len(name) >= 4 else literal)
+            exact = [r for r in found if r["content_session_id"] == name]
+            row = exact[0] if exact else found[0] if len(found) == 1 else None
+        return row
+
+    def _found(self, tx: Tx, name: str) -> Row:
+        row = self._known(tx, name)
+        if row is None:
+            raise NotFound(f"There is no session {name[:80]}.", "`backstory sessions` lists them.")
+        return row
+
+    def _session(self, tx: Tx, name: str) -> Row:
+        row = self._found(tx, name)
+        number = row["id"]
+        return sessions.shown(row) | {
+            "prompts": tx.all("prompts_of_session", session_id=number),
+            "moves": tx.all("session_moves", id=number),
+            "summaries": tx.all("summaries_list", project="", session_id=number, before=LAST, limit=200),
+            "observations": [
+                observations.decode(o)
+                for o in tx.all("observations_list", project="", type="", session_id=number, before=LAST, limit=200)
+            ],
+        }
+
+    async def projects(self, call: Call) -> Page:
+        return Page(await self.read(lambda tx: tx.all("projects_list", limit=500)))
+
+    async def _page(self, query: str, asked: Listing, **values: Any) -> Page:
+        before = row_after(asked.cursor, LAST)
+        rows = await self.read(
+            lambda tx: tx.all(query, project=asked.project, before=before, limit=asked.limit + 1, **values)
+        )
+        more = len(rows) > asked.limit
+        return Page(rows[: asked.limit], str(rows[asked.limit - 1]["id"]) if more else None)
+
+
+def _kind(name: str) -> str:
+    """What is asked for by a name, in the singular or the plural; what was made of the work, if by none."""
+    kind = "summary" if name == "summaries" else name.removesuffix("s") if name else "memory"
+    if kind not in FAMILIES:
+        raise BadInput(
+            "There is no such kind.", "It is observations, summaries, prompts, turns, sessions or all, or left out."
+        )
+    return kind
+
+
+def _moment(text: str) -> str:
+    """A time as it is stored, or the beginning of one: a year, a month or a day stands for all of it."""
+    told = text.strip().replace(" ", "T")
+    short = told.removesuffix("Z")
+    try:
+        if _PART.fullmatch(short):
+            datetime.fromisoformat(short + "2000-01-01T00:00:00.000"[len(short) :])  # there is such a day
+            return short
+        return ids.from_ms(ids.at_ms(told)) if told else ""
+    except (ValueError, OverflowError):
+        raise BadInput("That is not a time.", "It looks like 2026-02-21 or 2026-02-21T03:39:07Z.") from None
+
+
+def row_after(cursor: str, default: int) -> int:
+    """The row that a page goes on from; the default where it is the first."""
+    if not cursor:
+        return default
+    if (number := ids.number(cursor)) is None:
+        raise BadInput("The cursor is not one of ours.", "Send the `next` of the page before.")
+    return number

@@ -1,0 +1,1 @@
+"""The web viewer: its page, and how a browser is let in."""
