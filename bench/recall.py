@@ -30,7 +30,7 @@ from backstory.recall.search import DEPTH, MEMORY
 from backstory.recall.vectors import Vectors
 from backstory.store.db import Store, Tx
 from backstory.store.index import search
-from backstory.store.index.hits import Where
+from backstory.store.index.hits import Filter
 from backstory.store.postgres import PostgresStore
 from backstory.store.sqlite import SqliteStore
 
@@ -141,7 +141,7 @@ class Ways:
 
     def near(self, question: dict[str, Any], level: str) -> list[str]:
         kinds = ("turn",) if level == "turns" else ("turn", "chunk")
-        hits = self.vectors.find(question["query"], kinds, Where(project=question["project"]), 400)
+        hits = self.vectors.find(question["query"], kinds, Filter(project=question["project"]), 400)
         if level == "turns":
             return [self.plain.turns[hit.item_id] for hit in hits]
         return list(dict.fromkeys(self.plain.names[hit.session_id][1] for hit in hits))
@@ -159,7 +159,7 @@ def made_of(store: Store, vectors: Vectors, names: dict[int, tuple[str, str]], *
     """Sessions by some of what is indexed only, fused as the product does."""
 
     def ranked(question: dict[str, Any], level: str) -> list[str]:
-        look, where = fuse.look_of(question["query"]), Where(project=question["project"])
+        look, where = fuse.look_of(question["query"]), Filter(project=question["project"])
         told = re.findall(r"[^\W_]+", question["query"].lower())
         weights = store.read(lambda tx: search.rarity(tx, told, where))
         lists = []

@@ -23,13 +23,13 @@ from recall_load import MAIN, OTHERS, SESSION, Words
 from backstory import ids
 from backstory.model import ContentId, Report
 from backstory.project import Project
-from backstory.recall.search import Asked, Search
+from backstory.recall.search import MemorySearch, Query
 from backstory.recall.vectors import Vectors
 from backstory.settings import spare_cores
 from backstory.store import observations, queries, sessions, turns
 from backstory.store.db import Store, Tx
 from backstory.store.index import chunks, search
-from backstory.store.index.hits import KINDS, Where
+from backstory.store.index.hits import KINDS, Filter
 from backstory.store.migrate import migrate
 from backstory.store.sqlite import SqliteStore
 
@@ -156,27 +156,27 @@ def measure(store: Store, asked: Sequence[str], size: int, floor: Sequence[float
     say(f"search: embedding, {load()}")
     made = embedded(store)
 
-    def words(query: str, where: Where) -> object:
+    def words(query: str, where: Filter) -> object:
         return store.read(lambda tx: search.by_words(tx, query, KINDS, where))
 
-    def meaning(query: str, where: Where) -> object:
+    def meaning(query: str, where: Filter) -> object:
         return made.find(query, KINDS, where)
 
-    both = Search(store, made)
+    both = MemorySearch(store, made)
 
-    def hybrid(query: str, where: Where) -> object:
+    def hybrid(query: str, where: Filter) -> object:
         """What the route answers with: both, fused, and the rows to show."""
-        return both.find(Asked(query, "memory", where))
+        return both.find(Query(query, "memory", where))
 
-    def for_turns(query: str, where: Where) -> object:
-        return both.find(Asked(query, "turn", where))
+    def for_turns(query: str, where: Filter) -> object:
+        return both.find(Query(query, "turn", where))
 
-    def for_sessions(query: str, where: Where) -> object:
+    def for_sessions(query: str, where: Filter) -> object:
         """The most that can be asked for: turns, chunks and memory."""
-        return both.find(Asked(query, "session", where))
+        return both.find(Query(query, "session", where))
 
     for ask in (words, meaning, hybrid, for_turns, for_sessions):
-        for place, where in (("", Where()), (" in a project", Where(project=MAIN))):
+        for place, where in (("", Filter()), (" in a project", Filter(project=MAIN))):
             times = timed(asked, lambda q, a=ask, w=where: a(q, w))  # type: ignore[misc]
             yield row(f"{name}: {ask.__name__.replace('_', ' ')}{place}", times, floor)
 

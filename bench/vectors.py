@@ -24,7 +24,7 @@ from backstory.recall import embed
 from backstory.recall.vectors import Vectors
 from backstory.settings import spare_cores
 from backstory.store.db import Store
-from backstory.store.index.hits import Where
+from backstory.store.index.hits import Filter
 from backstory.store.migrate import migrate
 from backstory.store.sqlite import SqliteStore
 
@@ -154,7 +154,7 @@ def measure(store: Store, corpus: Corpus, filling: Filling, calls: int) -> list[
     loading, held = time.perf_counter() - began, held_mb(fresh)
     asked = [corpus.query() for _ in range(calls)]
     rows = []
-    wheres = {"all": Where(), "in a project, a tenth": Where(project="p3"), "in a session": Where(session_id=7)}
+    wheres = {"all": Filter(), "in a project, a tenth": Filter(project="p3"), "in a session": Filter(session_id=7)}
     for label, where in wheres.items():
         times = []
         for query in asked:
@@ -165,7 +165,7 @@ def measure(store: Store, corpus: Corpus, filling: Filling, calls: int) -> list[
     ours = embed.named("static")
     same = 0
     for query in asked[:50]:
-        found = {hit.item_id for hit in fresh.find(query, EVERY, Where(), FIRST)}
+        found = {hit.item_id for hit in fresh.find(query, EVERY, Filter(), FIRST)}
         same += len(found & filling.nearest(ours.embed([query])[0]))
     rows[0][3:] = [f"{same / (len(asked[:50]) * FIRST):.1%}", f"{loading:.2f} s", f"{held:.0f} MB"]
     return rows

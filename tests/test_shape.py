@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -157,3 +158,11 @@ def test_every_query_is_used_and_every_name_known() -> None:
     assert set(known) <= used, set(known) - used
     called = set(re.findall(r'\b(?:tx|self)\.(?:run|one|all)\(\s*"(\w+)"', code))
     assert called <= set(known), called - set(known)
+
+
+def test_a_class_name_stands_for_one_thing() -> None:
+    """Two classes of one name are told apart by nobody who searches for it."""
+    names = Counter(
+        node.name for file in FILES for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.ClassDef)
+    )
+    assert [name for name, count in names.items() if count > 1] == []

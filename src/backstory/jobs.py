@@ -20,9 +20,15 @@ WELL_S = 60.0
 class Job:
     """A coroutine function that runs until it returns or is stopped, and survives its own failures."""
 
-    def __init__(self, name: str, run: Callable[[], Awaitable[None]], first_s: float = FIRST_S) -> None:
+    def __init__(
+        self,
+        name: str,
+        run: Callable[[], Awaitable[None]],
+        on_stop: Callable[[], Awaitable[None]] | None = None,
+        first_s: float = FIRST_S,
+    ) -> None:
         self.name = name
-        self._run, self._first_s = run, first_s
+        self._run, self._on_stop, self._first_s = run, on_stop, first_s
         self._pause_s = first_s
         self._task: asyncio.Task[None] | None = None
         self._cause = ""
@@ -42,6 +48,8 @@ class Job:
         if self._task:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        if self._on_stop:
+            await self._on_stop()
 
     def failed(self, error: BaseException) -> None:
         """Log and report a failure: of the job, or of a task that it started."""

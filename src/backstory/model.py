@@ -158,7 +158,7 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ModelCall:
     """One call of a model, as its bill counts it: input is all that was read, cached the part that cost less."""
 
     provider: str
@@ -178,5 +178,5 @@ class Reply:
     memory_id: MemoryId | None = None  #: the provider's own conversation, if it has one
     provider: str = ""  #: who made it, where it is not the one that the observer was built with
     instead_of: str = ""  #: the provider that the rules stood in for
-    calls: tuple[Call, ...] = ()  #: what it took
+    calls: tuple[ModelCall, ...] = ()  #: what it took
     grown: bool = False  #: the conversation has become long: the next round begins a fresh one

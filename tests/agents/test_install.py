@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backstory.agents.install import Change, Hook, install, uninstall
+from backstory.agents.install import FileChange, Hook, install, uninstall
 
 HOOKS = {
     "SessionStart": Hook("'/data/bin/hook' claude-code SessionStart", 10),
@@ -53,10 +53,10 @@ class Home:
     def value(self) -> Any:
         return json.loads(self.text)
 
-    def install(self, hooks: dict[str, Hook] = HOOKS, dry_run: bool = False) -> Change:
+    def install(self, hooks: dict[str, Hook] = HOOKS, dry_run: bool = False) -> FileChange:
         return install(self.path, hooks, ours, self.record, dry_run)
 
-    def uninstall(self, dry_run: bool = False) -> Change:
+    def uninstall(self, dry_run: bool = False) -> FileChange:
         return uninstall(self.path, ours, self.record, dry_run)
 
 

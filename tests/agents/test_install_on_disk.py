@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import pytest
 
-from backstory.agents.install import ATTEMPTS, Change, Hook, install, uninstall
+from backstory.agents.install import ATTEMPTS, FileChange, Hook, install, uninstall
 from backstory.errors import SettingsUnreadable
 
 HOOKS = {"Stop": Hook("'/data/bin/hook' claude-code Stop", 5), "PreCompact": Hook("'/data/bin/hook' é", 5, "*")}
@@ -128,9 +128,9 @@ def test_a_dry_run_writes_nothing(path: Path, record: Path, tmp_path: Path) -> N
 
 def test_a_diff_names_missing_files_and_missing_line_ends() -> None:
     """The common form, which other tools can read."""
-    assert Change(Path("s"), None, b"a\n", "installed").diff() == "--- /dev/null\n+++ s\n@@ -0,0 +1 @@\n+a\n"
-    assert "-a\n\\ No newline at end of file\n+b\n" in Change(Path("s"), b"a", b"b\n", "updated").diff()
-    assert Change(Path("s"), b"a", b"a", "unchanged").diff() == ""
+    assert FileChange(Path("s"), None, b"a\n", "installed").diff() == "--- /dev/null\n+++ s\n@@ -0,0 +1 @@\n+a\n"
+    assert "-a\n\\ No newline at end of file\n+b\n" in FileChange(Path("s"), b"a", b"b\n", "updated").diff()
+    assert FileChange(Path("s"), b"a", b"a", "unchanged").diff() == ""
 
 
 def test_an_upgrade_without_edits_leads_back_to_the_first_bytes(path: Path, record: Path) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from endpoint import Endpoint, Reply, Request, Step, answer, text
 
-from backstory.model import Call, ContentId, Event, Round
+from backstory.model import ContentId, Event, ModelCall, Round
 from backstory.model import Reply as Told
-from backstory.observe.model_observer import Asking
+from backstory.observe.model_observer import ModelObserver
 from backstory.observe.providers import Ask, Choice, connect
 from backstory.settings import Settings
 from backstory.store.db import Store
@@ -39,7 +39,7 @@ def settings_for(provider: str, endpoint: Endpoint, data: Path) -> Settings:
 
 def observed(provider: str, endpoint: Endpoint, store: Store, data: Path, round: Round) -> Told:
     async def ask() -> Told:
-        asking = Asking(settings_for(provider, endpoint, data), store)
+        asking = ModelObserver(settings_for(provider, endpoint, data), store)
         try:
             return await asking(round)
         finally:
@@ -96,7 +96,7 @@ def test_usage_that_can_not_be_is_estimated(provider: str, told: Any, store: Sto
         chosen = settings_for(provider, endpoint, tmp_path)
         choice = Choice(provider, chosen.model, chosen.base_url, chosen.api_key)
 
-        async def ask() -> Call:
+        async def ask() -> ModelCall:
             model = connect(choice)
             try:
                 return (await model(Ask("one two three", "four five"))).call

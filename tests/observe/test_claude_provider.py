@@ -18,7 +18,7 @@ from claude import binary
 from endpoint import Endpoint, Kind, Reply, Script, Step, error, half, hang, html, text, tool_use
 
 from backstory.model import MemoryId
-from backstory.observe.own_transcripts import Conversations
+from backstory.observe.own_transcripts import OwnTranscripts
 from backstory.observe.providers import Answer, Ask, Choice, Model, ProviderFailure, connect
 from backstory.paths import Paths
 
@@ -33,7 +33,7 @@ class Desk:
 
     home: Path
     choice: Choice
-    conversations: Conversations
+    conversations: OwnTranscripts
     paths: Paths
 
     def ask(self, prompt: str = "What happened?", resume: MemoryId | None = None) -> Answer:
@@ -81,7 +81,7 @@ def make(home: Path, monkeypatch: pytest.MonkeyPatch, program: str = "") -> Desk
         monkeypatch.setenv(name, value)
     paths = Paths(home / ".backstory")
     paths.prepare()
-    conversations = Conversations((home / ".claude" / "projects",), paths.observing)
+    conversations = OwnTranscripts((home / ".claude" / "projects",), paths.observing)
     choice = Choice("claude", home=paths.observing, program=program, conversations=conversations)
     return Desk(home, choice, conversations, paths)
 

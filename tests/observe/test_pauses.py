@@ -7,7 +7,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from backstory.model import Call
+from backstory.model import ModelCall
 from backstory.observe import prices
 from backstory.observe.pauses import HOUR_MS, PATIENCE_MS, RATE_MS, ROW, Pauses
 from backstory.observe.providers import FailureKind, ProviderFailure
@@ -146,7 +146,7 @@ def test_a_price_is_known_by_a_name_however_it_is_written() -> None:
     """A maker before it, a date after it; what is cached costs less; what is unknown has no price."""
     million = 1_000_000
     for name in ("claude-haiku-4-5", "claude-haiku-4-5-20251001", "anthropic/claude-haiku-4.5"):
-        assert prices.cost_micros(Call("x", name, million, million)) == 6_000_000
-    assert prices.cost_micros(Call("x", "claude-haiku-4-5", million, 0, million)) == 100_000
-    assert prices.cost_micros(Call("x", "gpt-5-mini-2025-08-07", million, million)) == 2_250_000
-    assert prices.cost_micros(Call("x", "qwen3:8b", million, million)) is None
+        assert prices.cost_micros(ModelCall("x", name, million, million)) == 6_000_000
+    assert prices.cost_micros(ModelCall("x", "claude-haiku-4-5", million, 0, million)) == 100_000
+    assert prices.cost_micros(ModelCall("x", "gpt-5-mini-2025-08-07", million, million)) == 2_250_000
+    assert prices.cost_micros(ModelCall("x", "qwen3:8b", million, million)) is None

@@ -166,7 +166,7 @@ def test_what_may_be_replaced_is_shown_in_a_few_lines() -> None:
 @pytest.mark.parametrize("text", ["", "I see nothing of note.", "{}", "<observation></observation>", "<summary/>"])
 def test_what_says_nothing_is_unreadable(text: str) -> None:
     """It is asked for once more, not taken for an empty round."""
-    with pytest.raises(replies.Unreadable):
+    with pytest.raises(replies.UnreadableAnswer):
         replies.read(text, ROUND, MODE)
 
 
@@ -179,7 +179,7 @@ def test_nothing_to_tell_is_an_answer() -> None:
 
 def test_an_answer_to_another_question_is_refused() -> None:
     """By the mark of its question; an answer without one is taken for what it is."""
-    with pytest.raises(replies.Stranger):
+    with pytest.raises(replies.ForeignAnswer):
         replies.read(f'<memory round="cd">{ONE}</memory>', ROUND, MODE, "ab")
     assert replies.read(ONE, ROUND, MODE, "ab").observations
 
@@ -256,7 +256,7 @@ def test_no_answer_breaks_the_reader(text: str) -> None:
     """It is read, or it is unreadable."""
     try:
         found = replies.read(text, ROUND, MODE, "ab")
-    except replies.Unreadable:
+    except replies.UnreadableAnswer:
         return
     assert all(seen.title for seen in found.observations)
 

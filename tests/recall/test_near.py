@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from backstory.recall import embed
-from backstory.recall.vector_index import Block, Near, Wanted, block_of
+from backstory.recall.vector_index import Near, VectorBlock, Wanted, block_of
 
 NOUNS = ["invoice", "basket", "login", "parser", "cache", "kitten", "cluster", "deadline", "queue", "recipe", "violin"]
 VERBS = ["fails", "restarts", "doubles", "vanishes", "grows", "sings", "burns", "waits", "compiles", "freezes"]
@@ -25,7 +25,7 @@ def sentences(number: int) -> list[str]:
     ]
 
 
-def block(vectors: Any, first: int = 1) -> Block:
+def block(vectors: Any, first: int = 1) -> VectorBlock:
     scales = np.abs(vectors).max(axis=1) / 127
     numbers = np.rint(vectors / scales[:, None]).astype(np.int8)
     size = len(numbers)

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from backstory.recall import embed, fuse
-from backstory.recall.search import Asked, Search
+from backstory.recall.search import MemorySearch, Query
 from backstory.recall.vectors import Vectors
 from backstory.store.db import Row, Store, Tx
 from backstory.store.index import search
-from backstory.store.index.hits import Hit, Where, item_of
+from backstory.store.index.hits import Filter, Hit, item_of
 
 #: session -> day and what was said, the user first
 TALKS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -42,63 +42,63 @@ def fill(tx: Tx) -> None:
 
 
 @pytest.fixture
-def finder(store: Store) -> Search:
+def finder(store: Store) -> MemorySearch:
     store.write(fill)
     vectors = Vectors(store, embed.name_of("static"))
     vectors.begin()
     while vectors.make_some() or vectors.settle():
         pass
-    return Search(store, vectors)
+    return MemorySearch(store, vectors)
 
 
-def sessions(finder: Search, query: str, explain: bool = False) -> list[Row]:
-    return finder.find(Asked(query, "session", Where(project="life"), 5, explain))
+def sessions(finder: MemorySearch, query: str, explain: bool = False) -> list[Row]:
+    return finder.find(Query(query, "session", Filter(project="life"), 5, explain))
 
 
-def first(finder: Search, query: str) -> str:
+def first(finder: MemorySearch, query: str) -> str:
     found = sessions(finder, query)
     return str(found[0]["session"]) if found else ""
 
 
-def test_an_identifier_is_found_by_its_letters(finder: Search) -> None:
+def test_an_identifier_is_found_by_its_letters(finder: MemorySearch) -> None:
     """A name out of code leads to the session that has it, whole or in part."""
     assert first(finder, "retry_charge") == first(finder, "billing/charge.py") == "payments"
     assert first(finder, "AuthSession.refresh") == "login"
 
 
-def test_what_is_quoted_must_be_there(finder: Search) -> None:
+def test_what_is_quoted_must_be_there(finder: MemorySearch) -> None:
     """Meaning adds nothing to a phrase in quotes or to a single name; to plain words it does."""
     assert [row["session"] for row in sessions(finder, '"password reset"')] == ["login"]
     assert [row["session"] for row in sessions(finder, "AuthSession.refresh")] == ["login"]
     assert sessions(finder, '"login trouble"') == []
 
 
-def test_a_paraphrase_is_found_by_its_meaning(finder: Search) -> None:
+def test_a_paraphrase_is_found_by_its_meaning(finder: MemorySearch) -> None:
     """Not one word of the query was said."""
     assert first(finder, "login trouble") == "login"
 
 
-def test_of_two_that_say_the_like_the_newer_comes_first(finder: Search) -> None:
+def test_of_two_that_say_the_like_the_newer_comes_first(finder: MemorySearch) -> None:
     """A fact that changed is told as it is now, and what it was comes right behind."""
     found = [row["session"] for row in sessions(finder, "Which day is my gym class with Dana on Tuesday or so?")]
     assert found[:2] == ["gym-new", "gym-old"]
 
 
-def test_an_answer_need_not_repeat_the_question(finder: Search) -> None:
+def test_an_answer_need_not_repeat_the_question(finder: MemorySearch) -> None:
     """A short turn is found by the one that it answers, under the number that it has in its session."""
-    found = finder.find(Asked("name of the tall plant", "turn", Where(project="life"), 2))
+    found = finder.find(Query("name of the tall plant", "turn", Filter(project="life"), 2))
     assert [(row["session"], row["turn"]) for row in found] == [("garden", 0), ("garden", 1)]
 
 
-def test_nothing_found_is_an_empty_list(finder: Search) -> None:
+def test_nothing_found_is_an_empty_list(finder: MemorySearch) -> None:
     """Any two texts are a little alike; that is no match. No text is an error."""
     assert not sessions(finder, "zqxvkj_wwfp") and not sessions(finder, "")
     for odd in ('"', '%_*"', "foo::bar->baz", "😀", "日本語", "x" * 10_000, "AND OR NOT ("):
         for kind in ("memory", "all", "turn", "session"):
-            assert isinstance(finder.find(Asked(odd, kind, explain=True)), list)
+            assert isinstance(finder.find(Query(odd, kind, explain=True)), list)
 
 
-def test_reasons_are_told(finder: Search) -> None:
+def test_reasons_are_told(finder: MemorySearch) -> None:
     """With explain: what words and meaning gave, their ranks, and how the query looked; else not."""
     why = sessions(finder, "retry_charge in billing", explain=True)[0]["why"]
     assert why["adds"]["words"] > 0 and why["rank"]["words"] == 1 and why["look"]["meaning"] == fuse.MEANING
@@ -119,7 +119,7 @@ def test_meaning_counts_more_where_people_talk_of_themselves() -> None:
 def test_words_alone_answer_while_there_are_no_vectors(store: Store) -> None:
     """From the first second."""
     store.write(fill)
-    assert first(Search(store, Vectors(store, embed.name_of("static"))), "password reset") == "login"
+    assert first(MemorySearch(store, Vectors(store, embed.name_of("static"))), "password reset") == "login"
 
 
 def test_a_query_is_embedded_once_whatever_is_looked_at(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,14 +143,14 @@ def test_a_query_is_embedded_once_whatever_is_looked_at(store: Store, monkeypatc
     while vectors.make_some() or vectors.settle():
         pass
     asked.clear()
-    assert first(Search(store, vectors), "password reset") == "login"
+    assert first(MemorySearch(store, vectors), "password reset") == "login"
     assert asked == ["password reset"]
 
 
 def test_whoever_goes_on_with_the_work_is_given_the_newer() -> None:
     """Of two as good the newer comes first where somebody talks of the work; a mere look-up has no such wish."""
     for query, share in (("please go on with the cart", fuse.RECENT), ("cart totals", 0.0)):
-        old, new = (fuse.Found("session", n, n, f"2026-01-0{n}", {"words": 1.0}) for n in (1, 2))
+        old, new = (fuse.Candidate("session", n, n, f"2026-01-0{n}", {"words": 1.0}) for n in (1, 2))
         fuse.add_recency([new, old], fuse.look_of(query))
         assert round(new.score - old.score, 6) == share
     assert fuse.RECENT > 0

@@ -15,7 +15,7 @@ from backstory.recall import embed
 from backstory.recall.vectors import Vectors
 from backstory.store.db import Store, Tx
 from backstory.store.index import search, vectors
-from backstory.store.index.hits import Hit, Where, item_of
+from backstory.store.index.hits import Filter, Hit, item_of
 from backstory.store.migrate import migrate
 from backstory.store.postgres import PostgresStore
 
@@ -105,12 +105,12 @@ def test_v1_a_text_is_found_by_what_it_means(store: Store) -> None:
     store.write(fill)
     made = ready(store)
     for query, best in ASKED:
-        hits = made.find(query, EVERY, Where(), 3)
+        hits = made.find(query, EVERY, Filter(), 3)
         assert hits[0].item_id == best, query
         scores = [hit.score for hit in hits]
         assert scores == sorted(scores, reverse=True)
         assert 0.05 < scores[0] <= 1.001
-    same = made.find("\n".join(TEXTS[3]), EVERY, Where(), 1)
+    same = made.find("\n".join(TEXTS[3]), EVERY, Filter(), 1)
     assert same[0].score == pytest.approx(1, abs=0.02)
     assert same[0] == Hit("observation", 3, 3, same[0].score, "2026-03-01T00:00:00.000Z")
 
@@ -120,33 +120,33 @@ def test_v13_a_rare_word_counts_more(store: Store) -> None:
     store.write(fill)
     made = ready(store)
     query = "the slow query over invoices and Kubernetes"
-    assert found(made.find(query, EVERY, Where(), 1)) == [3]
-    assert found(made.find(query, EVERY, Where(), 1, {"kubernetes": 9.0})) == [5]
+    assert found(made.find(query, EVERY, Filter(), 1)) == [3]
+    assert found(made.find(query, EVERY, Filter(), 1, {"kubernetes": 9.0})) == [5]
     ours = embed.named("static")
     assert ours.embed(["Kubernetes"], {"kubernetes": 7.0}) == pytest.approx(ours.embed(["Kubernetes"]), abs=1e-3)
     assert ours.embed(["Ünïcödé 😀 __init__ \u0130"], {"init": 2.0}).any()
 
 
 WHERES = [
-    (Where(), {1, 2, 3, 4, 5, 6}),
-    (Where(project="p1"), {1, 3, 5}),
-    (Where(project="k/p1"), {1, 3, 5}),
-    (Where(project="nowhere"), set()),
-    (Where(session_id=4), {4}),
-    (Where(agent="codex"), {6}),
-    (Where(type="bugfix"), {1, 2}),
-    (Where(type="bugfix", project="p0"), {2}),
-    (Where(concept="gotcha"), {1, 2, 3, 4, 5, 6}),
-    (Where(concept="gotch"), set()),
-    (Where(file="src/part3/main.py"), {3}),
-    (Where(file="part3/main.py"), {3}),
-    (Where(file="/Part3/Main.py"), {3}),
-    (Where(file="art3/main.py"), set()),
-    (Where(file="src/part3"), set()),
-    (Where(since="2026-05"), {5, 6}),
-    (Where(until="2026-02"), {1, 2}),
-    (Where(since="2026-02-01", until="2026-03-01T00"), {2, 3}),
-    (Where(since="soon"), set()),
+    (Filter(), {1, 2, 3, 4, 5, 6}),
+    (Filter(project="p1"), {1, 3, 5}),
+    (Filter(project="k/p1"), {1, 3, 5}),
+    (Filter(project="nowhere"), set()),
+    (Filter(session_id=4), {4}),
+    (Filter(agent="codex"), {6}),
+    (Filter(type="bugfix"), {1, 2}),
+    (Filter(type="bugfix", project="p0"), {2}),
+    (Filter(concept="gotcha"), {1, 2, 3, 4, 5, 6}),
+    (Filter(concept="gotch"), set()),
+    (Filter(file="src/part3/main.py"), {3}),
+    (Filter(file="part3/main.py"), {3}),
+    (Filter(file="/Part3/Main.py"), {3}),
+    (Filter(file="art3/main.py"), set()),
+    (Filter(file="src/part3"), set()),
+    (Filter(since="2026-05"), {5, 6}),
+    (Filter(until="2026-02"), {1, 2}),
+    (Filter(since="2026-02-01", until="2026-03-01T00"), {2, 3}),
+    (Filter(since="soon"), set()),
 ]
 
 
@@ -156,27 +156,27 @@ def test_v2_filters(store: Store) -> None:
     made = ready(store)
     for where, expected in WHERES:
         assert set(found(made.find("customer", EVERY, where, 10))) == expected, where
-    assert len(made.find("customer", EVERY, Where(), 2)) == 2
-    assert len(made.find("customer", EVERY, Where(type="change"), 2)) == 2
-    assert made.find("customer", ("summary", "turn"), Where(), 10) == []
-    assert made.find(" ", EVERY, Where(), 10) == made.find("customer", (), Where(), 10) == []
+    assert len(made.find("customer", EVERY, Filter(), 2)) == 2
+    assert len(made.find("customer", EVERY, Filter(type="change"), 2)) == 2
+    assert made.find("customer", ("summary", "turn"), Filter(), 10) == []
+    assert made.find(" ", EVERY, Filter(), 10) == made.find("customer", (), Filter(), 10) == []
 
 
 def test_v3_what_changed_is_found_by_what_it_says_now(store: Store) -> None:
     """At once no more by what it said; soon by what it says."""
     store.write(fill)
     made = ready(store)
-    assert found(made.find("double billing", EVERY, Where(), 1)) == [1]
+    assert found(made.find("double billing", EVERY, Filter(), 1)) == [1]
 
     def edit(tx: Tx) -> None:
         tx.script("UPDATE observations SET title = 'Rain in Spain', narrative = 'It is wet' WHERE id = 1;")
         say(tx, 1, "Rain in Spain", "It is wet")
 
     store.write(edit)
-    assert 1 not in found(made.find("double billing", EVERY, Where(), 10))
+    assert 1 not in found(made.find("double billing", EVERY, Filter(), 10))
     while made.make_some():
         pass
-    assert found(made.find("bad weather", EVERY, Where(), 1)) == [1]
+    assert found(made.find("bad weather", EVERY, Filter(), 1)) == [1]
     assert count(store) == 6
 
 
@@ -184,14 +184,14 @@ def test_v4_what_is_removed_is_gone_from_table_and_memory(store: Store) -> None:
     """Also what was only due."""
     store.write(fill)
     made = ready(store)
-    made.find("anything", EVERY, Where(), 1)
+    made.find("anything", EVERY, Filter(), 1)
     store.write(lambda tx: search.remove_words(tx, "observation", 2))
     made.forget()
     assert count(store) == 5
     if store.engine == "sqlite":
         assert made._near is not None
         assert len(made._near[1]) == 5
-    assert found(made.find("authentication problem", EVERY, Where(), 10)).count(2) == 0
+    assert found(made.find("authentication problem", EVERY, Filter(), 10)).count(2) == 0
     store.write(lambda tx: say(tx, 3, "x", "y"))
     store.write(lambda tx: search.remove_words(tx, "observation", 3))
     assert (due(store), count(store)) == (0, 4)
@@ -230,7 +230,7 @@ def test_v6_another_embedder_takes_over_when_it_is_ready(store: Store, row: Call
     row("letters", letters)
     new = Vectors(store, "letters")
     new.begin()
-    assert found(new.find("double billing", EVERY, Where(), 1)) == [1]
+    assert found(new.find("double billing", EVERY, Filter(), 1)) == [1]
     assert store.read(new.status) == {
         "embedder": "static",
         "next": "letters",
@@ -239,7 +239,7 @@ def test_v6_another_embedder_takes_over_when_it_is_ready(store: Store, row: Call
         "problem": "",
     }
     new.make_some()
-    assert found(new.find("double billing", EVERY, Where(), 1)) == [1]
+    assert found(new.find("double billing", EVERY, Filter(), 1)) == [1]
     again = Vectors(store, "letters")
     again.begin()
     assert due(store) == 0, "what was made is not made again"
@@ -249,7 +249,7 @@ def test_v6_another_embedder_takes_over_when_it_is_ready(store: Store, row: Call
     assert store.read(again.status)["embedder"] == "letters"
     anagram = "".join(sorted("\n".join(TEXTS[5])))
     for made in (new, again, old):
-        assert found(made.find(anagram, EVERY, Where(), 1)) == [5]
+        assert found(made.find(anagram, EVERY, Filter(), 1)) == [5]
     with pytest.raises(embed.Away, match="another embedder"):
         store.write(lambda tx: say(tx, 1, "x", ""))
         old.make_some()
@@ -267,7 +267,7 @@ def test_v7_back_to_the_old_embedder_before_the_new_one_was_ready(store: Store, 
     assert (count(store), count(store, "letters"), due(store)) == (6, 0, 0)
     made = ready(store, "letters")
     assert (count(store), count(store, "letters"), due(store)) == (0, 6, 0)
-    assert len(made.find("x", EVERY, Where(), 9)) == 6
+    assert len(made.find("x", EVERY, Filter(), 9)) == 6
 
 
 def test_v8_an_embedder_that_fails_leaves_everything_due(store: Store, row: Callable[..., None]) -> None:
@@ -287,9 +287,9 @@ def test_v8_an_embedder_that_fails_leaves_everything_due(store: Store, row: Call
         made.begin()
         with pytest.raises(embed.Away):
             made.make_some()
-        assert made.find("customer", EVERY, Where(), 9) == []
+        assert made.find("customer", EVERY, Filter(), 9) == []
         assert due(store) == 6
-    assert found(ready(store).find("double billing", EVERY, Where(), 1)) == [1]
+    assert found(ready(store).find("double billing", EVERY, Filter(), 1)) == [1]
 
 
 def test_v9_a_text_that_an_embedder_refuses_holds_nobody_up(store: Store, row: Callable[..., None]) -> None:
@@ -297,11 +297,11 @@ def test_v9_a_text_that_an_embedder_refuses_holds_nobody_up(store: Store, row: C
 
     def picky(texts: Sequence[str]) -> Any:
         if any("kitten" in text for text in texts):
-            raise embed.Refused("not this one")
+            raise embed.TextRefused("not this one")
         return letters(texts)
 
     def never(texts: Sequence[str]) -> Any:
-        raise embed.Refused("no such model")
+        raise embed.TextRefused("no such model")
 
     store.write(fill)
     row("never", never)
@@ -319,13 +319,13 @@ def test_v10_everything_anew_while_the_old_serves(store: Store) -> None:
     """Each vector is replaced by one of the same; none is there twice."""
     store.write(fill)
     made = ready(store)
-    before = made.find("double billing", EVERY, Where(), 6)
+    before = made.find("double billing", EVERY, Filter(), 6)
     vectors.again(store)
     assert due(store) == 6
-    assert made.find("double billing", EVERY, Where(), 6) == before
+    assert made.find("double billing", EVERY, Filter(), 6) == before
     while made.make_some():
         pass
-    assert made.find("double billing", EVERY, Where(), 6) == before
+    assert made.find("double billing", EVERY, Filter(), 6) == before
     assert (count(store), due(store)) == (6, 0)
 
 
@@ -348,11 +348,11 @@ def test_v11_an_index_in_the_database_answers_the_same(
     """PostgreSQL gets one once it is worth it, and loses it with its embedder; filters find behind it."""
     store = server
     store.write(fill)
-    before = [ready(store).find(query, EVERY, Where(), 6) for query, _ in ASKED]
+    before = [ready(store).find(query, EVERY, Filter(), 6) for query, _ in ASKED]
     monkeypatch.setattr("backstory.recall.vectors.INDEXED", 6)
     made = ready(store)
     assert indexes(database_url) == ["vectors_near_1"]
-    assert [made.find(query, EVERY, Where(), 6) for query, _ in ASKED] == before
+    assert [made.find(query, EVERY, Filter(), 6) for query, _ in ASKED] == before
     for where, expected in WHERES:
         assert set(found(made.find("customer", EVERY, where, 10))) == expected, where
     row("letters", letters)
@@ -367,25 +367,25 @@ def test_v12_a_server_without_pgvector_is_searched_by_words(server: Store, datab
         connection.execute("DROP EXTENSION vector")
     server.write(fill)
     made = ready(server)
-    assert made.find("double billing", EVERY, Where(), 1) == []
+    assert made.find("double billing", EVERY, Filter(), 1) == []
     assert "pgvector" in server.read(made.status)["problem"]
     assert due(server) == 6
     with psycopg.connect(database_url) as connection:
         connection.execute("CREATE EXTENSION vector")
-    assert found(ready(server).find("double billing", EVERY, Where(), 1)) == [1]
+    assert found(ready(server).find("double billing", EVERY, Filter(), 1)) == [1]
 
 
 def test_damaged_vectors_are_passed_over(store: Store) -> None:
     """Of the wrong length, or no vectors at all: the others are found. Where the database compares, words answer."""
     store.write(fill)
     made = ready(store)
-    best = found(made.find("authentication problem", EVERY, Where(), 10))
+    best = found(made.find("authentication problem", EVERY, Filter(), 10))
     assert len(best) > 3
     odd = "x'0102'" if store.engine == "sqlite" else "'[1,2]'"
     damage = f"UPDATE vectors SET vector = {odd} WHERE item_id = {best[0]};"  # noqa: S608 - our own words
     store.write(lambda tx: tx.script(damage))
-    hits = found(Vectors(store, "static").find("authentication problem", EVERY, Where(), 10))
+    hits = found(Vectors(store, "static").find("authentication problem", EVERY, Filter(), 10))
     assert hits == ([number for number in best if number != best[0]] if store.engine == "sqlite" else [])
     if store.engine == "sqlite":
         store.write(lambda tx: tx.script("UPDATE vectors SET vector = 'text', scale = 'none';"))
-        assert Vectors(store, "static").find("authentication problem", EVERY, Where(), 10) == []
+        assert Vectors(store, "static").find("authentication problem", EVERY, Filter(), 10) == []

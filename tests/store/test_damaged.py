@@ -108,11 +108,11 @@ def test_an_observer_that_fails_is_started_again_and_reports_it(store: Store) ->
 
     async def run() -> str:
         observer = Observer(store, provider, pace=pace, retry_s=0.01)
-        observer.start()
+        observer.job.start()
         async with asyncio.timeout(20):
             while not titles(store):
                 await asyncio.sleep(0.01)
-        await observer.stop()
+        await observer.job.stop()
         return observer.job.trouble
 
     put(store, "a", "first")

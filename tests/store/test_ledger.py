@@ -7,12 +7,12 @@ from dataclasses import replace
 from test_queue import put
 
 from backstory import ids
-from backstory.model import Call, Observation, Reply, Round, Summary
+from backstory.model import ModelCall, Observation, Reply, Round, Summary
 from backstory.store import events, forget, ledger, reobserve
 from backstory.store.db import Store
 from backstory.store.observations import Stored
 
-CALL = Call("anthropic", "m", 1000, 50, 400, 75)
+CALL = ModelCall("anthropic", "m", 1000, 50, 400, 75)
 
 
 def observe(store: Store, reply: Reply) -> Round:

@@ -163,11 +163,11 @@ async def observe_all(store: Store, provider: object, wanted: int) -> list[Round
     """Run the real observer until nothing is open."""
     seen: list[Round] = []
     observer = Observer(store, provider, retry_s=0.005, listener=lambda r, t: seen.append(r))  # type: ignore[arg-type]
-    observer.start()
+    observer.job.start()
     async with asyncio.timeout(30):
         while is_open(store):
             await asyncio.sleep(0.01)
-    await observer.stop()
+    await observer.job.stop()
     return seen
 
 
@@ -211,11 +211,11 @@ def test_a_provider_that_hangs_is_cut_off(store: Store) -> None:
 
     async def run() -> None:
         observer = Observer(store, provider, pace=lambda: Pace(0.2), retry_s=0.005)
-        observer.start()
+        observer.job.start()
         async with asyncio.timeout(20):
             while is_open(store):
                 await asyncio.sleep(0.01)
-        await observer.stop()
+        await observer.job.stop()
 
     asyncio.run(run())
     assert calls >= 2  # on a busy machine the second may take too long, too
@@ -229,7 +229,7 @@ def test_an_idle_worker_takes_over_what_a_dead_one_had(open_again: Opener, store
 
     async def run() -> None:
         observer = Observer(other, provider, worker="b.", pace=lambda: Pace(1.0), retry_s=0.005)
-        observer.start()
+        observer.job.start()
         while not observer._woken._waiters:
             await asyncio.sleep(0.01)
         put(store, "a", "1")
@@ -237,7 +237,7 @@ def test_an_idle_worker_takes_over_what_a_dead_one_had(open_again: Opener, store
         async with asyncio.timeout(20):
             while store.read(events.counts)["leased"]:
                 await asyncio.sleep(0.02)
-        await observer.stop()
+        await observer.job.stop()
 
     async def provider(round: Round) -> Reply:
         return Reply((Observation("change", "taken over"),))
@@ -266,9 +266,9 @@ def test_one_bad_write_takes_no_other_along(store: Store) -> None:
 def test_any_text_is_a_safe_query(store: Store) -> None:
     """Operators, quotes, emoji and nonsense give results or an empty list."""
     from backstory.store.index import search
-    from backstory.store.index.hits import Item
+    from backstory.store.index.hits import IndexedItem
 
-    item = Item("prompt", 1, 1, "", "p", "p", "claude-code")
+    item = IndexedItem("prompt", 1, 1, "", "p", "p", "claude-code")
     store.write(lambda tx: search.put_words(tx, item, "", "parseDate handles week_numbers in src/dates.py"))
     for query in (
         '"',

@@ -13,7 +13,7 @@ import pytest
 
 from backstory.store.db import Row, Store, Tx
 from backstory.store.index import search
-from backstory.store.index.hits import ANYWHERE, KINDS, Item, Where
+from backstory.store.index.hits import ANYWHERE, KINDS, Filter, IndexedItem
 from backstory.store.migrate import migrate
 from backstory.store.postgres import PostgresStore
 from backstory.store.sqlite import SqliteStore
@@ -57,8 +57,8 @@ ASKED = [
 ]
 
 
-def prompt(number: int) -> Item:
-    return Item("prompt", number, number, "", f"p{number % 2}", f"k/p{number % 2}", "claude-code")
+def prompt(number: int) -> IndexedItem:
+    return IndexedItem("prompt", number, number, "", f"p{number % 2}", f"k/p{number % 2}", "claude-code")
 
 
 def fill(tx: Tx) -> None:
@@ -125,7 +125,9 @@ def test_w4_any_text_can_be_kept_and_looked_for(store: Store, text: str) -> None
     assert found(store, "discount")
 
 
-def hits(store: Store, query: str, where: Where = ANYWHERE, kinds: Sequence[str] = KINDS, limit: int = 20) -> list[int]:
+def hits(
+    store: Store, query: str, where: Filter = ANYWHERE, kinds: Sequence[str] = KINDS, limit: int = 20
+) -> list[int]:
     return [hit.item_id for hit in store.read(lambda tx: search.by_words(tx, query, kinds, where, limit))]
 
 
@@ -134,7 +136,7 @@ def test_w5_filters_hold_each_and_together(store: Store) -> None:
 
     def put(tx: Tx) -> None:
         for number in range(1, 7):
-            item = Item(
+            item = IndexedItem(
                 "observation" if number % 2 else "summary",
                 number,
                 session_id=number // 3,
@@ -150,25 +152,25 @@ def test_w5_filters_hold_each_and_together(store: Store) -> None:
 
     store.write(put)
     for where, wanted in (
-        (Where(project="shop"), {1, 2, 3}),
-        (Where(project="host/1"), {1, 3, 5}),
-        (Where(session_id=1), {3, 4, 5}),
-        (Where(agent="codex"), {5}),
-        (Where(type="bugfix"), {1, 2}),
-        (Where(concept="gotcha"), {3}),
-        (Where(file="src/CART_4.py"), {4}),
-        (Where(file="cart_4.py"), {4}),
-        (Where(file="art_4.py"), set()),
-        (Where(since="2026-02-03"), {3, 4, 5, 6}),
-        (Where(until="2026-02-03"), {1, 2, 3}),
-        (Where(since="2026-02-03T10", until="2026-02-03T10:00"), {3}),
-        (Where(project="till", agent="claude-code", since="2026-02-05"), {6}),
-        (Where(project="nobody's"), set()),
-        (Where(project='"; DROP TABLE words; --'), set()),
+        (Filter(project="shop"), {1, 2, 3}),
+        (Filter(project="host/1"), {1, 3, 5}),
+        (Filter(session_id=1), {3, 4, 5}),
+        (Filter(agent="codex"), {5}),
+        (Filter(type="bugfix"), {1, 2}),
+        (Filter(concept="gotcha"), {3}),
+        (Filter(file="src/CART_4.py"), {4}),
+        (Filter(file="cart_4.py"), {4}),
+        (Filter(file="art_4.py"), set()),
+        (Filter(since="2026-02-03"), {3, 4, 5, 6}),
+        (Filter(until="2026-02-03"), {1, 2, 3}),
+        (Filter(since="2026-02-03T10", until="2026-02-03T10:00"), {3}),
+        (Filter(project="till", agent="claude-code", since="2026-02-05"), {6}),
+        (Filter(project="nobody's"), set()),
+        (Filter(project='"; DROP TABLE words; --'), set()),
     ):
         assert set(hits(store, "zebra", where)) == wanted, where
     assert set(hits(store, "zebra", kinds=("summary",))) == {2, 4, 6}
-    assert set(hits(store, "zebra", Where(session_id=1), ("observation",))) == {3, 5}
+    assert set(hits(store, "zebra", Filter(session_id=1), ("observation",))) == {3, 5}
 
 
 def test_w6_phrases_beginnings_signs_and_slips(store: Store) -> None:
@@ -229,7 +231,7 @@ def test_w7_any_query_is_safe(store: Store) -> None:
         assert isinstance(hits(store, query), list)
         assert isinstance(store.read(lambda tx, q=query: search.find(tx, q, every=True)), list)  # type: ignore[misc]
         for name in ("project", "agent", "type", "concept", "file"):
-            assert hits(store, "discount", Where(**{name: query or "x"})) == []  # type: ignore[arg-type]
+            assert hits(store, "discount", Filter(**{name: query or "x"})) == []  # type: ignore[arg-type]
 
 
 def test_w8_common_words_are_found_however_many_there_are(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,9 +250,9 @@ def test_w8_common_words_are_found_however_many_there_are(store: Store, monkeypa
     assert hits(store, "lion tiger")[0] == 2
     assert hits(store, "lion zebra")[0] == 150
     assert 300 in hits(store, "lion leopard")
-    assert hits(store, "lion leopard", Where(session_id=77)) == [77]
+    assert hits(store, "lion leopard", Filter(session_id=77)) == [77]
     assert len(hits(store, "lion leopard", limit=200)) >= 40
-    assert set(hits(store, "lion", Where(until="0"), limit=300)) == set(range(1, 301))
+    assert set(hits(store, "lion", Filter(until="0"), limit=300)) == set(range(1, 301))
 
 
 def test_w9_both_engines_answer_alike(tmp_path: Path, database_url: str) -> None:
@@ -300,8 +302,8 @@ def test_w11_nothing_is_counted_twice(store: Store, monkeypatch: pytest.MonkeyPa
         def work(tx: Tx) -> list[str]:
             watched = Watched(tx)
             for kinds in (("prompt",), ("prompt", "turn"), KINDS):
-                assert search.by_words(watched, "lion zebra", kinds, Where(project="p0"), known=known)
-            assert search.rarity(watched, ["lion", "zebra"], Where(project="p0"), known)
+                assert search.by_words(watched, "lion zebra", kinds, Filter(project="p0"), known=known)
+            assert search.rarity(watched, ["lion", "zebra"], Filter(project="p0"), known)
             return watched.counted
 
         return store.read(work)

@@ -14,7 +14,7 @@ import pytest
 
 from backstory.capture.spool import Spool
 from backstory.cli.doctor import files
-from backstory.cli.doctor.finding import Scene
+from backstory.cli.doctor.finding import Machine
 from backstory.paths import Paths
 from backstory.settings import Settings
 
@@ -79,7 +79,7 @@ class Delivered:
 
 
 def drain(paths: Paths, delivered: Delivered) -> int:
-    return asyncio.run(Spool(paths, delivered).drain())
+    return asyncio.run(Spool(paths, delivered, asyncio.Event()).drain())
 
 
 @pytest.mark.parametrize("odd", ODD)
@@ -125,7 +125,7 @@ def test_an_entry_that_can_not_be_moved_is_passed_over_and_named(
     wanted = [good(paths, 2)]
     (paths.spool / ".size").write_bytes(b"x" * 1000)
     delivered = Delivered()
-    spool = Spool(paths, delivered)
+    spool = Spool(paths, delivered, asyncio.Event())
     assert asyncio.run(spool.drain()) == 1
     assert asyncio.run(spool.drain()) == 0
     assert delivered.sessions == wanted
@@ -160,7 +160,7 @@ def test_forgetting_is_not_held_up_by_what_lies_there(paths: Paths) -> None:
         make(paths.rejected / NAME.format(number))
     (paths.rejected / "x.json").write_text('{"session_id": "forgotten"}')
     (paths.rejected / os.fsdecode(b"\xff")).write_text("forgotten")
-    assert Spool(paths, Delivered()).forget({"forgotten"}) == 2
+    assert Spool(paths, Delivered(), asyncio.Event()).forget({"forgotten"}) == 2
 
 
 def test_doctor_is_not_held_up_by_what_lies_there(paths: Paths) -> None:
@@ -171,5 +171,5 @@ def test_doctor_is_not_held_up_by_what_lies_there(paths: Paths) -> None:
     assert "8 entries" in told.says
 
 
-def scene(paths: Paths) -> Scene:
-    return Scene(Settings(data_dir=paths.data), None, None, None, {})
+def scene(paths: Paths) -> Machine:
+    return Machine(Settings(data_dir=paths.data), None, None, None, {})

@@ -41,13 +41,13 @@ def test_an_observer_that_is_woken_and_stopped_at_once_stops(store: Store) -> No
 
     async def stop_after(steps: int) -> None:
         observer = Observer(store, provider)
-        observer.start()
+        observer.job.start()
         await waits_for(observer._woken)
         observer.wake()
         for _ in range(steps):
             await asyncio.sleep(0)
         async with asyncio.timeout(5) as limit:
-            await observer.stop()
+            await observer.job.stop()
         assert not limit.expired(), f"it did not stop {steps} steps after it was woken"
 
     store.write(queue_for_later)

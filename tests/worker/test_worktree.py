@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from backstory.recall import worktree
-from backstory.recall.git_index import Index, Unreadable
+from backstory.recall.git_index import Index, UnreadableIndex
 
 
 @pytest.fixture(autouse=True)
@@ -369,7 +369,7 @@ def test_a_damaged_index_is_unreadable_and_no_more(repository: Path, version: st
     for data in damaged:
         try:
             entries(data)
-        except Unreadable:
+        except UnreadableIndex:
             continue
     for data in damaged[::40]:
         (repository / ".git/index").write_bytes(data)
@@ -378,16 +378,16 @@ def test_a_damaged_index_is_unreadable_and_no_more(repository: Path, version: st
 
 def test_numbers_that_an_index_makes_up_cost_nothing() -> None:
     """Four thousand million entries, a path without an end, directories without number."""
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableIndex):
         entries(forged(b"a", count=2**32 - 1))
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableIndex):
         entries(forged(b"a" * 5000))
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableIndex):
         entries(forged(b"a", extensions=struct.pack(">4sI", b"TREE", 2**31) + b"a\x00-1 9\n" * 200_000))
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableIndex):
         entries(forged(b"a", extensions=struct.pack(">4sI", b"newx", 0)))
     # Version 4: each path is the one before and a little more.
     data = struct.pack(">4sII", b"DIRC", 4, 10_000)
     data += (struct.pack(">10I20sH", *[0] * 10, b"x" * 20, 0) + b"\0aaaaaaaa\0") * 10_000
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableIndex):
         entries(data + b"x" * 20)

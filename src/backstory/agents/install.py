@@ -26,7 +26,7 @@ from backstory.agents.settings_text import (
 )
 from backstory.errors import SettingsUnreadable
 
-__all__ = ["Change", "Hook", "install", "uninstall"]
+__all__ = ["FileChange", "Hook", "install", "uninstall"]
 
 What = Literal["installed", "updated", "unchanged", "removed", "restored", "absent"]
 
@@ -35,7 +35,7 @@ LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FileChange:
     """What was done to a settings file, or would be; None stands for no file."""
 
     path: Path
@@ -52,7 +52,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class InstallRecord:
     """What we found and what we wrote, kept in our data directory, so that uninstall can lead back."""
 
     origin: bytes | None  # the file without us
@@ -61,7 +61,7 @@ class Record:
     made_dirs: tuple[str, ...]  # innermost first
 
     @classmethod
-    def load(cls, path: Path) -> Record | None:
+    def load(cls, path: Path) -> InstallRecord | None:
         """A record that is gone or broken is no record: our entries are then found by their command alone."""
         try:
             kept = json.loads(path.read_bytes())
@@ -78,28 +78,28 @@ class Record:
         write_whole(path, json.dumps(kept | {"made_dirs": self.made_dirs}, indent=1).encode(), 0o600)
 
 
-def install(path: Path, hooks: Mapping[str, Hook], ours: Ours, record: Path, dry_run: bool = False) -> Change:
+def install(path: Path, hooks: Mapping[str, Hook], ours: Ours, record: Path, dry_run: bool = False) -> FileChange:
     """Brings the file to hold exactly these hooks of ours, and all that others have put there."""
     if not all(ours(hook.command) for hook in hooks.values()):
         raise ValueError("a hook that `ours` does not know could never be taken out again")
 
-    def attempt(target: Path, before: bytes | None) -> Change | None:
-        text, old = text_of(path, before), Record.load(record)
+    def attempt(target: Path, before: bytes | None) -> FileChange | None:
+        text, old = text_of(path, before), InstallRecord.load(record)
         if odd := odd_shape(value_of(text)):
             raise SettingsUnreadable(f"{path} {odd}, so nothing was changed.")
         bare = without_ours(path, before, old, ours)
         after = with_hooks(text, hooks, ours, containers(meaning(bare))).encode()
         held = bare != before
-        change = Change(path, before, after, "unchanged" if after == before else "updated" if held else "installed")
+        change = FileChange(path, before, after, "unchanged" if after == before else "updated" if held else "installed")
         if dry_run or (after == before and old is not None):
             return change
         # Without our entries in it, the present file is the original, whatever an old record says.
         made_file, made_dirs = made_by_us(target, before, old if held or before is None else None)
         # The record goes first: without its entries it does no harm, entries without it lead back less well.
-        Record(bare, after, made_file, made_dirs).save(record)
+        InstallRecord(bare, after, made_file, made_dirs).save(record)
         return change if swap(target, before, after) else None
 
-    known = Record.load(record)
+    known = InstallRecord.load(record)
     try:
         return carry_out(path, attempt)
     except SettingsUnreadable:
@@ -107,14 +107,14 @@ def install(path: Path, hooks: Mapping[str, Hook], ours: Ours, record: Path, dry
         raise
 
 
-def uninstall(path: Path, ours: Ours, record: Path, dry_run: bool = False) -> Change:
+def uninstall(path: Path, ours: Ours, record: Path, dry_run: bool = False) -> FileChange:
     """Takes our entries out: the original bytes again where nobody else has changed the file, else all but ours."""
 
-    def attempt(target: Path, before: bytes | None) -> Change | None:
-        old = Record.load(record)
+    def attempt(target: Path, before: bytes | None) -> FileChange | None:
+        old = InstallRecord.load(record)
         after = without_ours(path, before, old, ours)
         back = after is None or (old is not None and after == old.origin)
-        change = Change(path, before, after, "absent" if after == before else "restored" if back else "removed")
+        change = FileChange(path, before, after, "absent" if after == before else "restored" if back else "removed")
         if dry_run:
             return change
         if not swap(target, before, after):
@@ -127,7 +127,7 @@ def uninstall(path: Path, ours: Ours, record: Path, dry_run: bool = False) -> Ch
     return carry_out(path, attempt)
 
 
-def carry_out(path: Path, attempt: Callable[[Path, bytes | None], Change | None]) -> Change:
+def carry_out(path: Path, attempt: Callable[[Path, bytes | None], FileChange | None]) -> FileChange:
     """Tries until the file holds still. A link is followed, so that it stays a link."""
     try:
         target = Path(os.path.realpath(path))
@@ -141,7 +141,7 @@ def carry_out(path: Path, attempt: Callable[[Path, bytes | None], Change | None]
     raise SettingsUnreadable(f"{path} changes faster than we can write it.", "Quit the agent and try again.")
 
 
-def without_ours(path: Path, before: bytes | None, record: Record | None, ours: Ours) -> bytes | None:
+def without_ours(path: Path, before: bytes | None, record: InstallRecord | None, ours: Ours) -> bytes | None:
     """The file as it would be had we never come; None for no file."""
     if before is None:
         return None
@@ -176,9 +176,9 @@ def text_of(path: Path, before: bytes | None) -> str:
     return "{}\n" if is_blank(text) else text
 
 
-def put_back(known: Record | None, record: Path) -> None:
+def put_back(known: InstallRecord | None, record: Path) -> None:
     """Whoever asks the records where we are installed is not told of an install that failed."""
-    if Record.load(record) == known:
+    if InstallRecord.load(record) == known:
         return
     with contextlib.suppress(OSError):
         if known is None:
@@ -190,7 +190,7 @@ def put_back(known: Record | None, record: Path) -> None:
 # The file
 
 
-def made_by_us(target: Path, before: bytes | None, old: Record | None) -> tuple[bool, tuple[str, ...]]:
+def made_by_us(target: Path, before: bytes | None, old: InstallRecord | None) -> tuple[bool, tuple[str, ...]]:
     """Whether the file, and which directories, are there only because of us, now or since an older record."""
     made_dirs = dict.fromkeys([*missing_dirs(target), *(old.made_dirs if old else ())])
     return before is None or (old is not None and old.made_file), tuple(made_dirs)

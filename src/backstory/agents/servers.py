@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from backstory.agents.install import (
-    Change,
+    FileChange,
     carry_out,
     made_by_us,
     remove_empty,
@@ -28,7 +28,7 @@ ANYWHERE = 'exec "${BACKSTORY_DATA_DIR:-$HOME/.backstory}/bin/backstory-mcp"'
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ServerRecord:
     """What was there before us."""
 
     made_file: bool = False
@@ -37,7 +37,7 @@ class Record:
     inside: str | None = None  #: what stood between the brackets of "mcpServers", where that held nothing
 
     @classmethod
-    def load(cls, path: Path) -> Record | None:
+    def load(cls, path: Path) -> ServerRecord | None:
         try:
             kept = json.loads(path.read_bytes())
             return cls(bool(kept["made_file"]), tuple(map(str, kept["made_dirs"])), kept["blank"], kept["inside"])
@@ -63,21 +63,21 @@ def is_ours(value: Any) -> bool:
     return isinstance(words[-1], str) and words[-1].rstrip('"').endswith("/bin/backstory-mcp")
 
 
-def install(path: Path, entry: dict[str, Any], record: Path, dry_run: bool = False) -> Change:
+def install(path: Path, entry: dict[str, Any], record: Path, dry_run: bool = False) -> FileChange:
     """Bring the file to hold our server; one of that name that is somebody else's stays as it is."""
 
-    def attempt(target: Path, before: bytes | None) -> Change | None:
-        text, old = text_of(path, before), Record.load(record)
+    def attempt(target: Path, before: bytes | None) -> FileChange | None:
+        text, old = text_of(path, before), ServerRecord.load(record)
         _check(path, text)
         after = _with(text, entry).encode()
         held = _places(text) != []
-        change = Change(path, before, after, "unchanged" if after == before else "updated" if held else "installed")
+        change = FileChange(path, before, after, "unchanged" if after == before else "updated" if held else "installed")
         if dry_run or after == before:
             return change
         made_file, made_dirs = made_by_us(target, before, None)
         if not held or old is None:
             blank = before.decode() if before is not None and value_of(before.decode()) == {} else None
-            kept = Record(made_file, made_dirs, blank, _inside(text))
+            kept = ServerRecord(made_file, made_dirs, blank, _inside(text))
             record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_whole(record, json.dumps(asdict(kept)).encode(), 0o600)
         return change if swap(target, before, after) else None
@@ -85,13 +85,13 @@ def install(path: Path, entry: dict[str, Any], record: Path, dry_run: bool = Fal
     return carry_out(path, attempt)
 
 
-def uninstall(path: Path, record: Path, dry_run: bool = False) -> Change:
+def uninstall(path: Path, record: Path, dry_run: bool = False) -> FileChange:
     """Take our server out."""
 
-    def attempt(target: Path, before: bytes | None) -> Change | None:
-        old = Record.load(record) or Record()
+    def attempt(target: Path, before: bytes | None) -> FileChange | None:
+        old = ServerRecord.load(record) or ServerRecord()
         after = before if before is None else _without(text_of(path, before), before, old)
-        change = Change(path, before, after, "absent" if after == before else "removed")
+        change = FileChange(path, before, after, "absent" if after == before else "removed")
         if dry_run:
             return change
         if not swap(target, before, after):
@@ -140,7 +140,7 @@ def _inside(text: str) -> str | None:
     return None
 
 
-def _without(text: str, before: bytes, old: Record) -> bytes | None:
+def _without(text: str, before: bytes, old: ServerRecord) -> bytes | None:
     """The file as it would be had we never come; None for no file."""
     found = False
     while places := _places(text):

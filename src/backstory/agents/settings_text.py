@@ -108,7 +108,7 @@ def only_wanted(text: str, hooks: Mapping[str, Hook], ours: Ours, kept: frozense
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class JsonItem:
     """A member of an object or an element of a list: it begins at `start`, its value at `at`."""
 
     key: str | None
@@ -124,7 +124,7 @@ class Place:
 
     event: str
     matcher: Any
-    entry: Item
+    entry: JsonItem
     steps: tuple[tuple[int, int], ...]
     live: bool  # of doubled keys an agent reads only the last
 
@@ -134,9 +134,9 @@ def skip(text: str, at: int) -> int:
     return space.end() if space else at
 
 
-def items(text: str, at: int, opener: str = "{[") -> list[Item]:
+def items(text: str, at: int, opener: str = "{[") -> list[JsonItem]:
     """What the container at `at` holds; nothing if it is not of the kind asked for."""
-    found: list[Item] = []
+    found: list[JsonItem] = []
     if text[at] not in opener:
         return found
     here = skip(text, at + 1)
@@ -146,13 +146,13 @@ def items(text: str, at: int, opener: str = "{[") -> list[Item]:
             key, here = DECODER.raw_decode(text, here)
             here = skip(text, skip(text, here) + 1)
         value, end = DECODER.raw_decode(text, here)
-        found.append(Item(key, start, here, end, value))
+        found.append(JsonItem(key, start, here, end, value))
         here = skip(text, end)
         here = skip(text, here + 1) if text[here] == "," else here
     return found
 
 
-def members(text: str, at: int, key: str | None = None) -> Iterator[tuple[int, Item, bool]]:
+def members(text: str, at: int, key: str | None = None) -> Iterator[tuple[int, JsonItem, bool]]:
     """The members of an object, or those of one name, each with its index and whether an agent would read it."""
     inside = items(text, at, "{")
     last = {item.key: index for index, item in enumerate(inside)}
@@ -227,7 +227,7 @@ def add(text: str, at: int, value: Any, key: str | None = None) -> str:
     return f"{text[: last.end]},{gap}{style.render(value, pad, key)}{text[last.end :]}"
 
 
-def replace(text: str, item: Item, value: Any) -> str:
+def replace(text: str, item: JsonItem, value: Any) -> str:
     pad = indent_at(text, item.at) if "\n" in text[item.at : item.end] else None
     return text[: item.at] + Style.of(text).render(value, pad) + text[item.end :]
 

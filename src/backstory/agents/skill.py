@@ -7,7 +7,7 @@ import json
 from importlib.resources import files
 from pathlib import Path
 
-from backstory.agents.install import Change, missing_dirs, read, remove_empty, swap, write_whole
+from backstory.agents.install import FileChange, missing_dirs, read, remove_empty, swap, write_whole
 
 
 def text() -> bytes:
@@ -15,14 +15,14 @@ def text() -> bytes:
     return (files("backstory.agents") / "skill.md").read_bytes()
 
 
-def install(path: Path, record: Path, dry_run: bool = False) -> Change:
+def install(path: Path, record: Path, dry_run: bool = False) -> FileChange:
     """Write it, or bring ours up to date; one that somebody wrote or changed stays as it is."""
     before, after = read(path), text()
     digest, made = _known(record)
     if before is not None and before != after and _digest(before) != digest:
-        return Change(path, before, before, "unchanged")
+        return FileChange(path, before, before, "unchanged")
     fresh = before is None
-    change = Change(path, before, after, "unchanged" if before == after else "installed" if fresh else "updated")
+    change = FileChange(path, before, after, "unchanged" if before == after else "installed" if fresh else "updated")
     if not dry_run and (change.what != "unchanged" or _digest(after) != digest):
         if fresh:
             made = tuple(missing_dirs(path))
@@ -32,18 +32,18 @@ def install(path: Path, record: Path, dry_run: bool = False) -> Change:
     return change
 
 
-def uninstall(path: Path, record: Path, dry_run: bool = False) -> Change:
+def uninstall(path: Path, record: Path, dry_run: bool = False) -> FileChange:
     """Take it away, if it is ours."""
     before = read(path)
     digest, made = _known(record)
     if before is None or _digest(before) != digest:
         if not dry_run:
             record.unlink(missing_ok=True)
-        return Change(path, before, before, "absent")
+        return FileChange(path, before, before, "absent")
     if not dry_run and swap(path, before, None):
         remove_empty(made)
         record.unlink(missing_ok=True)
-    return Change(path, before, None, "removed")
+    return FileChange(path, before, None, "removed")
 
 
 def _digest(content: bytes) -> str:

@@ -39,7 +39,7 @@ def batches(reports: Iterable[Report]) -> Iterator[list[Report]]:
         yield batch
 
 
-class Past:
+class Backfill:
     """The way in for what is late: the intake's own, after a look at what is known."""
 
     def __init__(self, settings: Settings, intake: Intake, key: bytes) -> None:

@@ -38,7 +38,7 @@ HOLD_MS = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class Receipt:
     """What became of a report."""
 
     event_id: str
@@ -100,16 +100,16 @@ class Intake:
 
     async def take(
         self, report: Report, project_name: str = "", number: int | None = None, untold: Untold = "take"
-    ) -> Taken:
+    ) -> Receipt:
         """Store a report, committed when this returns. `untold` says what to do if the prompt that it was done for is
         not known: take it nevertheless, hold back what it says, or refuse it for now."""
         where = await self.project(report.cwd, project_name)
         if reason := await self.unwanted(report, where):
-            return Taken(report.event_id, skipped=reason)
+            return Receipt(report.event_id, skipped=reason)
         report = await self._complete(report)
         work = WORK.get(report.kind, take_event)
 
-        def store(tx: Tx) -> Taken:
+        def store(tx: Tx) -> Receipt:
             if untold != "take" and rounds.is_untold(tx, _session(tx, report), report):
                 return take_untold(tx, self._settings, report, where, untold)
             return work(tx, self._settings, report, where, number)
@@ -160,7 +160,7 @@ class Intake:
                 return replace(report, payload={**report.payload, "last_assistant_message": message})
         return report
 
-    def _announce(self, report: Report, taken: Taken) -> None:
+    def _announce(self, report: Report, taken: Receipt) -> None:
         """Tell those who watch."""
         session = taken.session
         if session is None or taken.skipped == "duplicate":
@@ -190,18 +190,18 @@ def _session(tx: Tx, report: Report) -> Row | None:
     return sessions.by_content_id(tx, report.agent, report.content_id)
 
 
-def take_untold(tx: Tx, settings: Settings, report: Report, where: Project, untold: Untold) -> Taken:
+def take_untold(tx: Tx, settings: Settings, report: Report, where: Project, untold: Untold) -> Receipt:
     """Keep an event whose prompt is not known, without what it says: that prompt may turn out to be private. The
     transcript tells it again, after its prompt."""
     if untold == "refuse":
-        return Taken(report.event_id, skipped="untold")
+        return Receipt(report.event_id, skipped="untold")
     session = sessions.get_or_create(tx, report, where)
     added = events.add(tx, session, report, skipped="tool" if settings.skips(report.tool_name) else "untold")
     sessions.move(tx, session, "work", at=report.occurred_at)
-    return Taken(added.event_id, session, added.prompt_number, skipped=added.skipped)
+    return Receipt(added.event_id, session, added.prompt_number, skipped=added.skipped)
 
 
-def take_event(tx: Tx, settings: Settings, report: Report, where: Project, number: int | None) -> Taken:
+def take_event(tx: Tx, settings: Settings, report: Report, where: Project, number: int | None) -> Receipt:
     session = sessions.get_or_create(tx, report, where)
     skipped = "tool" if settings.skips(report.tool_name) else None
     added = events.add(tx, session, report, int(settings.quiet_seconds * 1000), skipped, _hold_ms(report))
@@ -213,38 +213,38 @@ def take_event(tx: Tx, settings: Settings, report: Report, where: Project, numbe
         # Else the transcript is looked at next, which tells all that was said, in its order.
         observations.follow_round(tx, session)
         chunks.extend(tx, session)
-    return Taken(added.event_id, session, added.prompt_number, skipped=added.skipped)
+    return Receipt(added.event_id, session, added.prompt_number, skipped=added.skipped)
 
 
 def _hold_ms(report: Report) -> int:
     return HOLD_MS if report.transcript_path else 0
 
 
-def _take_prompt(tx: Tx, settings: Settings, report: Report, where: Project, number: int | None) -> Taken:
+def _take_prompt(tx: Tx, settings: Settings, report: Report, where: Project, number: int | None) -> Receipt:
     session = sessions.get_or_create(tx, report, where)
     text = report.payload.get("prompt")
     text = text if isinstance(text, str) else ""
     if known := tx.one("event_by_event_id", session_id=session["id"], event_id=report.event_id):
-        return Taken(report.event_id, session, known["prompt_number"], skipped="duplicate")
+        return Receipt(report.event_id, session, known["prompt_number"], skipped="duplicate")
     if report.is_notification:
         added = events.add(tx, session, report)
-        return Taken(added.event_id, session)
+        return Receipt(added.event_id, session)
     if known := sessions.known_prompt(tx, session, report.prompt_id, text):
         # The transcript told it before the spool did.
-        return Taken(report.event_id, session, known["prompt_number"], bool(known["is_private"]), "duplicate")
+        return Receipt(report.event_id, session, known["prompt_number"], bool(known["is_private"]), "duplicate")
     if number is None and (known := sessions.same_prompt(tx, session, report, text)):
         rounds.add_telling(tx, session, report, known)
-        return Taken(report.event_id, session, known["prompt_number"], bool(known["is_private"]), "duplicate")
+        return Receipt(report.event_id, session, known["prompt_number"], bool(known["is_private"]), "duplicate")
     prompt = sessions.add_prompt(tx, session, text, report.occurred_at, number, report.prompt_id, _line_of(report))
     if prompt.is_new:
         sessions.move(tx, session, "prompt", at=report.occurred_at)
         events.add(tx, session, replace(report, payload={}) if prompt.is_private else report)
         if session["last_event_at"] >= report.occurred_at:
             rounds.follow_prompt(tx, session, prompt, report.occurred_at)
-    return Taken(report.event_id, session, prompt.number, prompt.is_private, None if prompt.is_new else "duplicate")
+    return Receipt(report.event_id, session, prompt.number, prompt.is_private, None if prompt.is_new else "duplicate")
 
 
-def _take_end(tx: Tx, settings: Settings, report: Report, where: Project, number: int | None) -> Taken:
+def _take_end(tx: Tx, settings: Settings, report: Report, where: Project, number: int | None) -> Receipt:
     """Completed from any open state; a session that we never saw is not made by its end."""
     session = sessions.by_content_id(tx, report.agent, report.content_id)
     if session is None:
@@ -254,10 +254,10 @@ def _take_end(tx: Tx, settings: Settings, report: Report, where: Project, number
     reason = report.payload.get("reason")
     status = sessions.move(tx, session, "end", reason if isinstance(reason, str) else None, report.occurred_at)
     events.close_round(tx, session["id"], _hold_ms(report))
-    return Taken(report.event_id, session | {"status": status}, session["prompt_counter"])
+    return Receipt(report.event_id, session | {"status": status}, session["prompt_counter"])
 
 
-def _take_compacted(tx: Tx, settings: Settings, report: Report, where: Project, number: int | None) -> Taken:
+def _take_compacted(tx: Tx, settings: Settings, report: Report, where: Project, number: int | None) -> Receipt:
     """The agent's own summary of what it compacted is kept beside ours."""
     session = sessions.get_or_create(tx, report, where)
     added = events.add(tx, session, report)
@@ -266,10 +266,10 @@ def _take_compacted(tx: Tx, settings: Settings, report: Report, where: Project, 
         summary = Summary(request="What the agent kept when it compacted", notes=text)
         memory_id, at = session["memory_session_id"], report.occurred_at
         observations.put_summary(tx, session, added.prompt_number, summary, report.agent, memory_id, at, "compact")
-    return Taken(added.event_id, session, added.prompt_number, skipped=added.skipped)
+    return Receipt(added.event_id, session, added.prompt_number, skipped=added.skipped)
 
 
-def _take_reply(tx: Tx, settings: Settings, report: Report, where: Project, number: int | None) -> Taken:
+def _take_reply(tx: Tx, settings: Settings, report: Report, where: Project, number: int | None) -> Receipt:
     """What the assistant said is no event: a turn, and no more."""
     session = sessions.get_or_create(tx, report, where)
     prompt = sessions.prompt_for(tx, session, report.prompt_id, report.occurred_at)
@@ -279,7 +279,7 @@ def _take_reply(tx: Tx, settings: Settings, report: Report, where: Project, numb
         and bool(text.strip())
         and turns.reply(tx, session, prompt.number, text, report.occurred_at, _line_of(report))
     )
-    return Taken(report.event_id, session, prompt.number, skipped=None if is_new else "duplicate")
+    return Receipt(report.event_id, session, prompt.number, skipped=None if is_new else "duplicate")
 
 
 def _line_of(report: Report) -> turns.Given:
@@ -288,7 +288,7 @@ def _line_of(report: Report) -> turns.Given:
     return turns.Given(mark=line) if line != report.event_id else turns.NOTHING
 
 
-WORK: dict[str, Callable[[Tx, Settings, Report, Project, int | None], Taken]] = {
+WORK: dict[str, Callable[[Tx, Settings, Report, Project, int | None], Receipt]] = {
     "prompt": _take_prompt,
     "session_end": _take_end,
     "post_compact": _take_compacted,

@@ -15,7 +15,7 @@ from pathlib import Path
 from backstory import gate, ids
 from backstory.agents import AGENTS
 from backstory.agents.claude_transcript import Mark
-from backstory.capture.backfill import Past, batches
+from backstory.capture.backfill import Backfill, batches
 from backstory.capture.intake import Roots
 from backstory.errors import StoreUnavailable
 from backstory.jobs import Job
@@ -49,22 +49,23 @@ class _Wish:
 class Reconcile:
     """One transcript at a time: those of sessions at work first, then what changed while nobody listened."""
 
-    def __init__(self, settings: Settings, store: Store, past: Past, roots: Roots, wake: Callable[[], None]) -> None:
-        self._settings, self._store, self._past, self._roots, self._wake = settings, store, past, roots, wake
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        backfill: Backfill,
+        roots: Roots,
+        wake: Callable[[], None],
+        after: asyncio.Event,
+    ) -> None:
+        self._settings, self._store, self._backfill = settings, store, backfill
+        self._roots, self._wake = roots, wake
         self._wishes: dict[_Wish, None] = {}
         self._wished = asyncio.Event()
-        self._after = asyncio.Event()
+        self._after = after  #: what hooks left in the spool is told better by them, so it comes first
         self.job = Job("reconcile", self._work)
         #: the inode of a transcript, and how far it was read for prompts alone
         self._shown: dict[Path, tuple[int, Mark]] = {}
-
-    def start(self, after: asyncio.Event) -> None:
-        """Begin once that has happened: what hooks left in the spool is told better by them."""
-        self._after = after
-        self.job.start()
-
-    async def stop(self) -> None:
-        await self.job.stop()
 
     def soon(self, report: Report, session_id: int | None) -> None:
         """A round, a session or a conversation's memory ends here: look at its transcript when this is answered."""
@@ -88,7 +89,7 @@ class Reconcile:
             log.warning("a transcript could not be read (%s)", type(error).__name__)
             return True  # it is there, and may be read later
         for batch in batches(prompts):
-            await self._past.take(batch)
+            await self._backfill.take(batch)
         return True
 
     def _read_prompts(self, file: Path, agent: str) -> list[Report]:
@@ -172,7 +173,7 @@ class Reconcile:
         pieces = batches(report for report in reading if report.occurred_at >= since)
         counts: Counter[str] = Counter()
         while batch := await asyncio.to_thread(next, pieces, None):
-            counts += await self._past.take(batch)
+            counts += await self._backfill.take(batch)
         changed_ns = before.st_mtime_ns if reading.ended else 0  # else it is looked at again, changed or not
         await self._write(lambda tx: put(tx, READER, file, before, changed_ns, reading.mark))
         return counts

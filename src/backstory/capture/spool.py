@@ -29,17 +29,11 @@ LOOK_S = 2.0
 class Spool:
     """Looks into the folder: at the start, when told to, and now and then."""
 
-    def __init__(self, paths: Paths, deliver: Deliver) -> None:
+    def __init__(self, paths: Paths, deliver: Deliver, looked: asyncio.Event) -> None:
         self._folder, self._rejected, self._deliver = paths.spool, paths.rejected, deliver
         self.job = Job("spool", self._watch)
         self._stuck: set[str] = set()  #: entries that could be neither taken in nor set aside, by name
-        self.looked = asyncio.Event()  #: set once what lay there at the start was taken in, or could not be
-
-    def start(self) -> None:
-        self.job.start()
-
-    async def stop(self) -> None:
-        await self.job.stop()
+        self._looked = looked  #: set once what lay there at the start was taken in, or could not be
 
     async def _watch(self) -> None:
         while True:
@@ -49,7 +43,7 @@ class Spool:
                 pass  # they stay where they are
             except OSError as error:
                 log.warning("the spool can not be read: %s", error.strerror)
-            self.looked.set()
+            self._looked.set()
             # A hook leaves a file without a word to us, so this one place looks by the clock: one listing of a folder
             # that is nearly always empty.
             await asyncio.sleep(LOOK_S)

@@ -12,7 +12,7 @@ from typing import Any
 from backstory import settings
 from backstory.agents import AGENTS, Agent, claude_code, servers, skill
 from backstory.agents import install as installer
-from backstory.agents.install import Change
+from backstory.agents.install import FileChange
 from backstory.errors import BackstoryError
 from backstory.settings import Settings
 
@@ -42,7 +42,7 @@ def install(options: argparse.Namespace) -> int:
     path = settings_file(agent, options.scope)
     hooks, record = agent.hooks(called(chosen, options.scope)), record_of(chosen, agent, path)
 
-    def changes(dry_run: bool) -> list[Change]:
+    def changes(dry_run: bool) -> list[FileChange]:
         return [
             installer.install(path, hooks, agent.ours, record, dry_run),
             *install_tools(chosen, agent, options.scope, dry_run),
@@ -70,7 +70,7 @@ def uninstall(options: argparse.Namespace) -> int:
     chosen, agent = settings.bare(), AGENTS[options.agent]
     path = settings_file(agent, options.scope)
     record = record_of(chosen, agent, path)
-    known = installer.Record.load(record)
+    known = installer.InstallRecord.load(record)
     changes = [
         installer.uninstall(path, agent.ours, record, options.dry_run),
         *uninstall_tools(chosen, agent, options.scope, options.dry_run),
@@ -103,7 +103,7 @@ def _leave(chosen: Settings) -> None:
         print(f"What is remembered stays in {chosen.data_dir}; remove that folder to forget it all.")
 
 
-def install_tools(chosen: Settings, agent: Agent, scope: str, dry_run: bool = False) -> tuple[Change, Change]:
+def install_tools(chosen: Settings, agent: Agent, scope: str, dry_run: bool = False) -> tuple[FileChange, FileChange]:
     """The MCP server and the skill."""
     servers_file, skill_file = _tools(agent, scope)
     usual = chosen.data_dir == Path.home() / ".backstory"
@@ -114,7 +114,7 @@ def install_tools(chosen: Settings, agent: Agent, scope: str, dry_run: bool = Fa
     )
 
 
-def uninstall_tools(chosen: Settings, agent: Agent, scope: str, dry_run: bool = False) -> tuple[Change, Change]:
+def uninstall_tools(chosen: Settings, agent: Agent, scope: str, dry_run: bool = False) -> tuple[FileChange, FileChange]:
     servers_file, skill_file = _tools(agent, scope)
     return (
         servers.uninstall(servers_file, kept_of(chosen, agent, servers_file), dry_run),

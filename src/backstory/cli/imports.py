@@ -73,7 +73,7 @@ def _begun(file: Path) -> str:
 
 def _run(agent: Agent, files: list[Path], options: argparse.Namespace) -> int:
     counts: Counter[str] = Counter(files=len(files), unchanged=0, unreadable=0, added=0, known=0, skipped=0)
-    started, progress = time.monotonic(), Progress(files, quiet=options.json)
+    started, progress = time.monotonic(), ProgressBar(files, quiet=options.json)
     sender = Sender(options.project)
     for file in files:
         try:
@@ -166,7 +166,7 @@ def _body(report: Report) -> dict[str, Any]:
     return told
 
 
-class Progress:
+class ProgressBar:
     """How far it is: a bar on a terminal, a line now and then elsewhere."""
 
     def __init__(self, files: list[Path], quiet: bool) -> None:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from backstory import ids
 from backstory.errors import BackstoryError
-from backstory.model import Call
+from backstory.model import ModelCall
 from backstory.observe import prices
 from backstory.settings import Settings
 from backstory.store import ledger
@@ -48,11 +48,13 @@ class Budget:
         return ""
 
     @asynccontextmanager
-    async def hold(self, settings: Settings, model: str, input_tokens: int, calls: list[Call]) -> AsyncIterator[None]:
+    async def hold(
+        self, settings: Settings, model: str, input_tokens: int, calls: list[ModelCall]
+    ) -> AsyncIterator[None]:
         """Reserve what a call will take; afterwards the calls that were added to the list are what it took."""
         if trouble := await self.trouble(settings, model):
             raise OverBudget(trouble)
-        guess = Call(settings.provider, model, input_tokens, ANSWER_TOKENS)
+        guess = ModelCall(settings.provider, model, input_tokens, ANSWER_TOKENS)
         before = len(calls)
         self._count(guess, 1)
         try:
@@ -62,7 +64,7 @@ class Budget:
             for call in calls[before:]:
                 self._count(call, 1)
 
-    def _count(self, call: Call, times: int) -> None:
+    def _count(self, call: ModelCall, times: int) -> None:
         cost = call.cost_micros if call.cost_micros is not None else prices.cost_micros(call) or 0
         self._tokens += times * (call.input_tokens + call.output_tokens)
         self._micros += times * cost

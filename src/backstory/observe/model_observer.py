@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from backstory import ids
 from backstory.errors import BackstoryError, BadSetting, StoreUnavailable
-from backstory.model import Call, Reply, Round
+from backstory.model import ModelCall, Reply, Round
 from backstory.observe import modes, prices
 from backstory.observe.budget import Budget, OverBudget
-from backstory.observe.own_transcripts import Conversations
+from backstory.observe.own_transcripts import OwnTranscripts
 from backstory.observe.pauses import Pauses
 from backstory.observe.providers import DEFAULT_MODELS, Answer, Ask, Choice, Model, ProviderFailure, connect
 from backstory.settings import Settings
@@ -32,7 +32,7 @@ OFFLINE = "offline"
 class Later(BackstoryError):
     """The model can not be asked now; the round waits."""
 
-    def __init__(self, wait_s: float, cause: str, calls: tuple[Call, ...] = ()) -> None:
+    def __init__(self, wait_s: float, cause: str, calls: tuple[ModelCall, ...] = ()) -> None:
         super().__init__()
         self.wait_s, self.cause, self.calls = wait_s, cause, calls
 
@@ -43,7 +43,7 @@ class NotDone(BackstoryError):
     hint = "`backstory status` says how it goes with the provider; run it again, and it goes on from here."
     status = 409
 
-    def __init__(self, message: str, calls: Sequence[Call]) -> None:
+    def __init__(self, message: str, calls: Sequence[ModelCall]) -> None:
         super().__init__(message)
         self.calls = tuple(calls)
 
@@ -58,12 +58,12 @@ class State:
     lasts: bool = False  #: somebody has to do something about it
 
 
-class Asking:
+class ModelObserver:
     """The provider of the settings, as the observer calls it; it follows the settings while it runs."""
 
-    def __init__(self, settings: Settings, store: Store, conversations: Conversations | None = None) -> None:
+    def __init__(self, settings: Settings, store: Store, conversations: OwnTranscripts | None = None) -> None:
         self._settings, self._store, self._budget = settings, store, Budget(store)
-        self._conversations = conversations or Conversations()
+        self._conversations = conversations or OwnTranscripts()
         self._config_seen = self._config_stamp()
         self._model: Model | None = None
         self._connecting = asyncio.Lock()
@@ -108,7 +108,7 @@ class Asking:
             raise Later(wait_s, "rate_limit")
         if self._pauses.holds():
             return await self._stand_in(round)
-        calls: list[Call] = []
+        calls: list[ModelCall] = []
         try:
             reply = await self._ask(round, calls)
         except OverBudget:
@@ -137,7 +137,7 @@ class Asking:
         await self._follow_settings()
         if self._settings.provider == OFFLINE:
             raise BadSetting("No model is chosen to observe with.", "`backstory config set provider NAME` chooses one.")
-        calls: list[Call] = []
+        calls: list[ModelCall] = []
         try:
             reply = await self._ask(round, calls)
         except (ProviderFailure, OverBudget) as failure:
@@ -150,7 +150,7 @@ class Asking:
         asked = await asyncio.to_thread(self._question, round)
         return tokens(asked.ask.system) + tokens(asked.ask.prompt)
 
-    async def _ask(self, round: Round, calls: list[Call], in_parts: bool = True) -> Reply:
+    async def _ask(self, round: Round, calls: list[ModelCall], in_parts: bool = True) -> Reply:
         """What can't be read is asked for once more, then told by the rules. A round whose answer was cut is asked
         about in two parts."""
         from backstory.observe import replies
@@ -158,7 +158,7 @@ class Asking:
         mode = self._mode_now()
         # In a thread: a round may be large, and hooks wait for this loop.
         asked = await asyncio.to_thread(self._question, round)
-        answer = Answer("", Call("", ""))
+        answer = Answer("", ModelCall("", ""))
         for again in (False, True):
             ask = asked.again if again else asked.ask
             try:
@@ -175,7 +175,7 @@ class Asking:
                 break
             try:
                 found = await asyncio.to_thread(replies.read, answer.text, round, mode, asked.mark, asked.known)
-            except replies.Unreadable as error:
+            except replies.UnreadableAnswer as error:
                 log.info("session %s: %s", round.session_id, error)
                 continue
             summary = found.summary
@@ -195,7 +195,7 @@ class Asking:
         # Whatever confused it is in that conversation, so the next begins anew.
         return replace(told, memory_id=answer.memory_id, grown=answer.memory_id is not None)
 
-    async def _ask_in_parts(self, round: Round, calls: list[Call]) -> Reply:
+    async def _ask_in_parts(self, round: Round, calls: list[ModelCall]) -> Reply:
         """The two halves of a round, one after the other; all of it is told by the rules if the model can't."""
         middle = len(round.events) // 2
         first = replace(round, events=round.events[:middle], resume=None)
@@ -216,7 +216,7 @@ class Asking:
         known = self._store.read(lambda tx: replaceable.find(tx, round, about, files))
         return prompts.question(round, self._mode_now(), self._settings.language, known)
 
-    async def _call(self, ask: Ask, calls: list[Call]) -> Answer:
+    async def _call(self, ask: Ask, calls: list[ModelCall]) -> Answer:
         chosen, model = self._settings, await self._connected()
         name = self._model_name
         sent = tokens(ask.system) + tokens(ask.prompt)
@@ -225,7 +225,7 @@ class Asking:
                 async with asyncio.timeout(chosen.call_seconds):
                     answer = await model(ask)
             except TimeoutError:
-                calls.append(_priced(Call(chosen.provider, name, sent)))  # it was sent, so it may be on the bill
+                calls.append(_priced(ModelCall(chosen.provider, name, sent)))  # it was sent, so it may be on the bill
                 raise ProviderFailure("hang", f"No answer came within {chosen.call_seconds:g} s.") from None
             calls.append(_priced(answer.call))
         return answer
@@ -250,7 +250,7 @@ class Asking:
             self._conversations,
         )
 
-    async def _stand_in(self, round: Round, calls: tuple[Call, ...] = ()) -> Reply:
+    async def _stand_in(self, round: Round, calls: tuple[ModelCall, ...] = ()) -> Reply:
         """The rules, in the model's place; marked, so that it can be done over."""
         told = await _rules(round)
         return replace(told, provider=OFFLINE, instead_of=self._settings.provider, calls=calls)
@@ -296,7 +296,7 @@ class Asking:
             await closing()
 
 
-def _priced(call: Call) -> Call:
+def _priced(call: ModelCall) -> ModelCall:
     return call if call.cost_micros is not None else replace(call, cost_micros=prices.cost_micros(call))
 
 

@@ -17,7 +17,7 @@ from backstory.model import Reply, Round
 from backstory.observe.model_observer import Later
 from backstory.store import events, ledger
 from backstory.store.db import Store, Tx
-from backstory.store.observations import Stored, Told
+from backstory.store.observations import Stored, StoredRows
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -27,7 +27,7 @@ NEVER = 1 << 62
 #: Where workers share a database, one that has nothing to do looks this often: another may have died with a round.
 LOOK_S = 30.0
 #: Called with each round that was stored: the viewer is told.
-Listener = Callable[[Round, Told], None]
+Listener = Callable[[Round, StoredRows], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +61,15 @@ class Observer:
         self._woken = asyncio.Event()
         self._planned_ms = NEVER
         self._running: set[asyncio.Task[None]] = set()
-        self.job = Job("observer", self._work, retry_s)
-
-    def start(self) -> None:
-        self.job.start()
+        self.job = Job("observer", self._work, self._give_up, retry_s)
 
     def wake(self, due_ms: int = 0) -> None:
         """Something was queued that falls due then; the loop is disturbed only if it plans to look later."""
         if due_ms < self._planned_ms:
             self._woken.set()
 
-    async def stop(self) -> None:
-        """Stop claiming; what is under way is given up, and its lease with it."""
-        await self.job.stop()
+    async def _give_up(self) -> None:
+        """What is under way is given up, and its lease with it."""
         for task in self._running:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 LONGEST = 200
 
 
-class Conversations:
+class OwnTranscripts:
     """They lie among the user's, under `roots`, in the folder of the directory that the observer works in."""
 
     def __init__(self, roots: tuple[Path, ...] = (), cwd: Path = Path()) -> None:

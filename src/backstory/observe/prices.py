@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from backstory.model import Call
+from backstory.model import ModelCall
 
 #: As of 2026-11-15. A price that changes is a line here; what was spent before keeps what it cost then.
 PRICES: dict[str, tuple[float, float, float]] = {
@@ -38,7 +38,7 @@ def price(model: str) -> tuple[float, float, float] | None:
     return PRICES.get(name) or PRICES.get(name.replace(".", "-"))
 
 
-def cost_micros(call: Call) -> int | None:
+def cost_micros(call: ModelCall) -> int | None:
     """What a call cost, in millionths of a dollar."""
     known = price(call.model)
     if known is None:

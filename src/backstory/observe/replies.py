@@ -44,11 +44,11 @@ _WRITES = re.compile(
 )
 
 
-class Unreadable(BackstoryError):
+class UnreadableAnswer(BackstoryError):
     """The model's answer was not in the form that was asked for."""
 
 
-class Stranger(Unreadable):
+class ForeignAnswer(UnreadableAnswer):
     """The model's answer belongs to another question."""
 
 
@@ -72,7 +72,7 @@ def read(text: str, round: Round, mode: Mode, mark: str = "", known: Sequence[St
     blocks = list(_blocks(text))
     skips = _SKIP.search(text) is not None
     if not blocks and not skips and not begun:
-        raise Unreadable
+        raise UnreadableAnswer
     evidence = Evidence(round)
     told = [
         _observation(body, given, round, mode, evidence, known)
@@ -82,7 +82,7 @@ def read(text: str, round: Round, mode: Mode, mark: str = "", known: Sequence[St
     found = [_summary(body) for kind, _, body, _ in blocks if kind == "summary"]
     kept = tuple(seen for seen in told if seen)[:MOST]
     if blocks and not kept and not any(found) and not skips:
-        raise Unreadable
+        raise UnreadableAnswer
     return Read(kept, next((summary for summary in reversed(found) if summary), None), skips)
 
 
@@ -100,7 +100,7 @@ def _of_round(text: str, mark: str) -> tuple[str, bool]:
     if mark in parts:
         return "\n".join(parts[mark]), True
     if "" not in parts:
-        raise Stranger
+        raise ForeignAnswer
     return "\n".join((text[: begins[0].start()], *parts[""])), True
 
 

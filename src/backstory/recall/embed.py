@@ -44,7 +44,7 @@ class Away(BackstoryError):
     status = 503
 
 
-class Refused(Away):
+class TextRefused(Away):
     """The embedder does not take this text."""
 
 
@@ -164,7 +164,7 @@ def _openai(model: str, url: str) -> Run:
             ordered = sorted(rows, key=lambda row: row["index"])
             return np.array([row["embedding"] for row in ordered], dtype=np.float32)
         except urllib.error.HTTPError as error:
-            kind = Refused if error.code in (400, 413, 422) else Away
+            kind = TextRefused if error.code in (400, 413, 422) else Away
             raise kind(f"The embeddings endpoint answered with {error.code}.") from None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise Away(f"The embeddings endpoint could not be asked ({type(error).__name__}).") from None

@@ -79,7 +79,7 @@ def look_of(query: str) -> Look:
 
 
 @dataclass(slots=True)
-class Found:
+class Candidate:
     """An item, and what speaks for it."""
 
     kind: str
@@ -109,7 +109,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class TurnPlace:
     """Where a turn stands, and whose it is."""
 
     id: int
@@ -130,28 +130,30 @@ class Span:
     last: int
 
 
-def together(words: Sequence[Hit], near: Sequence[Hit], look: Look) -> dict[Key, Found]:
+def together(words: Sequence[Hit], near: Sequence[Hit], look: Look) -> dict[Key, Candidate]:
     """Both lists as one: each item by how far it is from the best of its list."""
-    found: dict[Key, Found] = {}
+    found: dict[Key, Candidate] = {}
     for name, hits, weight in (("words", words, 1.0), ("meaning", near, look.meaning)):
         top = hits[0].score if hits else 0.0
         for rank, hit in enumerate(hits, 1):
             if top <= 0 or hit.score <= 0:
                 break
-            item = found.setdefault((hit.kind, hit.item_id), Found(hit.kind, hit.item_id, hit.session_id, hit.at))
+            item = found.setdefault((hit.kind, hit.item_id), Candidate(hit.kind, hit.item_id, hit.session_id, hit.at))
             item.parts[name] = weight * hit.score / top
             item.ranks[name] = rank
     return found
 
 
-def ordered(items: Iterable[Found]) -> list[Found]:
+def ordered(items: Iterable[Candidate]) -> list[Candidate]:
     """Best first; of equals the newer."""
     return sorted(items, key=lambda item: (item.score, item.at, item.id), reverse=True)
 
 
-def by_session(families: Sequence[Mapping[Key, Found]], turns: Mapping[int, Turn], look: Look) -> dict[int, Found]:
+def by_session(
+    families: Sequence[Mapping[Key, Candidate]], turns: Mapping[int, TurnPlace], look: Look
+) -> dict[int, Candidate]:
     """Sessions by the best of what was found in them, a little also by the next best."""
-    made: dict[int, Found] = {}
+    made: dict[int, Candidate] = {}
     most: dict[int, float] = {}
     for family in families:
         for name in ("words", "meaning"):
@@ -165,7 +167,7 @@ def by_session(families: Sequence[Mapping[Key, Found]], turns: Mapping[int, Turn
                 if part:
                     best[item.session_id].append(part)
             for session_id, parts in best.items():
-                session = made.setdefault(session_id, Found("session", session_id, session_id, ""))
+                session = made.setdefault(session_id, Candidate("session", session_id, session_id, ""))
                 parts.sort(reverse=True)
                 added = sum(part * FURTHER**at for at, part in enumerate(parts[:DEEP]))
                 session.parts[name] = session.parts.get(name, 0.0) + added
@@ -180,7 +182,7 @@ def by_session(families: Sequence[Mapping[Key, Found]], turns: Mapping[int, Turn
     return made
 
 
-def add_recency(items: Iterable[Found], look: Look) -> None:
+def add_recency(items: Iterable[Candidate], look: Look) -> None:
     """Where somebody talks, the newer the better, by the order in which they came: an hour or a year apart."""
     if not look.is_talk:
         return
@@ -191,19 +193,19 @@ def add_recency(items: Iterable[Found], look: Look) -> None:
 
 
 def by_turn(
-    said: Mapping[Key, Found],
-    pieces: Mapping[Key, Found],
-    sessions: Mapping[int, Found],
-    turns: Sequence[Turn],
+    said: Mapping[Key, Candidate],
+    pieces: Mapping[Key, Candidate],
+    sessions: Mapping[int, Candidate],
+    turns: Sequence[TurnPlace],
     spans: Mapping[int, Span],
     look: Look,
-) -> dict[Key, Found]:
+) -> dict[Key, Candidate]:
     """Turns by their own words and meaning, and by what stands around them."""
     at = {(turn.session_id, turn.number): turn for turn in turns}
-    made: dict[Key, Found] = {}
+    made: dict[Key, Candidate] = {}
     for turn in turns:
         item = said.get(("turn", turn.id))
-        own = Found("turn", turn.id, turn.session_id, turn.at)
+        own = Candidate("turn", turn.id, turn.session_id, turn.at)
         if item:
             own.parts, own.ranks = dict(item.parts), dict(item.ranks)
         lent = _lent(turn, at, said)
@@ -224,7 +226,7 @@ def by_turn(
     return made
 
 
-def _lent(turn: Turn, at: Mapping[tuple[int, int], Turn], said: Mapping[Key, Found]) -> float:
+def _lent(turn: TurnPlace, at: Mapping[tuple[int, int], TurnPlace], said: Mapping[Key, Candidate]) -> float:
     lent = 0.0
     for step, share in ((-1, LENDS_NEXT), (1, LENDS_BEFORE)):
         other = at.get((turn.session_id, turn.number + step))
@@ -234,9 +236,9 @@ def _lent(turn: Turn, at: Mapping[tuple[int, int], Turn], said: Mapping[Key, Fou
 
 
 def _add_pieces(
-    made: Mapping[Key, Found],
-    at: Mapping[tuple[int, int], Turn],
-    pieces: Mapping[Key, Found],
+    made: Mapping[Key, Candidate],
+    at: Mapping[tuple[int, int], TurnPlace],
+    pieces: Mapping[Key, Candidate],
     spans: Mapping[int, Span],
 ) -> None:
     for (_, number), piece in pieces.items():
@@ -247,15 +249,15 @@ def _add_pieces(
                     own.parts["chunk"] = own.parts.get("chunk", 0.0) + OF_CHUNK * piece.score
 
 
-def _is_reply(turn: Turn | None) -> bool:
+def _is_reply(turn: TurnPlace | None) -> bool:
     """The assistant's; where a conversation has names, nobody is one."""
     return turn is not None and turn.role == "assistant" and not turn.speaker
 
 
-def newest_first(best: Sequence[Found], said: Mapping[int, frozenset[str]]) -> list[Found]:
+def newest_first(best: Sequence[Candidate], said: Mapping[int, frozenset[str]]) -> list[Candidate]:
     """Of the best, a newer one goes before older ones that say the like: a fact that changed is asked for as it is now.
     `said` are the words of what speaks most for each."""
-    made: list[Found] = []
+    made: list[Candidate] = []
     head = [item for item in best[:NEWEST] if item.score >= NEAR_BEST * best[0].score]
     for item in head:
         places = (

@@ -16,7 +16,7 @@ _EXTENDED, _STAGE, _ASSUME_VALID = 0x4000, 0x3000, 0x8000
 _SKIP_WORKTREE, _INTENT_TO_ADD = 0x4000, 0x2000
 
 
-class Unreadable(Exception):
+class UnreadableIndex(Exception):
     """The index is damaged, or in a form that is not known here."""
 
 
@@ -38,10 +38,10 @@ class Index:
 
     def __init__(self, data: bytes, hash_size: int) -> None:
         if len(data) < _HEADER.size + hash_size:
-            raise Unreadable
+            raise UnreadableIndex
         magic, self._version, self._count = _HEADER.unpack_from(data)
         if magic != b"DIRC" or self._version not in (2, 3, 4):
-            raise Unreadable
+            raise UnreadableIndex
         self._data, self._hash_size = data, hash_size
         #: mtime, mode, size, hash and flags, without ctime, device, inode, user and group
         self._entry = struct.Struct(f">8xII8xI8xI{hash_size}sH")
@@ -56,7 +56,7 @@ class Index:
             start = self._at
             begin = start + fixed
             if begin > end_of_all:
-                raise Unreadable
+                raise UnreadableIndex
             seconds, nanoseconds, mode, size, blob, flags = unpack(data, start)
             more = 0
             if flags & _EXTENDED:
@@ -68,10 +68,10 @@ class Index:
                 keep = len(path) - cut
             end = data.find(b"\0", begin, begin + PATH)
             if not begin <= end < end_of_all or keep < 0:
-                raise Unreadable
+                raise UnreadableIndex
             path = path[:keep] + data[begin:end]
             if not path or len(path) > PATH:
-                raise Unreadable
+                raise UnreadableIndex
             # Up to version 3 an entry is filled up with 1 to 8 zeros, to a multiple of 8.
             self._at = end + 1 if version == 4 else start + ((end - start) // 8 + 1) * 8
             is_ignored = bool(flags & _ASSUME_VALID or more & _SKIP_WORKTREE)
@@ -90,7 +90,7 @@ class Index:
             if name == b"TREE":
                 found = frozenset(self._trees(self._at, min(self._at + size, self._end), wanted))
             elif name[:1].islower() and name != b"sdir":
-                raise Unreadable  # not to be passed over, such as `link`: most entries are in another file
+                raise UnreadableIndex  # not to be passed over, such as `link`: most entries are in another file
             self._at += size
         return found
 
@@ -106,7 +106,7 @@ class Index:
             try:
                 files, below = map(int, numbers.split(b" "))
             except ValueError:
-                raise Unreadable from None
+                raise UnreadableIndex from None
             while inside and not inside[-1][1]:
                 inside.pop()
             path = name
@@ -115,13 +115,13 @@ class Index:
                 inside[-1] = (above, left - 1)
                 path = above + b"/" + name if above else name
             if len(path) > PATH:
-                raise Unreadable
+                raise UnreadableIndex
             inside.append((path, below))
             if files >= 0:
                 at += self._hash_size
                 if path in wanted:
                     yield path
-        raise Unreadable
+        raise UnreadableIndex
 
     def _varint(self, at: int) -> tuple[int, int]:
         """A number as git writes offsets, and where it ends."""
@@ -132,4 +132,4 @@ class Index:
             value = (value + 1) << 7 | byte & 0x7F
             if byte < 0x80:
                 return value, at
-        raise Unreadable
+        raise UnreadableIndex

@@ -6,10 +6,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from backstory.recall import changed_files, context
-from backstory.recall.search import Asked, Search
+from backstory.recall.search import MemorySearch, Query
 from backstory.store.db import Row, Store, Tx
 from backstory.store.index import search_rows, tokens
-from backstory.store.index.hits import Where
+from backstory.store.index.hits import Filter
 from backstory.text import json_list, local
 
 #: How many are looked at, and how many are told at the most.
@@ -20,7 +20,7 @@ SHARED, CLEAR = 3, 2.5
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class PromptQuestion:
     """A prompt, and what need not be told with it."""
 
     text: str
@@ -29,9 +29,11 @@ class Prompt:
     known: Collection[int] = ()  #: observations that this session was told of
 
 
-def for_prompt(store: Store, search: Search, prompt: Prompt, budget: int, command: str) -> tuple[str, list[int]]:
+def for_prompt(
+    store: Store, search: MemorySearch, prompt: PromptQuestion, budget: int, command: str
+) -> tuple[str, list[int]]:
     """A few lines, and the observations that they name; nothing where nothing is clearly about the same."""
-    hits = search.find(Asked(prompt.text, "observation", Where(project=prompt.project_key), LOOKED_AT))
+    hits = search.find(Query(prompt.text, "observation", Filter(project=prompt.project_key), LOOKED_AT))
     wanted = [
         hit["id"]
         for hit in hits
@@ -40,8 +42,8 @@ def for_prompt(store: Store, search: Search, prompt: Prompt, budget: int, comman
     return store.read(lambda tx: _told(tx, prompt, wanted, budget, command)) if wanted else ("", [])
 
 
-def _told(tx: Tx, prompt: Prompt, wanted: Sequence[int], budget: int, command: str) -> tuple[str, list[int]]:
-    worth = search_rows.worth(tx, prompt.text, Where(project=prompt.project_key))
+def _told(tx: Tx, prompt: PromptQuestion, wanted: Sequence[int], budget: int, command: str) -> tuple[str, list[int]]:
+    worth = search_rows.worth(tx, prompt.text, Filter(project=prompt.project_key))
     rows = [row for number in wanted if (row := tx.one("observation_by_id", id=number)) and _is_clear(row, worth)]
     chosen = rows[:MOST]
     changed = changed_files.changed(tx, (row["id"] for row in chosen))

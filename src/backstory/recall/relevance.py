@@ -19,20 +19,20 @@ DAY_MS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class SessionStart:
     """Where a session starts."""
 
     branch: str | None = None
     changed: frozenset[str] = frozenset()  #: files with changes that are not committed, from the repository's root
 
 
-def by_use(rows: Sequence[Row], scene: Scene) -> list[Row]:
+def by_use(rows: Sequence[Row], scene: SessionStart) -> list[Row]:
     """The same observations, the most useful first."""
     newest = max((ids.stored_ms(row["created_at"]) for row in rows), default=0)
     return sorted(rows, key=lambda row: (-_use(row, scene, newest), -row["id"]))
 
 
-def _use(row: Row, scene: Scene, newest: int) -> float:
+def _use(row: Row, scene: SessionStart, newest: int) -> float:
     age = (newest - ids.stored_ms(row["created_at"])) / DAY_MS
     use = WEIGHTS.get(row["type"], 0.4) + RECENT * math.exp2(-age / HALF_LIFE_DAYS)
     if scene.changed and touches(row, scene.changed):

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from backstory.recall import fuse
-from backstory.recall.fuse import Found, Key, Look, Span, Turn
+from backstory.recall.fuse import Candidate, Key, Look, Span, TurnPlace
 from backstory.recall.vectors import Vectors
 from backstory.store.db import Row, Store, Tx
 from backstory.store.index import search as words
 from backstory.store.index import search_rows
-from backstory.store.index.hits import ANYWHERE, Hit, Where
+from backstory.store.index.hits import ANYWHERE, Filter, Hit
 from backstory.text import cut, one_line
 
 MEMORY = ("observation", "summary", "prompt")
@@ -38,12 +38,12 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Query:
     """What is looked for."""
 
     query: str
     kind: str = "memory"  #: one of FAMILIES
-    where: Where = ANYWHERE
+    where: Filter = ANYWHERE
     limit: int = 20
     explain: bool = False
 
@@ -53,24 +53,24 @@ class Lists:
     """What was found, a family after the other."""
 
     look: Look
-    families: Sequence[dict[Key, Found]]
+    families: Sequence[dict[Key, Candidate]]
 
 
-class Search:
+class MemorySearch:
     """Over a store and its vectors. Safe to use from several threads; not within a transaction."""
 
     def __init__(self, store: Store, vectors: Vectors | None = None) -> None:
         self._store, self._vectors = store, vectors
         self._known = words.Counts()
 
-    def find(self, asked: Asked) -> list[Row]:
+    def find(self, asked: Query) -> list[Row]:
         """Items, best first. No match is an empty list, whatever is asked."""
         lists = self._lists(asked)
         if not any(lists.families):
             return []
         return self._store.read(lambda tx: _answer(tx, asked, lists))
 
-    def _lists(self, asked: Asked) -> Lists:
+    def _lists(self, asked: Query) -> Lists:
         look, families = fuse.look_of(asked.query), FAMILIES[asked.kind]
         depth = max(DEPTH if asked.kind in ("session", "turn") else ITEMS, asked.limit)
 
@@ -94,7 +94,7 @@ class Search:
         return Lists(look, [fuse.together(*both, look) for both in zip(hits, near, strict=True)])
 
 
-def _answer(tx: Tx, asked: Asked, lists: Lists) -> list[Row]:
+def _answer(tx: Tx, asked: Query, lists: Lists) -> list[Row]:
     if asked.kind == "session":
         best = _sessions(tx, lists)
     elif asked.kind == "turn":
@@ -104,7 +104,7 @@ def _answer(tx: Tx, asked: Asked, lists: Lists) -> list[Row]:
     return _shown(tx, best[: asked.limit], asked, lists.look)
 
 
-def _sessions(tx: Tx, lists: Lists) -> list[Found]:
+def _sessions(tx: Tx, lists: Lists) -> list[Candidate]:
     sessions = fuse.by_session(lists.families, _places(tx, lists.families[0], 0), lists.look)
     best = fuse.ordered(sessions.values())
     if not lists.look.is_personal:
@@ -113,7 +113,7 @@ def _sessions(tx: Tx, lists: Lists) -> list[Found]:
     return fuse.newest_first(best, {keys[key]: said for key, said in search_rows.words_said(tx, keys).items()})
 
 
-def _turns(tx: Tx, lists: Lists) -> list[Found]:
+def _turns(tx: Tx, lists: Lists) -> list[Candidate]:
     said, pieces = lists.families
     turns = _places(tx, said, 1)
     spans = {
@@ -124,16 +124,16 @@ def _turns(tx: Tx, lists: Lists) -> list[Found]:
     return fuse.ordered(fuse.by_turn(said, pieces, sessions, list(turns.values()), spans, lists.look).values())
 
 
-def _places(tx: Tx, said: Mapping[Key, Found], around: int) -> dict[int, Turn]:
+def _places(tx: Tx, said: Mapping[Key, Candidate], around: int) -> dict[int, TurnPlace]:
     return {
-        row["id"]: Turn(
+        row["id"]: TurnPlace(
             row["id"], row["session_id"], row["number"], row["role"], row["speaker"] or "", row["length"], row["at"]
         )
         for row in search_rows.turns_around(tx, (number for _, number in said), around)
     }
 
 
-def _items(tx: Tx, lists: Lists) -> list[Found]:
+def _items(tx: Tx, lists: Lists) -> list[Candidate]:
     """Observations by what they are worth, too: what was replaced is history and comes behind."""
     (items,) = lists.families
     standing = search_rows.standing(tx, (number for kind, number in items if kind == "observation"))
@@ -147,7 +147,7 @@ def _items(tx: Tx, lists: Lists) -> list[Found]:
     return fuse.ordered(items.values())
 
 
-def _shown(tx: Tx, best: Sequence[Found], asked: Asked, look: Look) -> list[Row]:
+def _shown(tx: Tx, best: Sequence[Candidate], asked: Query, look: Look) -> list[Row]:
     rows = search_rows.rows(tx, [(item.kind, item.id) for item in best])
     whole = search_rows.rows(tx, {item.best for item in best if item.best})
     shown = []

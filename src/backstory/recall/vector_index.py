@@ -37,7 +37,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class VectorBlock:
     """Some vectors, in the order of their ids."""
 
     ids: Numbers
@@ -51,9 +51,9 @@ class Block:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def take(self, which: Mask | slice) -> Block:
+    def take(self, which: Mask | slice) -> VectorBlock:
         few, scales = self.vectors, self.scales
-        return Block(
+        return VectorBlock(
             self.ids[which].copy(),
             self.kinds[which].copy(),
             self.sessions[which].copy(),
@@ -63,7 +63,7 @@ class Block:
             None if scales is None else scales[which].copy(),
         )
 
-    def join(self, other: Block) -> Block:
+    def join(self, other: VectorBlock) -> VectorBlock:
         import numpy as np
 
         vectors = scales = None
@@ -71,7 +71,7 @@ class Block:
             vectors = np.concatenate((self.vectors, other.vectors))
         if self.scales is not None and other.scales is not None:
             scales = np.concatenate((self.scales, other.scales))
-        return Block(
+        return VectorBlock(
             np.concatenate((self.ids, other.ids)),
             np.concatenate((self.kinds, other.kinds)),
             np.concatenate((self.sessions, other.sessions)),
@@ -117,11 +117,11 @@ def block_of(
     seconds: Sequence[int],
     vectors: Bytes,
     scales: Sequence[float],
-) -> Block:
+) -> VectorBlock:
     """Vectors as they were read."""
     import numpy as np
 
-    return Block(
+    return VectorBlock(
         np.array(ids, dtype=np.int64),
         np.array([_CODES[kind] for kind in kinds], dtype=np.uint8),
         np.array(sessions, dtype=np.int64),
@@ -147,7 +147,7 @@ class Near:
 
     def __init__(self, exact: int = EXACT, held: int = HELD) -> None:
         self._exact, self._held = exact, held
-        self._blocks: tuple[Block, ...] = ()
+        self._blocks: tuple[VectorBlock, ...] = ()
 
     def __len__(self) -> int:
         return sum(len(block) for block in self._blocks)
@@ -157,7 +157,7 @@ class Near:
         """The newest id."""
         return int(self._blocks[-1].ids[-1]) if self._blocks else 0
 
-    def add(self, more: Block) -> None:
+    def add(self, more: VectorBlock) -> None:
         """More of them, with greater ids than any before."""
         blocks = [*self._blocks, more]
         if len(self) + len(more) > self._held:
@@ -214,7 +214,7 @@ class Seen:
     codes: NDArray[np.uint8]
     close: NDArray[Any]
     kinds: tuple[str, ...]
-    held: tuple[Block, ...] = ()  #: where the vectors are, if they are in memory
+    held: tuple[VectorBlock, ...] = ()  #: where the vectors are, if they are in memory
 
     @property
     def is_exact(self) -> bool:

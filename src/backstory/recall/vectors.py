@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from backstory.errors import StoreUnavailable
 from backstory.jobs import place_of
 from backstory.recall import embed
-from backstory.recall.vector_index import Block, Near, Seen, Wanted, block_of
+from backstory.recall.vector_index import Near, Seen, VectorBlock, Wanted, block_of
 from backstory.store.db import Row, Store, Tx
 from backstory.store.index import vectors
-from backstory.store.index.hits import ANYWHERE, KINDS, Hit, Where
+from backstory.store.index.hits import ANYWHERE, KINDS, Filter, Hit
 
 if TYPE_CHECKING:
     import numpy as np
@@ -89,10 +89,10 @@ class Vectors:
         ours = self._embedder(self._name)
         try:
             found = ours.embed([item.text for item in items])
-        except embed.Refused:
+        except embed.TextRefused:
             made = []
             for item in items if len(items) > 1 else ():
-                with contextlib.suppress(embed.Refused):
+                with contextlib.suppress(embed.TextRefused):
                     made += [vectors.Made(item, *form) for form in self._forms(ours.embed([item.text]))]
             if not made:
                 raise
@@ -170,7 +170,7 @@ class Vectors:
         self,
         query: str,
         kinds: Sequence[str] = KINDS,
-        where: Where = ANYWHERE,
+        where: Filter = ANYWHERE,
         limit: int = 20,
         weights: Mapping[str, float] = embed.NONE,
     ) -> list[Hit]:
@@ -183,7 +183,7 @@ class Vectors:
         self,
         query: str,
         families: Sequence[Sequence[str]],
-        where: Where = ANYWHERE,
+        where: Filter = ANYWHERE,
         limit: int = 20,
         weights: Mapping[str, float] = embed.NONE,
     ) -> list[list[Hit]]:
@@ -207,7 +207,7 @@ class Vectors:
         embedder_id: int,
         asked: NDArray[np.float32],
         families: Sequence[Sequence[str]],
-        where: Where,
+        where: Filter,
         limit: int,
     ) -> list[list[Hit]]:
         try:
@@ -223,7 +223,7 @@ class Vectors:
             return [[] for _ in families]
 
     def _ask(
-        self, tx: Tx, embedder_id: int, query: str, families: Sequence[Sequence[str]], where: Where, limit: int
+        self, tx: Tx, embedder_id: int, query: str, families: Sequence[Sequence[str]], where: Filter, limit: int
     ) -> list[list[Hit]]:
         tx.all("vectors_tune")
         each = [vectors.near(tx, embedder_id, query, kinds, where, limit) if kinds else [] for kinds in families]
@@ -235,7 +235,7 @@ class Vectors:
         embedder_id: int,
         asked: NDArray[np.float32],
         families: Sequence[Sequence[str]],
-        where: Where,
+        where: Filter,
         limit: int,
     ) -> list[list[Hit]]:
         near = self._current(embedder_id, len(asked))
@@ -246,7 +246,7 @@ class Vectors:
         return [self._best(seen, asked, tuple(kinds), where, limit) for kinds in families]
 
     def _best(
-        self, seen: Seen, asked: NDArray[np.float32], kinds: tuple[str, ...], where: Where, limit: int
+        self, seen: Seen, asked: NDArray[np.float32], kinds: tuple[str, ...], where: Filter, limit: int
     ) -> list[Hit]:
         number = limit if seen.is_exact else max(limit, RESCORED)
         while True:
@@ -264,7 +264,7 @@ class Vectors:
         ids: list[int],
         close: NDArray[np.float32] | None,
         asked: NDArray[np.float32],
-        where: Where,
+        where: Filter,
         limit: int,
     ) -> list[Hit]:
         """The best of those that are still there and wanted, compared number by number."""
@@ -337,7 +337,7 @@ def _is_sound(row: Row, dims: int) -> bool:
     return isinstance(vector, bytes) and len(vector) == dims and isinstance(scale, int | float)
 
 
-def _block(rows: list[Row]) -> Block:
+def _block(rows: list[Row]) -> VectorBlock:
     import numpy as np
 
     return block_of(

@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 
 from backstory.files import read_regular
-from backstory.recall.git_index import Entry, Index, Unreadable
+from backstory.recall.git_index import Entry, Index, UnreadableIndex
 from backstory.repository import Repository, locate
 
 #: Seconds. An agent waits for this; of a repository that takes longer, only what was found by then is told.
@@ -63,7 +63,7 @@ def _look(cwd: str, until: float) -> frozenset[str]:
             scan.run()
         finally:
             scan.close()
-    except (OSError, ValueError, Unreadable):
+    except (OSError, ValueError, UnreadableIndex):
         return frozenset()
     newest = sorted(scan.found, reverse=True)[:MOST]
     return frozenset(path.decode("utf-8", "replace") for _, path in newest)
@@ -112,7 +112,7 @@ class _Scan:
         if self._indexed:
             file = self._repository.git_dir / "index"
             if file.stat().st_size > INDEX:
-                raise Unreadable
+                raise UnreadableIndex
             index = Index(read_regular(file, INDEX), hashlib.new(self._hash, usedforsecurity=False).digest_size)
             for number, entry in enumerate(index.entries()):
                 if number % 64 == 0 and time.monotonic() > self._until:

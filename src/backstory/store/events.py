@@ -11,10 +11,10 @@ import msgspec
 from backstory import ids
 from backstory.errors import LeaseLost
 from backstory.jobs import place_of
-from backstory.model import OBSERVED, Call, ContentId, Event, MemoryId, Report, Round
+from backstory.model import OBSERVED, ContentId, Event, MemoryId, ModelCall, Report, Round
 from backstory.store import ledger, observations, sessions, turns
 from backstory.store.db import Row, Tx
-from backstory.store.payloads import Damaged, decode_sound, read_or_nothing
+from backstory.store.payloads import DamagedPayload, decode_sound, read_or_nothing
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ def add(
     return Added(row["id"], report.event_id, session["id"], prompt.number, skipped)
 
 
-def _round(tx: Tx, session: Row, report: Report) -> sessions.Prompt:
+def _round(tx: Tx, session: Row, report: Report) -> sessions.PromptPlace:
     """The round of a report. What names a prompt that nobody has told is not the previous round's: it gets a number,
     which waits for that prompt."""
     if report.kind in OBSERVED and report.prompt_id:
@@ -190,7 +190,7 @@ def claim(tx: Tx, lease_ms: int, worker: str = "", long_ms: int = LONG_MS, provi
             log.error("event %s was set aside: %s", head["id"], place_of(error))
             round, damaged = None, [head["id"]]
         for number in damaged:
-            tx.run("event_set_aside", id=number, error=Damaged.__name__)
+            tx.run("event_set_aside", id=number, error=DamagedPayload.__name__)
         if round is None:
             continue
         owner = worker + ids.new_event_id()
@@ -249,7 +249,7 @@ def round_of(tx: Tx, session: Row, found: tuple[Event, ...], provider: str = "")
     )
 
 
-def finish(tx: Tx, claim: Claim, stored: observations.Stored) -> observations.Told:
+def finish(tx: Tx, claim: Claim, stored: observations.Stored) -> observations.StoredRows:
     """Store what a round meant and mark its events done: all of it, or nothing."""
     told = observations.store(tx, claim.round, stored)
     number, instead_of = claim.round.session_id, stored.reply.instead_of or None
@@ -281,7 +281,7 @@ def fail(tx: Tx, claim: Claim, error: str, retry_ms: int) -> list[int]:
     return dead
 
 
-def postpone(tx: Tx, claim: Claim, wait_ms: int, calls: Sequence[Call] = ()) -> None:
+def postpone(tx: Tx, claim: Claim, wait_ms: int, calls: Sequence[ModelCall] = ()) -> None:
     """Put a round back as it was, for a while: nothing is wrong with its events, and the try is not counted."""
     ledger.add(tx, claim.round.session_id, calls)
     tx.run(

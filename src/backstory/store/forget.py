@@ -44,7 +44,7 @@ class Forgotten:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Matches:
     """What has given words: rows to show, and events that no row tells of."""
 
     items: list[Row]
@@ -148,7 +148,7 @@ def project(tx: Tx, name: str, gone: Forgotten) -> None:
         session(tx, row["id"], gone)
 
 
-def find(tx: Tx, words: str, project_name: str = "") -> Found:
+def find(tx: Tx, words: str, project_name: str = "") -> Matches:
     """Everything that has all of these words, whole or as a part of a longer one: what search finds, and every text of
     every row, which search does not look into."""
     items = [item for item in search.find(tx, words, project_name, limit=PAGE, every=True) if _says(tx, item, words)]
@@ -158,7 +158,7 @@ def find(tx: Tx, words: str, project_name: str = "") -> Found:
     more = [key for key in _holding(tx, "items_holding", needles, project_name) if key not in known]
     items += search.rows_of(tx, [Hit(kind, number, 0, 0.0, "") for kind, number in more])
     held = _holding(tx, "events_holding", needles, project_name)
-    return Found(items, list(held.values()))
+    return Matches(items, list(held.values()))
 
 
 def _needles(words: str) -> tuple[str, ...]:

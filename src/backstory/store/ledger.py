@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from backstory import ids
-from backstory.model import Call
+from backstory.model import ModelCall
 from backstory.store.db import Row, Tx
 
 
-def add(tx: Tx, session_id: int, calls: Iterable[Call]) -> None:
+def add(tx: Tx, session_id: int, calls: Iterable[ModelCall]) -> None:
     """Write calls down, in the transaction of what they led to."""
     for call in calls:
         tx.run(

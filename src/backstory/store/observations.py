@@ -13,12 +13,12 @@ from backstory.errors import BadInput, NotFound
 from backstory.model import Event, MemoryId, Observation, Reply, Round, Summary
 from backstory.store import sessions, statements, turns
 from backstory.store.db import Row, Tx
-from backstory.store.index.hits import Item, item_of
+from backstory.store.index.hits import IndexedItem, item_of
 from backstory.store.index.search import index, put_words, remove_words
 from backstory.text import json_list
 
 #: What is done with an item's title and text.
-Put = Callable[[Tx, Item, str, str], None]
+Put = Callable[[Tx, IndexedItem, str, str], None]
 #: What tells of a round, and of a session.
 _TOLD = {
     "observation": ("observations_of_round", "observations_of_whole_session"),
@@ -36,14 +36,14 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class StoredRows:
     """The rows that were made."""
 
     observation_ids: tuple[int, ...] = ()
     summary_id: int | None = None
 
 
-def store(tx: Tx, round: Round, stored: Stored) -> Told:
+def store(tx: Tx, round: Round, stored: Stored) -> StoredRows:
     """Register the memory id and store under it, in one transaction."""
     session = tx.one("session_by_id", id=round.session_id)
     assert session is not None  # noqa: S101 - its events hang on it
@@ -56,7 +56,7 @@ def store(tx: Tx, round: Round, stored: Stored) -> Told:
         summary_id = put_summary(tx, session, round.prompt_number, reply.summary, stored.provider, memory_id, at)
         if reply.instead_of:
             tx.run("summary_stood_in", id=summary_id, instead_of=reply.instead_of)
-    return Told(made, summary_id)
+    return StoredRows(made, summary_id)
 
 
 def _register(tx: Tx, session: Row, reply: Reply, provider: str) -> MemoryId:
@@ -199,7 +199,7 @@ def remove(tx: Tx, number: int) -> None:
     tx.run("observation_remove", id=number)
 
 
-def _index(tx: Tx, item: Item, seen: Observation, around: str, put: Put = put_words) -> None:
+def _index(tx: Tx, item: IndexedItem, seen: Observation, around: str, put: Put = put_words) -> None:
     """By its own words, and by what was said around it: what was made of a talk is found by the talk, too."""
     files = (*seen.files_read, *seen.files_modified)
     item = replace(item, type=seen.type, concepts=seen.concepts, files=files)
@@ -238,7 +238,7 @@ def index_row(tx: Tx, kind: str, row: Row, session: Row, put: Put = put_words) -
         put(tx, item, "", row["prompt"])
 
 
-def _index_summary(tx: Tx, item: Item, told: Mapping[str, str], around: str, put: Put = put_words) -> None:
+def _index_summary(tx: Tx, item: IndexedItem, told: Mapping[str, str], around: str, put: Put = put_words) -> None:
     body = "\n".join(text for name, text in told.items() if name != "request" and text)
     put(tx, item, told["request"], f"{body}\n{around}")
 

@@ -32,7 +32,7 @@ def unpack(stored: Any) -> Any:
         return ""
 
 
-class Damaged(ValueError):
+class DamagedPayload(ValueError):
     """A stored payload is no JSON object. Its text is not quoted."""
 
 
@@ -43,9 +43,9 @@ def read(stored: Any) -> dict[str, Any]:
     try:
         value = json.loads(stored)
     except (ValueError, TypeError, RecursionError):
-        raise Damaged from None
+        raise DamagedPayload from None
     if not isinstance(value, dict):
-        raise Damaged
+        raise DamagedPayload
     return value
 
 
@@ -53,7 +53,7 @@ def read_or_nothing(stored: Any) -> dict[str, Any]:
     """The same for those who can do without it."""
     try:
         return read(stored)
-    except Damaged:
+    except DamagedPayload:
         return {}
 
 
@@ -91,6 +91,6 @@ def decode_sound(rows: Iterable[Row]) -> tuple[tuple[Event, ...], list[int]]:
     for row in rows:
         try:
             sound.append(decode(row))
-        except Damaged:
+        except DamagedPayload:
             damaged.append(row["id"])
     return tuple(sound), damaged

@@ -69,7 +69,7 @@ def _queries() -> dict[str, str]:
     return {name: as_psycopg(sql) for name, sql in queries.load("postgres").items()}
 
 
-class Transaction:
+class PostgresTransaction:
     """A transaction on one connection."""
 
     engine = "postgres"
@@ -149,7 +149,7 @@ class PostgresStore:
         with self._lend() as connection:
             try:
                 connection.execute(begin)
-                result = work(Transaction(connection))
+                result = work(PostgresTransaction(connection))
             except psycopg.OperationalError as error:
                 if connection.broken:
                     raise _Lost(error) from None

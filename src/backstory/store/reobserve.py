@@ -60,7 +60,7 @@ def find(tx: Tx, project: str, since: str, after: int) -> Round | None:
     return None
 
 
-def put(tx: Tx, round: Round, reply: Reply) -> observations.Told | None:
+def put(tx: Tx, round: Round, reply: Reply) -> observations.StoredRows | None:
     """The model's words for the rules', whole or not at all; None if the events are no longer what was asked about.
     What people have pinned or changed by hand is theirs and stays."""
     session = tx.one("session_hold", id=round.session_id)

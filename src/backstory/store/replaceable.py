@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from backstory.model import Round
 from backstory.store.db import Tx
 from backstory.store.index import search, search_rows, tokens
-from backstory.store.index.hits import Where
+from backstory.store.index.hits import Filter
 
 #: How many are shown at the most, how many are looked at for it, and of how many files.
 MOST, LOOKED_AT, FILES = 6, 30, 5
@@ -35,11 +35,11 @@ def find(tx: Tx, round: Round, about: str, files: Sequence[str]) -> tuple[Standi
     session = tx.one("session_by_id", id=round.session_id)
     if session is None:
         return ()
-    here = Where(project=session["project_key"])
+    here = Filter(project=session["project_key"])
     worth = search_rows.worth(tx, about, here, FEW)
     scores: dict[int, float] = {}
     for path in (*files[:FILES], ""):  # those of a file count as such, wherever else they are found
-        where = Where(project=here.project, file=path)
+        where = Filter(project=here.project, file=path)
         for hit in search.by_words(tx, about, ("observation",), where, LOOKED_AT):
             scores.setdefault(hit.item_id, SAME_FILE if path else 0.0)
     holding = [

@@ -36,7 +36,7 @@ def is_untold(tx: Tx, session: Row | None, report: Report) -> bool:
     return last is not None and last["kind"] == "stop"
 
 
-def follow_prompt(tx: Tx, session: Row, prompt: sessions.Prompt, at: str) -> None:
+def follow_prompt(tx: Tx, session: Row, prompt: sessions.PromptPlace, at: str) -> None:
     """A prompt was told after what was done for it: that belongs to it, or is not kept."""
     where = {"session_id": session["id"], "number": prompt.number}
     _move(tx, session, tx.all("events_after_prompt", at=at, **where), prompt)
@@ -61,20 +61,20 @@ def place(tx: Tx, session: Row, row: Row, report: Report) -> bool:
     return tx.run("event_fill", id=row["id"], payload=msgspec.json.encode(report.payload).decode()) > 0
 
 
-def _round_of(tx: Tx, session: Row, row: Row) -> sessions.Prompt:
+def _round_of(tx: Tx, session: Row, row: Row) -> sessions.PromptPlace:
     """The round in which an event stands: its prompt is from before the install, and is not taken in."""
     asked = tx.one("prompt_by_number", session_id=session["id"], number=row["prompt_number"])
-    return sessions.Prompt(row["prompt_number"], bool(asked and asked["is_private"]), is_new=False)
+    return sessions.PromptPlace(row["prompt_number"], bool(asked and asked["is_private"]), is_new=False)
 
 
 def add_telling(tx: Tx, session: Row, report: Report, known: Row) -> None:
     """A known prompt was told again under another id: what names that id belongs to it."""
-    prompt = sessions.Prompt(known["prompt_number"], bool(known["is_private"]), is_new=False)
+    prompt = sessions.PromptPlace(known["prompt_number"], bool(known["is_private"]), is_new=False)
     events.add_telling(tx, session, report, prompt.number)
     _move(tx, session, _beside(tx, session, {"id": 0, "prompt_id": report.prompt_id}, prompt), prompt)
 
 
-def _beside(tx: Tx, session: Row, row: Row, prompt: sessions.Prompt) -> list[Row]:
+def _beside(tx: Tx, session: Row, row: Row, prompt: sessions.PromptPlace) -> list[Row]:
     """What names the same prompt as an event, and stands in another round."""
     if row["prompt_id"] is None:
         return []
@@ -82,7 +82,9 @@ def _beside(tx: Tx, session: Row, row: Row, prompt: sessions.Prompt) -> list[Row
     return [other for other in named if other["id"] != row["id"]]
 
 
-def _move(tx: Tx, session: Row, rows: Iterable[Row], prompt: sessions.Prompt, prompt_id: str | None = None) -> None:
+def _move(
+    tx: Tx, session: Row, rows: Iterable[Row], prompt: sessions.PromptPlace, prompt_id: str | None = None
+) -> None:
     left = set()
     for row in rows:
         if row["status"] == "leased":

@@ -25,7 +25,7 @@ LINE = "transcript-"
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class PromptPlace:
     """A prompt's place in its session."""
 
     number: int
@@ -116,13 +116,13 @@ def add_prompt(
     number: int | None = None,
     prompt_id: str | None = None,
     turn: turns.Given = turns.NOTHING,
-) -> Prompt:
+) -> PromptPlace:
     """Number a prompt and keep it, and with it the user's turn. A fully private one keeps its number and no text."""
     if number is not None and (known := tx.one("prompt_by_number", session_id=session["id"], number=number)):
-        return Prompt(number, bool(known["is_private"]), is_new=False)
+        return PromptPlace(number, bool(known["is_private"]), is_new=False)
     known = tx.one("prompt_by_agents_id", session_id=session["id"], prompt_id=prompt_id) if prompt_id else None
     if known and not known["is_private"] and known["prompt"] in (None, text):
-        return Prompt(known["prompt_number"], False, is_new=False)  # the same again; None if it was forgotten
+        return PromptPlace(known["prompt_number"], False, is_new=False)  # the same again; None if it was forgotten
     private = not text.strip() or bool(session["forgotten_at"])
     number = number or _reserved(tx, session, prompt_id) or session["prompt_counter"] + 1
     kept = None if private else text
@@ -142,7 +142,7 @@ def add_prompt(
         put_words(tx, item_of("prompt", row["id"], session, at), "", kept)
     if row:
         turns.ask(tx, session, number, kept, at, turn)
-    return Prompt(number, private)
+    return PromptPlace(number, private)
 
 
 def known_prompt(tx: Tx, session: Row, prompt_id: str | None, text: str) -> Row | None:
@@ -181,7 +181,7 @@ def _reads_the_same(row: Row, text: str) -> bool:
     return str(row["prompt"] or "").split() == text.split()
 
 
-def named(tx: Tx, session: Row, prompt_id: str | None) -> Prompt | None:
+def named(tx: Tx, session: Row, prompt_id: str | None) -> PromptPlace | None:
     """The round of the agent's own id of a prompt: of one that was told, or that an event was done for."""
     if not prompt_id:
         return None
@@ -193,23 +193,23 @@ def named(tx: Tx, session: Row, prompt_id: str | None) -> Prompt | None:
         number = carried["prompt_number"]
         row = tx.one("prompt_by_number", session_id=session["id"], number=number)
         row = row or {"prompt_number": number, "is_private": False}
-    return Prompt(row["prompt_number"], bool(row["is_private"]), is_new=False)
+    return PromptPlace(row["prompt_number"], bool(row["is_private"]), is_new=False)
 
 
-def prompt_for(tx: Tx, session: Row, prompt_id: str | None, at: str) -> Prompt:
+def prompt_for(tx: Tx, session: Row, prompt_id: str | None, at: str) -> PromptPlace:
     """The prompt that a thing belongs to: by the agent's own id of it, else by the clock."""
     if found := named(tx, session, prompt_id):
         return found
     if row := tx.one("prompt_at", session_id=session["id"], at=at):
-        return Prompt(row["prompt_number"], bool(row["is_private"]), is_new=False)
-    return Prompt(min(session["prompt_counter"], 1), is_private=False, is_new=False)
+        return PromptPlace(row["prompt_number"], bool(row["is_private"]), is_new=False)
+    return PromptPlace(min(session["prompt_counter"], 1), is_private=False, is_new=False)
 
 
-def reserve(tx: Tx, session: Row) -> Prompt:
+def reserve(tx: Tx, session: Row) -> PromptPlace:
     """The next number, for a prompt that an event names and nobody has told yet."""
     number = session["prompt_counter"] + 1
     tx.run("session_count_prompt", id=session["id"], number=number, prompt=None)
-    return Prompt(number, is_private=False, is_new=False)
+    return PromptPlace(number, is_private=False, is_new=False)
 
 
 def _reserved(tx: Tx, session: Row, prompt_id: str | None) -> int | None:

@@ -32,7 +32,7 @@ RESCUE_AGAIN_S = 10.0
 _READS = re.compile(r"(?:\s*--[^\n]*\n)*\s*(?:SELECT|WITH)\b")
 
 
-class Transaction:
+class SqliteTransaction:
     """A transaction on one connection."""
 
     engine = "sqlite"
@@ -149,7 +149,7 @@ class SqliteStore:
                 self._open_readers.append(connection)
         connection.execute("BEGIN")
         try:
-            return work(Transaction(connection))
+            return work(SqliteTransaction(connection))
         except sqlite3.DatabaseError as error:
             if not isinstance(error, sqlite3.OperationalError) and not self._doubt(error):
                 raise
@@ -239,7 +239,7 @@ class SqliteStore:
         done: list[tuple[Future[Any], Any]] = []
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-            tx = Transaction(self._connection)
+            tx = SqliteTransaction(self._connection)
             for work, future in batch:
                 if not future.set_running_or_notify_cancel():
                     continue

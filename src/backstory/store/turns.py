@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from backstory.store.db import Row, Tx
-from backstory.store.index.hits import Item, item_of
+from backstory.store.index.hits import IndexedItem, item_of
 from backstory.store.index.search import put_words, remove_words
 from backstory.store.payloads import read_or_nothing
 
 #: So the id of a prompt begins that came as a turn of a conversation: the turn is found, and not the prompt beside it.
 IMPORTED = "turn-"
-Put = Callable[[Tx, Item, str, str], None]
+Put = Callable[[Tx, IndexedItem, str, str], None]
 #: What is kept of one message at the most.
 LONGEST = 50_000
 #: What was said in a round by which things that were made of it are found, the last of it.

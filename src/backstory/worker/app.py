@@ -17,27 +17,28 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from backstory.agents import AGENTS
-from backstory.capture.backfill import Past
+from backstory.capture.backfill import Backfill
 from backstory.capture.intake import Intake
 from backstory.capture.reconcile import Reconcile
 from backstory.capture.spool import Spool
 from backstory.errors import BackstoryError, NotFound, StoreUnavailable
-from backstory.jobs import place_of
+from backstory.jobs import Job, place_of
 from backstory.model import Round
-from backstory.observe.model_observer import Asking, State
+from backstory.observe.model_observer import ModelObserver, State
 from backstory.observe.observer import Observer, Pace, Provider
-from backstory.observe.own_transcripts import Conversations
+from backstory.observe.own_transcripts import OwnTranscripts
 from backstory.recall import embed
-from backstory.recall.search import Search
+from backstory.recall.search import MemorySearch
 from backstory.recall.vectors import Vectors
 from backstory.settings import Settings, environment
 from backstory.store import events, forgotten, observations, open_store
 from backstory.store.db import Tx
-from backstory.store.observations import Told
+from backstory.store.observations import StoredRows
 from backstory.worker import endpoints, guard
-from backstory.worker.context_replies import Telling
-from backstory.worker.jobs.embedding import Meaning
-from backstory.worker.jobs.maintenance import Care
+from backstory.worker.context_replies import ContextReplies
+from backstory.worker.endpoints import Endpoint
+from backstory.worker.jobs.embedding import EmbeddingJob
+from backstory.worker.jobs.maintenance import Maintenance
 from backstory.worker.jobs.reindex import Reindex
 from backstory.worker.live import Live
 from backstory.worker.mcp.server import Mcp
@@ -48,7 +49,7 @@ from backstory.worker.routes.imports import Imports
 from backstory.worker.routes.memories import Memories
 from backstory.worker.routes.overview import Overview
 from backstory.worker.routes.recall import Recall
-from backstory.worker.routes.reobserve import Redo
+from backstory.worker.routes.reobserve import Reobserve
 from backstory.worker.routes.turns import TurnImports
 from backstory.worker.viewer.browsers import Browsers
 
@@ -66,20 +67,26 @@ class App:
         self.settings = settings
         self.store = open_store(settings)
         self.token = guard.make_token(settings.paths.token)
+        self.live = Live()
+        self._announcing: set[asyncio.Task[None]] = set()
+        self._build(settings, provider)
+        self.jobs = self._jobs()
+        self.table = self._table()
+        self.asgi: ASGIApp = guard.Guard(self._starlette(), settings, self.token, self.browsers)
+
+    def _build(self, settings: Settings, provider: Provider | None) -> None:
+        """Make the parts."""
+        store, roots = self.store, {name: agent.roots(Path.home(), environment()) for name, agent in AGENTS.items()}
         # Of each data directory its own, and the same after a restart. It tells nothing of the token.
         worker = hashlib.sha256(self.token.encode()).hexdigest()[:16] + "."
-        self.store.write(lambda tx: events.recover(tx, worker))
-        self.live = Live()
-        chosen = (settings.embedder, settings.embed_model, settings.embed_url)
-        self.vectors = Vectors(self.store, embed.name_of(*chosen))
-        self.meaning = Meaning(self.store, self.vectors)
-        self._telling: set[asyncio.Task[None]] = set()
-        roots = {name: agent.roots(Path.home(), environment()) for name, agent in AGENTS.items()}
-        self.conversations = Conversations(roots["claude-code"], settings.paths.observing)
-        self.asking = Asking(settings, self.store, self.conversations)
+        store.write(lambda tx: events.recover(tx, worker))
+        self.vectors = Vectors(store, embed.name_of(settings.embedder, settings.embed_model, settings.embed_url))
+        self.embedding = EmbeddingJob(store, self.vectors)
+        self.own_transcripts = OwnTranscripts(roots["claude-code"], settings.paths.observing)
+        self.model = ModelObserver(settings, store, self.own_transcripts)
         self.observer = Observer(
-            self.store,
-            provider or self.asking,
+            store,
+            provider or self.model,
             settings.provider,
             worker=worker,
             parallel=settings.observers,
@@ -87,37 +94,59 @@ class App:
             retry_s=settings.retry_seconds,
             listener=self._observed,
         )
-        self.intake = Intake(settings, self.store, self.live.tell, self.wake, roots)
-        key = forgotten.key(settings.paths)
-        past = Past(settings, self.intake, key)
-        self.reconcile = Reconcile(settings, self.store, past, roots, self.wake)
-        search = Search(self.store, self.vectors)
+        self.forgotten_key = forgotten.key(settings.paths)
+        self.intake = Intake(settings, store, self.live.tell, self.wake, roots)
+        self.backfill = Backfill(settings, self.intake, self.forgotten_key)
+        spool_looked = asyncio.Event()
+        self.reconcile = Reconcile(settings, store, self.backfill, roots, self.wake, spool_looked)
         # By words alone: an agent waits, and what is clearly about the same shares its words.
-        telling = Telling(settings, self.store, self.intake, Search(self.store), self.asking.state)
-        reporting = Reporting(settings, self.store, self.intake, self.live, telling, self.reconcile)
-        self.spool = Spool(settings.paths, reporting.deliver)
-        self.care = Care(settings, self.store)
-        browsers = Browsers()
-        admin = Admin(settings, self.store, self.live, browsers, self.wake, self._state)
-        self.table = [*admin.table(), *reporting.table(), *Recall(settings, self.store, search).table()]
-        self.table += [*Imports(self.store, past).table(), *TurnImports(self.intake, self.meaning.wake, key).table()]
-        self.table += self.meaning.table()
-        self.memories = Memories(self.store, self.intake, self.spool, self.live, self.meaning, self.conversations, key)
-        self.intake.wipe = self.memories.start
-        self.table += [*self.memories.table(), *Overview(settings, self.store, search).table()]
-        self.table += Exchange(self.store, self.wake, key).table()
-        self.reindex = Reindex(self.store)
-        self.table += self.reindex.table()
-        self.table += Redo(self.store, self.asking, self.wake).table()
-        self.mcp = Mcp(self.table)
-        self.table += self.mcp.table()
-        self.table.append(document(self.table))
-        self.asgi: ASGIApp = guard.Guard(self._starlette(), settings, self.token, browsers)
+        replies = ContextReplies(settings, store, self.intake, MemorySearch(store), self.model.state)
+        self.reporting = Reporting(settings, store, self.intake, self.live, replies, self.reconcile)
+        self.spool = Spool(settings.paths, self.reporting.deliver, spool_looked)
+        self.maintenance = Maintenance(settings, store)
+        self.reindex = Reindex(store)
+        self.memories = Memories(
+            store, self.intake, self.spool, self.live, self.embedding, self.own_transcripts, self.forgotten_key
+        )
+        self.intake.wipe = self.memories.job.start
+        self.browsers = Browsers()
+
+    def _jobs(self) -> list[Job]:
+        """What runs in the background, in the order of their start."""
+        return [
+            self.observer.job,
+            self.spool.job,
+            self.reconcile.job,
+            self.maintenance.job,
+            self.memories.job,
+            self.reindex.job,
+            self.embedding.job,
+        ]
+
+    def _table(self) -> list[Endpoint]:
+        """What is answered."""
+        settings, store, search = self.settings, self.store, MemorySearch(self.store, self.vectors)
+        table = [
+            *Admin(settings, store, self.live, self.browsers, self.wake, self._state).table(),
+            *self.reporting.table(),
+            *Recall(settings, store, search).table(),
+            *Imports(store, self.backfill).table(),
+            *TurnImports(self.intake, self.embedding.wake, self.forgotten_key).table(),
+            *self.embedding.table(),
+            *self.memories.table(),
+            *Overview(settings, store, search).table(),
+            *Exchange(store, self.wake, self.forgotten_key).table(),
+            *self.reindex.table(),
+            *Reobserve(store, self.model, self.wake).table(),
+        ]
+        self.mcp = Mcp(table)
+        table += self.mcp.table()
+        table.append(document(table))
+        return table
 
     async def _state(self) -> tuple[State, list[str]]:
         """How it goes with the provider, and what failed lately of all that runs in the background."""
-        parts = (self.observer, self.spool, self.reconcile, self.care, self.memories, self.reindex, self.meaning)
-        return await self.asking.state(), [trouble for part in parts if (trouble := part.job.trouble)]
+        return await self.model.state(), [trouble for job in self.jobs if (trouble := job.trouble)]
 
     def _starlette(self) -> Starlette:
         return Starlette(
@@ -129,43 +158,33 @@ class App:
     @contextlib.asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
         asyncio.get_running_loop().set_exception_handler(_log_failure)
-        await asyncio.to_thread(self.conversations.remove)  # none of before is gone on with
-        self.observer.start()
-        self.spool.start()
-        self.reconcile.start(self.spool.looked)
-        self.care.start()
-        self.memories.start()
-        self.reindex.start()
-        self.meaning.start()
+        await asyncio.to_thread(self.own_transcripts.remove)  # none of before is gone on with
+        for job in self.jobs:
+            job.start()
         try:
             yield
         finally:
-            await self.meaning.stop()
-            await self.reindex.stop()
             await self.mcp.stop()
-            await self.memories.stop()
-            await self.care.stop()
-            await self.reconcile.stop()
-            await self.spool.stop()
-            await self.observer.stop()
-            await asyncio.to_thread(self.conversations.remove)
-            await self.asking.close()
-            await asyncio.gather(*self._telling, return_exceptions=True)
+            for job in reversed(self.jobs):
+                await job.stop()
+            await asyncio.to_thread(self.own_transcripts.remove)
+            await self.model.close()
+            await asyncio.gather(*self._announcing, return_exceptions=True)
             self.store.close()
 
     def _pace(self) -> Pace:
-        chosen = self.asking.settings
+        chosen = self.model.settings
         long_ms = events.LONG_MS if chosen.provider == "offline" else PATIENCE_MS
         return Pace(chosen.round_seconds, long_ms, chosen.provider)
 
     def wake(self, due_ms: int = 0) -> None:
         """Something was stored: to be observed then, and to be found by its meaning soon."""
         self.observer.wake(due_ms)
-        self.meaning.wake()
+        self.embedding.wake()
 
-    def _observed(self, round: Round, told: Told) -> None:
+    def _observed(self, round: Round, told: StoredRows) -> None:
         """A round became memory: tell those who watch."""
-        self.meaning.wake()
+        self.embedding.wake()
 
         def rows(tx: Tx) -> list[tuple[str, dict[str, Any]]]:
             found = [
@@ -177,15 +196,15 @@ class App:
                 found.append(("new_summary", row))
             return found
 
-        async def tell() -> None:
+        async def announce() -> None:
             # In a thread: a database may be far away, and hooks wait for this loop.
             with contextlib.suppress(StoreUnavailable):
                 for name, data in await asyncio.to_thread(self.store.read, rows):
                     self.live.tell(name, data)
 
-        task = asyncio.create_task(tell())
-        self._telling.add(task)
-        task.add_done_callback(self._telling.discard)
+        task = asyncio.create_task(announce())
+        self._announcing.add(task)
+        task.add_done_callback(self._announcing.discard)
 
 
 def _log_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -7,14 +7,14 @@ import re
 from collections.abc import Awaitable, Callable, Iterable
 
 from backstory import ids
-from backstory.capture.intake import Intake, Taken
+from backstory.capture.intake import Intake, Receipt
 from backstory.errors import StoreUnavailable
 from backstory.model import Report
 from backstory.observe.model_observer import State
 from backstory.recall import context, worktree
-from backstory.recall.prompt_context import Prompt, for_prompt
-from backstory.recall.relevance import Scene
-from backstory.recall.search import Search
+from backstory.recall.prompt_context import PromptQuestion, for_prompt
+from backstory.recall.relevance import SessionStart
+from backstory.recall.search import MemorySearch
 from backstory.settings import Settings
 from backstory.store.db import Store, Tx
 
@@ -27,24 +27,29 @@ SESSIONS = 500
 _NAMED = re.compile(r"^#(\d+) ", re.MULTILINE)
 
 
-class Telling:
+class ContextReplies:
     """Puts together what goes back to an agent. It writes nothing."""
 
     def __init__(
-        self, settings: Settings, store: Store, intake: Intake, search: Search, state: Callable[[], Awaitable[State]]
+        self,
+        settings: Settings,
+        store: Store,
+        intake: Intake,
+        search: MemorySearch,
+        state: Callable[[], Awaitable[State]],
     ) -> None:
         self._settings, self._store, self._intake, self._search = settings, store, intake, search
         self._state = state  #: how it goes with the provider
         self._told: dict[int, frozenset[int]] = {}  #: which observations a session was told of
 
-    async def at_start(self, report: Report, taken: Taken) -> str:
+    async def at_start(self, report: Report, taken: Receipt) -> str:
         """What this start of a session is told: one that goes on has most of it already."""
         where, session = await self._intake.project(report.cwd), taken.session
         budget, command = self._settings.context_tokens, self._settings.paths.called
         shorter = {"compact": context.for_compact, "resume": context.for_resume, "fork": context.for_resume}
         goes_on = shorter.get(str(report.payload.get("source"))) if session else None
         # An agent waits: the working tree is looked at only where the answer counts.
-        scene = Scene() if goes_on else Scene(where.branch, await worktree.changed_files(report.cwd))
+        scene = SessionStart() if goes_on else SessionStart(where.branch, await worktree.changed_files(report.cwd))
 
         def render(tx: Tx) -> str:
             if session and goes_on:
@@ -59,7 +64,7 @@ class Telling:
             self._remember(session["id"], map(int, _NAMED.findall(told)))
         return context.noted(told, (await self._state()).trouble)
 
-    async def at_prompt(self, report: Report, taken: Taken) -> str:
+    async def at_prompt(self, report: Report, taken: Receipt) -> str:
         """What is clearly about the same as this prompt, and was not told yet."""
         budget, session, text = self._settings.prompt_tokens, taken.session, report.payload.get("prompt")
         if not budget or session is None or taken.is_private or taken.skipped or report.is_notification:
@@ -67,7 +72,7 @@ class Telling:
         if not isinstance(text, str) or ids.at_ms(report.occurred_at) < ids.now_ms() - LATE_MS:
             return ""
         known = self._told.get(session["id"], frozenset())
-        prompt = Prompt(text, session["project_key"], session["id"], known)
+        prompt = PromptQuestion(text, session["project_key"], session["id"], known)
         command = self._settings.paths.called
         try:
             async with asyncio.timeout(PROMPT_S):

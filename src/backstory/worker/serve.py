@@ -129,7 +129,7 @@ def _serve(settings: Settings, app: App, lock: Lock) -> bool:
     log.info("worker %s up: pid %d, port %d", __version__, os.getpid(), port)
     server.run(sockets=sockets)
     log.info("worker down")
-    return app.care.damaged
+    return app.maintenance.damaged
 
 
 def _unix(paths: Paths) -> socket.socket:

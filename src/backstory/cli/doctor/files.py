@@ -11,7 +11,7 @@ from pathlib import Path
 
 from backstory import ids
 from backstory.cli import show
-from backstory.cli.doctor.finding import Finding, Scene
+from backstory.cli.doctor.finding import Finding, Machine
 from backstory.cli.worker import connect
 from backstory.errors import BackstoryError, BadSetting, StoreUnavailable
 
@@ -21,13 +21,13 @@ DAY_MS = 24 * 3600 * 1000
 DRAIN_S = 60.0
 
 
-def config(scene: Scene) -> Iterator[Finding]:
+def config(scene: Machine) -> Iterator[Finding]:
     """Never mended by us: a file without its `exclude_projects` would remember what it must not."""
     if scene.config_error:
         yield Finding("config-unreadable", str(scene.config_error), scene.config_error.hint)
 
 
-def modes(scene: Scene) -> Iterator[Finding]:
+def modes(scene: Machine) -> Iterator[Finding]:
     paths = scene.settings.paths
     private = (paths.data, paths.token, paths.database, paths.config, paths.spool, paths.backups, paths.socket)
     there = [path for path in private if path.exists()]
@@ -57,7 +57,7 @@ def _names(paths: list[Path]) -> str:
     return ", ".join(path.name for path in paths)
 
 
-def disk(scene: Scene) -> Iterator[Finding]:
+def disk(scene: Machine) -> Iterator[Finding]:
     folder = next(p for p in (scene.settings.data_dir, *scene.settings.data_dir.parents) if p.exists())
     free = shutil.disk_usage(folder).free
     if free < scene.settings.spare_mb << 20:
@@ -68,7 +68,7 @@ def disk(scene: Scene) -> Iterator[Finding]:
         )
 
 
-def database(scene: Scene) -> Iterator[Finding]:
+def database(scene: Machine) -> Iterator[Finding]:
     """Through the worker, or, where there is none, by ourselves."""
     from backstory.store import check
 
@@ -89,7 +89,7 @@ def database(scene: Scene) -> Iterator[Finding]:
         )
 
 
-def _unreadable(scene: Scene, says: str) -> Finding:
+def _unreadable(scene: Machine, says: str) -> Finding:
     """Mended where only the mode of our own file stands in the way. What somebody put there is not ours to move."""
     path = scene.settings.paths.database
     if scene.settings.database_url:
@@ -111,7 +111,7 @@ def _unreadable(scene: Scene, says: str) -> Finding:
     return Finding("database-unreadable", says, do)
 
 
-def _restore(scene: Scene) -> str:
+def _restore(scene: Machine) -> str:
     from backstory.cli.doctor.worker import restart
     from backstory.store import backups
 
@@ -120,7 +120,7 @@ def _restore(scene: Scene) -> str:
     return f"{backups.restored(scene.settings.paths) or 'it is sound again'}. The worker is pid {pid}."
 
 
-def restored(scene: Scene) -> Iterator[Finding]:
+def restored(scene: Machine) -> Iterator[Finding]:
     from backstory.store import backups
 
     paths = scene.settings.paths
@@ -139,7 +139,7 @@ def restored(scene: Scene) -> Iterator[Finding]:
         )
 
 
-def spool(scene: Scene) -> Iterator[Finding]:
+def spool(scene: Machine) -> Iterator[Finding]:
     from backstory.capture.spool import is_usable
 
     files = [file for file in scene.settings.paths.spool.glob("[!.]*.json") if is_usable(file)]
@@ -165,7 +165,7 @@ def spool(scene: Scene) -> Iterator[Finding]:
     )
 
 
-def unusable(scene: Scene) -> Iterator[Finding]:
+def unusable(scene: Machine) -> Iterator[Finding]:
     """What the worker can neither take in nor set aside. It may be root's, so it is named and left alone."""
     from backstory.capture.spool import is_usable
 
@@ -189,7 +189,7 @@ def _size_and_age(file: Path) -> tuple[int, int]:
     return known.st_size, ids.now_ms() - (ids.at_ms(at) if at else int(known.st_mtime * 1000))
 
 
-def rejected(scene: Scene) -> Iterator[Finding]:
+def rejected(scene: Machine) -> Iterator[Finding]:
     paths = scene.settings.paths
     files = sorted(paths.rejected.glob("*.json"))
 

@@ -33,7 +33,7 @@ class Finding:
 
 
 @dataclass(slots=True)
-class Scene:
+class Machine:
     """The machine as it is now."""
 
     settings: Settings
@@ -50,10 +50,10 @@ class Scene:
         return Client(self.settings.paths.socket, timeout=600)
 
 
-Check = Callable[[Scene], Iterator[Finding]]
+Check = Callable[[Machine], Iterator[Finding]]
 
 
-def look() -> Scene:
+def look() -> Machine:
     """See what is there; settings that can't be read are no reason to stop looking."""
     from backstory.worker import process
 
@@ -66,7 +66,7 @@ def look() -> Scene:
         told = json.loads(chosen.paths.worker.read_bytes())
     except (OSError, ValueError):
         told = {}
-    return Scene(chosen, error, process.holder(chosen.paths), _health(chosen), told if isinstance(told, dict) else {})
+    return Machine(chosen, error, process.holder(chosen.paths), _health(chosen), told if isinstance(told, dict) else {})
 
 
 def _health(chosen: Settings) -> dict[str, Any] | None:

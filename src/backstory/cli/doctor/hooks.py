@@ -24,14 +24,14 @@ from backstory.cli.agents import (
     uninstall_tools,
     write_shims,
 )
-from backstory.cli.doctor.finding import Finding, Scene
+from backstory.cli.doctor.finding import Finding, Machine
 from backstory.errors import SettingsUnreadable
 
 AGENT = AGENTS[claude_code.NAME]
 SOON_DAYS = 7
 
 
-def _files(scene: Scene) -> dict[str, Path]:
+def _files(scene: Machine) -> dict[str, Path]:
     """Where an agent that is started here looks for settings, the weakest first."""
     user, project = (AGENT.settings(scope, scene.home, scene.cwd, scene.env) for scope in ("user", "project"))
     found = {"user": user, "project": project, "local": project.with_name("settings.local.json")}
@@ -45,7 +45,7 @@ def _commands(value: dict[str, Any]) -> list[str]:
     return [str(entry.get("command")) for entry in entries if isinstance(entry, dict)]
 
 
-def _places(scene: Scene) -> list[str]:
+def _places(scene: Machine) -> list[str]:
     """Who calls our hooks here: user, project, local, plugin."""
     values = {name: claude_code.read_settings(path) for name, path in _files(scene).items()}
     found = [name for name, value in values.items() if any(AGENT.ours(c) for c in _commands(value))]
@@ -56,7 +56,7 @@ def _places(scene: Scene) -> list[str]:
     return [*found, "plugin"] if claude_code.plugin_enabled({"enabledPlugins": enabled}) else found
 
 
-def shim(scene: Scene) -> Iterator[Finding]:
+def shim(scene: Machine) -> Iterator[Finding]:
     """The program that hooks call: there, able to run, and of this version."""
     paths = scene.settings.paths
     if not _places(scene) and not installed(scene.settings):
@@ -92,7 +92,7 @@ def _interpreter(start_worker: Path) -> Path:
     return Path("/nonexistent")
 
 
-def settings(scene: Scene) -> Iterator[Finding]:
+def settings(scene: Machine) -> Iterator[Finding]:
     """Hooks that were put into settings are there, all of them, and name this data directory's shim."""
     places, files = _places(scene), _files(scene)
     if not places and not installed(scene.settings):
@@ -129,7 +129,7 @@ def settings(scene: Scene) -> Iterator[Finding]:
         )
 
 
-def tools(scene: Scene) -> Iterator[Finding]:
+def tools(scene: Machine) -> Iterator[Finding]:
     """The MCP server and the skill, where they were put."""
     for scope in (name for name in ("user", "project") if name in _files(scene)):  # at home they are one
         where = (scope, scene.home, scene.cwd, scene.env)
@@ -154,7 +154,7 @@ def tools(scene: Scene) -> Iterator[Finding]:
             )
 
 
-def doubled(scene: Scene) -> Iterator[Finding]:
+def doubled(scene: Machine) -> Iterator[Finding]:
     """Nothing is kept twice, but each event costs twice. Which of them to keep is clear only beside the plugin."""
     places = _places(scene)
     if len(places) < 2:
@@ -176,7 +176,7 @@ def doubled(scene: Scene) -> Iterator[Finding]:
     )
 
 
-def path(scene: Scene) -> Iterator[Finding]:
+def path(scene: Machine) -> Iterator[Finding]:
     if shutil.which("backstory", path=scene.env.get("PATH", "")) is None:
         yield Finding(
             "not-on-path",
@@ -185,7 +185,7 @@ def path(scene: Scene) -> Iterator[Finding]:
         )
 
 
-def transcripts(scene: Scene) -> Iterator[Finding]:
+def transcripts(scene: Machine) -> Iterator[Finding]:
     """Claude Code deletes old transcripts by itself. A setting of the user's, so it is named and left alone."""
     told = [claude_code.read_settings(file).get("cleanupPeriodDays") for file in _files(scene).values()]
     days = next((value for value in reversed(told) if value is not None), 30)

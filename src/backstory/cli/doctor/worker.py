@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from backstory import __version__
 from backstory import settings as stored
-from backstory.cli.doctor.finding import Finding, Scene
+from backstory.cli.doctor.finding import Finding, Machine
 from backstory.cli.worker import connect
 from backstory.errors import BackstoryError
 
@@ -15,7 +15,7 @@ STOP_S = 3.0
 QUIET_S = 20.0
 
 
-def restart(scene: Scene) -> int:
+def restart(scene: Machine) -> int:
     """Stop the worker, whatever state it is in, and start it; its process id."""
     from backstory.worker import process
 
@@ -25,7 +25,7 @@ def restart(scene: Scene) -> int:
     return int(connect(scene.settings).get("/api/health")["pid"])
 
 
-def process(scene: Scene) -> Iterator[Finding]:
+def process(scene: Machine) -> Iterator[Finding]:
     """One that hangs, and what one that was killed left behind."""
     paths = scene.settings.paths
     if scene.pid and scene.health is None:
@@ -53,7 +53,7 @@ def process(scene: Scene) -> Iterator[Finding]:
             )
 
 
-def version(scene: Scene) -> Iterator[Finding]:
+def version(scene: Machine) -> Iterator[Finding]:
     if scene.health and scene.health.get("version") != __version__:
         yield Finding(
             "worker-version",
@@ -63,7 +63,7 @@ def version(scene: Scene) -> Iterator[Finding]:
         )
 
 
-def away(scene: Scene) -> Iterator[Finding]:
+def away(scene: Machine) -> Iterator[Finding]:
     if scene.health is None and scene.pid is None:
         yield Finding(
             "worker-away",
@@ -73,7 +73,7 @@ def away(scene: Scene) -> Iterator[Finding]:
         )
 
 
-def port(scene: Scene) -> Iterator[Finding]:
+def port(scene: Machine) -> Iterator[Finding]:
     """Hooks do not need it; people and other programs do."""
     wanted, got = scene.settings.port, scene.told.get("port")
     if not scene.health or scene.config_error or not wanted or not got or wanted == got:
@@ -99,7 +99,7 @@ def port(scene: Scene) -> Iterator[Finding]:
     )
 
 
-def embedder(scene: Scene) -> Iterator[Finding]:
+def embedder(scene: Machine) -> Iterator[Finding]:
     """Search goes by words then; nothing else is in want of it."""
     if scene.health is None:
         return
@@ -115,7 +115,7 @@ def embedder(scene: Scene) -> Iterator[Finding]:
         )
 
 
-def set_aside(scene: Scene) -> Iterator[Finding]:
+def set_aside(scene: Machine) -> Iterator[Finding]:
     count = (scene.health or {}).get("queue", {}).get("dead", 0)
     if not count:
         return
@@ -138,7 +138,7 @@ def set_aside(scene: Scene) -> Iterator[Finding]:
     )
 
 
-def jobs(scene: Scene) -> Iterator[Finding]:
+def jobs(scene: Machine) -> Iterator[Finding]:
     """Background jobs that failed lately; each is started again by itself."""
     for failing in (scene.health or {}).get("failing", []):
         yield Finding(
@@ -149,7 +149,7 @@ def jobs(scene: Scene) -> Iterator[Finding]:
         )
 
 
-def provider(scene: Scene) -> Iterator[Finding]:
+def provider(scene: Machine) -> Iterator[Finding]:
     """A model that was chosen and can't be asked; one that only pauses is a note."""
     health = scene.health or {}
     if trouble := health.get("provider_trouble"):

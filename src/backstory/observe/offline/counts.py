@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from backstory.observe.offline.runs import NAMES_LIMIT, Failure, Run, last
+from backstory.observe.offline.runs import NAMES_LIMIT, FailedTest, Run, last
 
 COUNTED: tuple[tuple[str, str, str, str, str], ...] = (
     # runner, its line of counts, passed, failed, a failing test's line
@@ -76,11 +76,11 @@ def counted(row: tuple[str, str, str, str, str]) -> Callable[[Sequence[str]], Ru
         ).split("\n")[-6:]
         total = next((int(m.group(1)[:9]) for line in reversed(end) if (m := passes.search(line))), 0)
         failed = max((sum(int(n[:9]) for n in fails.findall(line)) for line in end), default=0)
-        found: dict[str, Failure] = {}
+        found: dict[str, FailedTest] = {}
         for at, line in enumerate(lines):
             if failed and (match := names.match(line)) and match.group(1) not in found:
                 why = next((m.group(1) for x in lines[at + 1 : at + 12] if (m := _WHY.match(x))), "")
-                found[match.group(1)] = Failure(match.group(1), why)
+                found[match.group(1)] = FailedTest(match.group(1), why)
         passed = max(total - failed, 0) if runner in _COUNT_ALL else total
         return Run(runner, passed, failed, tuple(found.values())[:NAMES_LIMIT])
 

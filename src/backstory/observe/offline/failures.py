@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from backstory.observe.offline.changes import compact, facts_of, short
 from backstory.observe.offline.draft import Draft, reason
 from backstory.observe.offline.edits import Change
-from backstory.observe.offline.runs import Failure
+from backstory.observe.offline.runs import FailedTest
 from backstory.observe.offline.scene import Scene
 from backstory.observe.offline.stories import Outcome, Story
 from backstory.observe.offline.text import clip, code, joined, lead, plural
@@ -42,7 +42,7 @@ def _a_story(scene: Scene, story: Story) -> bool:
     return bool(failures_of(story) or story.mended_by or _edits_between(scene, story))
 
 
-def failures_of(story: Story) -> list[Failure]:
+def failures_of(story: Story) -> list[FailedTest]:
     """Every test that failed in a story, once, the latest first."""
     found = {
         failure.name: failure for outcome in reversed(story.failing) if outcome.run for failure in outcome.run.failures
@@ -78,7 +78,7 @@ def what_failed(story: Story) -> str:
     return joined(names, 1) if names else code(story.first.label, 40)
 
 
-def fact_of(failure: Failure) -> str:
+def fact_of(failure: FailedTest) -> str:
     """One failing test as a fact."""
     where = f" ({failure.where})" if failure.where and failure.where not in failure.name else ""
     return f"{code(failure.name, 90)} failed{where}" + (f": {failure.message}" if failure.message else "")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from backstory.observe.offline.counts import COUNTED, counted
-from backstory.observe.offline.runs import NAMES_LIMIT, Failure, Run, last, number
+from backstory.observe.offline.runs import NAMES_LIMIT, FailedTest, Run, last, number
 
 _LINES_LIMIT = 6000
 
@@ -44,9 +44,9 @@ def _pytest(lines: Sequence[str]) -> Run | None:
         if match := _PYTEST_FAILED.match(line):
             name = match.group(1)
             message, where = reasons.get(name.split("::")[-1], reasons.get(name, ("", "")))
-            failures.append(Failure(name, message or match.group(2) or "", where))
+            failures.append(FailedTest(name, message or match.group(2) or "", where))
     if not failures:
-        failures = [Failure(name, message, where) for name, (message, where) in reasons.items()]
+        failures = [FailedTest(name, message, where) for name, (message, where) in reasons.items()]
     return Run("pytest", number(r"(\d+) passed", tally), failed, tuple(failures[:NAMES_LIMIT]))
 
 
@@ -88,7 +88,7 @@ def _unittest(lines: Sequence[str]) -> Run | None:
                 ),
                 "",
             )
-            failures.append(Failure(f"{match.group(2).split('.')[-1]}.{match.group(1)}", message))
+            failures.append(FailedTest(f"{match.group(2).split('.')[-1]}.{match.group(1)}", message))
     return Run("unittest", max(int(ran.group(1)) - failed, 0), failed, tuple(failures[:NAMES_LIMIT]))
 
 
@@ -119,7 +119,7 @@ def _go(lines: Sequence[str]) -> Run | None:
     return Run("go test", packages, 0, (), "package" if packages else "test")
 
 
-def _go_failure(name: str, lines: Sequence[str], at: int) -> Failure:
+def _go_failure(name: str, lines: Sequence[str], at: int) -> FailedTest:
     """Why a Go test failed: logged after its line, or before it where the run is verbose."""
     following = []
     for line in lines[at + 1 : at + 40]:
@@ -136,7 +136,7 @@ def _go_failure(name: str, lines: Sequence[str], at: int) -> Failure:
     verdicts = [item for item in placed if _VERDICT.search(item[1])][-1:]
     verdicts += [item for item in found if _VERDICT.search(item[1])] + placed[-1:]
     verdict = verdicts[0] if verdicts else ("", "")
-    return Failure(name, verdict[1], verdict[0] or (placed[0][0] if placed else ""))
+    return FailedTest(name, verdict[1], verdict[0] or (placed[0][0] if placed else ""))
 
 
 _VERDICT = re.compile(
@@ -157,7 +157,7 @@ def _cargo(lines: Sequence[str]) -> Run | None:
             message = panic.group(2) or next((x.strip() for x in lines[at + 1 : at + 3] if x.strip()), "")
             why[panic.group(1)] = (message, panic.group(3))
     names = dict.fromkeys(match.group(1) for line in lines if (match := _CARGO_FAILED.match(line)))
-    failures = tuple(Failure(name, *why.get(name, ("", ""))) for name in names)
+    failures = tuple(FailedTest(name, *why.get(name, ("", ""))) for name in names)
     return Run(
         "cargo test",
         sum(int(end.group(1)) for end in ends),
@@ -175,7 +175,7 @@ def _jest(lines: Sequence[str]) -> Run | None:
     if end is None:
         return None
     tally = end.group(1)
-    failures: dict[str, Failure] = {}
+    failures: dict[str, FailedTest] = {}
     for at, line in enumerate(lines):
         match = _JEST_FAILED.match(line)
         name = (match.group(1) or match.group(2)).strip() if match else ""
@@ -184,7 +184,7 @@ def _jest(lines: Sequence[str]) -> Run | None:
         following = [x.strip() for x in lines[at + 1 : at + 12] if x.strip()]
         error = re.compile(r"[\w.]*(?:Error|Exception)\b|expect\(|Expected|expected")
         message = next((x for x in following if error.match(x)), following[0] if following else "")
-        failures[name] = Failure(name, _expectation(message, following))
+        failures[name] = FailedTest(name, _expectation(message, following))
     runner = "jest" if "total" in tally else "vitest"
     found = tuple(failures.values())[:NAMES_LIMIT]
     return Run(runner, number(r"(\d+) passed", tally), number(r"(\d+) failed", tally), found)

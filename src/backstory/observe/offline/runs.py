@@ -11,7 +11,7 @@ NAMES_LIMIT = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailedTest:
     """One failing test: its name, the first line of why, and where."""
 
     name: str
@@ -26,7 +26,7 @@ class Run:
     runner: str
     passed: int
     failed: int
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[FailedTest, ...] = ()
     unit: str = "test"
 
     @property

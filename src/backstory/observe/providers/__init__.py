@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from backstory.errors import BackstoryError
-from backstory.model import Call, MemoryId
-from backstory.observe.own_transcripts import Conversations
+from backstory.model import MemoryId, ModelCall
+from backstory.observe.own_transcripts import OwnTranscripts
 from backstory.text import tokens
 
 #: Why a model could not answer. transient: try again. hang: it took too long. rate_limit: try again when it says.
@@ -37,7 +37,7 @@ class Answer:
     """What a model said, and what that took."""
 
     text: str
-    call: Call
+    call: ModelCall
     memory_id: MemoryId | None = None  #: its conversation, where it keeps one
     grown: bool = False  #: that conversation has become long: the next round should begin a fresh one
     is_cut: bool = False  #: the model had more to say than its limit of tokens let it
@@ -49,10 +49,10 @@ def counted(told: Any, estimate: int = 0) -> int:
     return int(told) if is_number and 0 <= told <= MOST_TOLD else estimate
 
 
-def call_of(choice: Choice, ask: Ask, text: str, told: Sequence[Any]) -> Call:
+def call_of(choice: Choice, ask: Ask, text: str, told: Sequence[Any]) -> ModelCall:
     """A call as its usage tells it: tokens read, written, and, of those read, taken from a cache."""
     read = counted(told[0], tokens(ask.system) + tokens(ask.prompt))
-    return Call(choice.provider, choice.model, read, counted(told[1], tokens(text)), min(counted(told[2]), read))
+    return ModelCall(choice.provider, choice.model, read, counted(told[1], tokens(text)), min(counted(told[2]), read))
 
 
 class ProviderFailure(BackstoryError):
@@ -77,7 +77,7 @@ class Choice:
     call_s: float = 60.0  #: a call that takes longer is cut off
     home: Path = Path()  #: the observer's own directory, for one that needs a place to work in
     program: str = ""  #: what to run, for one that runs something; empty for the one that is found
-    conversations: Conversations = field(default_factory=Conversations)  #: for one that keeps them
+    conversations: OwnTranscripts = field(default_factory=OwnTranscripts)  #: for one that keeps them
 
 
 #: Each provider's module; it has `connect(choice)`, which gives a Model (with `close()`, if there is something to

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from backstory.model import Call, MemoryId
+from backstory.model import MemoryId, ModelCall
 from backstory.observe.providers import Answer, Ask, Choice, ProviderFailure, counted, failing, launch
 from backstory.paths import write_private
 
@@ -68,7 +68,7 @@ class Claude:
 
     async def __call__(self, ask: Ask) -> Answer:
         program = await self._program()
-        cleared, heard, line = self._conversations.cleared, _Heard(), _Line(self._folder)
+        cleared, heard, line = self._conversations.cleared, _Heard(), _Lifeline(self._folder)
         run = asyncio.create_task(self._run(ask, heard, line, program))
         try:
             answer = await asyncio.shield(run)
@@ -84,7 +84,7 @@ class Claude:
         await self._remember(answer.memory_id)
         return answer
 
-    async def _run(self, ask: Ask, heard: _Heard, line: _Line, program: str) -> Answer:
+    async def _run(self, ask: Ask, heard: _Heard, line: _Lifeline, program: str) -> Answer:
         import claude_agent_sdk as sdk
 
         logging.getLogger("claude_agent_sdk").setLevel(logging.CRITICAL + 1)  # it quotes what it could not read
@@ -105,7 +105,7 @@ class Claude:
             raise heard.failure()
         return heard.answer(self._choice.model or MODEL)
 
-    def _options(self, ask: Ask, line: _Line, program: str) -> ClaudeAgentOptions:
+    def _options(self, ask: Ask, line: _Lifeline, program: str) -> ClaudeAgentOptions:
         """The jail: no tools, no settings, no servers, a directory of its own, and the text as it is."""
         import claude_agent_sdk as sdk
 
@@ -167,7 +167,7 @@ class Claude:
             await asyncio.to_thread(self._conversations.remove, only=oldest)
 
 
-class _Line:
+class _Lifeline:
     """Our end of a run: when it is let go of, by us or by the kernel, the run's processes are killed."""
 
     def __init__(self, folder: Path) -> None:
@@ -241,7 +241,7 @@ class _Heard:
                 "cache_creation_input_tokens",
             )
         )
-        call = Call(NAME, self.model or model, read + cached + kept, written, cached)
+        call = ModelCall(NAME, self.model or model, read + cached + kept, written, cached)
         grown = call.input_tokens + call.output_tokens > GROWN
         return Answer("".join(self.texts), call, self.memory_id, grown, self.is_cut)
 

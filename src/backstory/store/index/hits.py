@@ -11,7 +11,7 @@ KINDS = ("observation", "summary", "prompt", "turn", "chunk")
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class Filter:
     """Only what is of these; what is left empty asks for nothing."""
 
     project: str = ""  #: its name or its key
@@ -24,7 +24,7 @@ class Where:
     until: str = ""
 
 
-ANYWHERE = Where()
+ANYWHERE = Filter()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class IndexedItem:
     """Something that is indexed, and what it can be asked for by."""
 
     kind: str
@@ -54,6 +54,6 @@ class Item:
     files: tuple[str, ...] = ()
 
 
-def item_of(kind: str, number: int, session: Mapping[str, Any], at: str) -> Item:
+def item_of(kind: str, number: int, session: Mapping[str, Any], at: str) -> IndexedItem:
     """An item of a session, given by its row."""
-    return Item(kind, number, session["id"], at, session["project"], session["project_key"], session["agent"])
+    return IndexedItem(kind, number, session["id"], at, session["project"], session["project_key"], session["agent"])

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from backstory.store.index.hits import KINDS, Item, Where
+from backstory.store.index.hits import KINDS, Filter, IndexedItem
 from backstory.store.index.tokens import Term, plain
 
 #: Rows that share a mark, so that PostgreSQL, whose index has no order, can be asked for the newest ones.
@@ -24,7 +24,7 @@ class Match:
     after: int = 0  #: rows that are newer than this one
 
 
-def marks_of(item: Item) -> tuple[str, ...]:
+def marks_of(item: IndexedItem) -> tuple[str, ...]:
     """An item's marks: tokens that no text has, since none has a `=`."""
     made = [f"k={item.kind}", f"s={item.session_id}", _mark("a", item.agent)]
     made += [_mark("p", item.project), _mark("p", item.project_key)]
@@ -36,7 +36,7 @@ def marks_of(item: Item) -> tuple[str, ...]:
     return tuple(dict.fromkeys(made))
 
 
-def marks_for(kinds: Sequence[str], where: Where) -> tuple[tuple[str, ...], ...]:
+def marks_for(kinds: Sequence[str], where: Filter) -> tuple[tuple[str, ...], ...]:
     """The marks that are asked for."""
     asked = [tuple(f"k={kind}" for kind in kinds)] if kinds and not set(kinds) >= set(KINDS) else []
     asked += [(f"s={where.session_id}",)] if where.session_id else []

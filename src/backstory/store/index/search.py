@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from backstory.store.db import Row, Tx
 from backstory.store.index import bm25, match, tokens, vectors
-from backstory.store.index.hits import ANYWHERE, KINDS, Hit, Item, Where
+from backstory.store.index.hits import ANYWHERE, KINDS, Filter, Hit, IndexedItem
 from backstory.store.index.match import Match
 from backstory.store.index.tokens import Term
 
@@ -33,13 +33,13 @@ NEWEST, FIRST = 40, 1e9
 NEAR_LENGTH, NEAR_WEIGHT, NEAR_TERMS = 4, 0.5, 3
 
 
-def put_words(tx: Tx, item: Item, title: str, body: str) -> None:
+def put_words(tx: Tx, item: IndexedItem, title: str, body: str) -> None:
     """An item says this from now on, and is found by it."""
     index(tx, item, title, body)
     vectors.mark(tx, item.kind, item.id)
 
 
-def index(tx: Tx, item: Item, title: str, body: str) -> None:
+def index(tx: Tx, item: IndexedItem, title: str, body: str) -> None:
     """Index an item's words; one that is indexed already is indexed anew."""
     title, body = tokens.of_text(title), tokens.of_text(body)
     row = tx.one(
@@ -80,7 +80,7 @@ class _Index:
 
     tx: Tx
     last: int  #: the newest row
-    where: Where
+    where: Filter
     marks: tuple[tuple[str, ...], ...]
     known: Counts
 
@@ -160,7 +160,7 @@ class _Index:
         return [row["number"] for row in rows]
 
 
-def _index(tx: Tx, kinds: Sequence[str], where: Where, known: Counts | None) -> _Index | None:
+def _index(tx: Tx, kinds: Sequence[str], where: Filter, known: Counts | None) -> _Index | None:
     newest = tx.one("words_last")
     if newest is None or newest["last"] is None:
         return None
@@ -180,7 +180,7 @@ def by_words(
     tx: Tx,
     query: str,
     kinds: Sequence[str] = KINDS,
-    where: Where = ANYWHERE,
+    where: Filter = ANYWHERE,
     limit: int = 20,
     every: bool = False,
     known: Counts | None = None,
@@ -213,7 +213,7 @@ def _weights(index: _Index, counts: dict[Term, int]) -> dict[Term, float]:
     return {term: bm25.weight(total, count) for term, count in zip(counts, inside, strict=True)}
 
 
-def rarity(tx: Tx, words: Sequence[str], where: Where = ANYWHERE, known: Counts | None = None) -> dict[str, float]:
+def rarity(tx: Tx, words: Sequence[str], where: Filter = ANYWHERE, known: Counts | None = None) -> dict[str, float]:
     """How much each word says: the rarer, the more."""
     counts, total = occurs(tx, words, KINDS, where, known)
     return {word: bm25.weight(total, count) for word, count in counts.items()}
@@ -223,7 +223,7 @@ def occurs(
     tx: Tx,
     words: Sequence[str],
     kinds: Sequence[str] = KINDS,
-    where: Where = ANYWHERE,
+    where: Filter = ANYWHERE,
     known: Counts | None = None,
 ) -> tuple[dict[str, int], int]:
     """In how many items each word stands, and how many items there are."""
@@ -308,7 +308,7 @@ def find(
 ) -> list[Row]:
     """Rows with these words, best first."""
     kinds = (kind,) if kind else ("observation", "summary", "prompt")
-    return rows_of(tx, by_words(tx, query, kinds, Where(project=project), limit + skip, every)[skip:])
+    return rows_of(tx, by_words(tx, query, kinds, Filter(project=project), limit + skip, every)[skip:])
 
 
 #: What is shown of each kind, and the query that has it.

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from backstory.store.db import Row, Tx
 from backstory.store.index import bm25, search, tokens
-from backstory.store.index.hits import Hit, Where
+from backstory.store.index.hits import Filter, Hit
 
 
 def turns_around(tx: Tx, ids: Iterable[int], around: int) -> list[Row]:
@@ -36,7 +36,7 @@ def standing(tx: Tx, ids: Iterable[int]) -> dict[int, Row]:
     return {row["id"]: row for row in tx.all("observations_standing", ids=json.dumps(wanted))} if wanted else {}
 
 
-def worth(tx: Tx, text: str, where: Where, among: int = 0) -> dict[str, float]:
+def worth(tx: Tx, text: str, where: Filter, among: int = 0) -> dict[str, float]:
     """The tokens of a text, each by how much it says among the observations there: 1 for what only one of them says.
     Fewer than `among` do not tell what is rare."""
     told = tokens.words_of(text[: tokens.ASKED_CHARS])[:80]

@@ -10,7 +10,7 @@ from typing import Any
 
 from backstory import ids
 from backstory.store.db import Row, Store, Tx
-from backstory.store.index.hits import Where
+from backstory.store.index.hits import Filter
 from backstory.text import json_list
 
 #: So many ids are marked as due in one go.
@@ -144,7 +144,7 @@ def sweep(tx: Tx, limit: int) -> bool:
     return False
 
 
-def sessions_of(tx: Tx, where: Where) -> list[int] | None:
+def sessions_of(tx: Tx, where: Filter) -> list[int] | None:
     """The sessions that a filter leaves; None if it asks for none in particular."""
     if not (where.project or where.agent or where.session_id):
         return None
@@ -158,19 +158,19 @@ def some(tx: Tx, numbers: Sequence[int]) -> list[Row]:
     return tx.all("vectors_some", ids=json.dumps(numbers))
 
 
-def whose(tx: Tx, numbers: Sequence[int], where: Where) -> dict[int, Row]:
+def whose(tx: Tx, numbers: Sequence[int], where: Filter) -> dict[int, Row]:
     """What they are the vectors of, as far as they are there and the filter leaves them."""
     return {row["id"]: row for row in tx.all("vectors_whose", ids=json.dumps(numbers), **_filter(where))}
 
 
-def near(tx: Tx, embedder_id: int, query: str, kinds: Sequence[str], where: Where, limit: int) -> list[Row]:
+def near(tx: Tx, embedder_id: int, query: str, kinds: Sequence[str], where: Filter, limit: int) -> list[Row]:
     """The nearest, where the engine knows how to look for them."""
     asked: dict[str, Any] = {"embedder_id": embedder_id, "kinds": json.dumps(list(kinds)), "query": query}
     asked |= {"project": where.project, "agent": where.agent, "session_id": where.session_id, "limit": limit}
     return tx.all("vectors_near", **asked, **_filter(where))
 
 
-def _filter(where: Where) -> dict[str, str]:
+def _filter(where: Filter) -> dict[str, str]:
     return {
         "type": where.type,
         "concept": where.concept and json.dumps(where.concept, ensure_ascii=False),

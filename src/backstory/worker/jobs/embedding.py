@@ -38,14 +38,14 @@ class Told(msgspec.Struct):
     problem: str  #: why it goes by words alone
 
 
-class Meaning:
+class EmbeddingJob:
     """A thread that is woken when something was stored. It is nobody's to wait for: an endpoint may take its time."""
 
     def __init__(self, store: Store, vectors: Vectors) -> None:
         self._store, self.vectors = store, vectors
         self._woken, self._stopping = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
-        self.job = Job("meaning", self._run)
+        self.job = Job("meaning", self._run, self._end)
         self._pause = AGAIN_S
 
     def table(self) -> list[Endpoint]:
@@ -62,9 +62,6 @@ class Meaning:
         self.wake()
         return await self.told(call)
 
-    def start(self) -> None:
-        self.job.start()
-
     def wake(self) -> None:
         self._woken.set()
 
@@ -73,12 +70,11 @@ class Meaning:
         await asyncio.to_thread(self.vectors.forget)
         self.wake()
 
-    async def stop(self) -> None:
+    async def _end(self) -> None:
         self._stopping.set()
         self.wake()
         if self._thread:
             await asyncio.to_thread(self._thread.join, STOP_S)
-        await self.job.stop()
 
     async def _run(self) -> None:
         """The thread, until it ends; its error is raised here. Not `asyncio.to_thread`: a process that ends would wait

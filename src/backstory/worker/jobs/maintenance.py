@@ -22,22 +22,18 @@ SHED_MS = 3_600_000
 REJECTED = 1000  #: files in spool/rejected that are kept at the most
 
 
-class Care:
+class Maintenance:
     """A task that looks now and then: one or two listings of small folders."""
 
     def __init__(self, settings: Settings, store: Store) -> None:
         self._settings, self._paths, self._store = settings, settings.paths, store
         self._shed_to, self._shed_at = 0, 0
-        self.job = Job("care", self._watch)
+        self.job = Job("care", self._watch, self._end)
         self._stopping = False
         self.damaged = False  #: the database has to be mended, which takes a new start
 
-    def start(self) -> None:
-        self.job.start()
-
-    async def stop(self) -> None:
+    async def _end(self) -> None:
         self._stopping = True
-        await self.job.stop()
 
     async def _watch(self) -> None:
         pause = min(LOOK_S, self._settings.backup_hours * 3600 or LOOK_S)

@@ -45,12 +45,6 @@ class Reindex:
     async def progress(self, call: Call) -> Progress:
         return Progress(await asyncio.to_thread(self._store.read, reindex.progress))
 
-    def start(self) -> None:
-        self.job.start()
-
-    async def stop(self) -> None:
-        await self.job.stop()
-
     async def _work(self) -> None:
         """Begin with what a worker before this one left, and what a new version of the index asks for."""
         while True:

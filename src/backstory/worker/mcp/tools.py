@@ -24,7 +24,7 @@ Here = Annotated[str, Meta(max_length=4096, description="a name or key; else thi
 Words = Annotated[str, Meta(min_length=1, max_length=20_000, description="names and words; a phrase in quotes")]
 
 
-class Search(msgspec.Struct, forbid_unknown_fields=True):
+class SearchArguments(msgspec.Struct, forbid_unknown_fields=True):
     query: Words
     project: Project = ""
     kind: Literal["", "observations", "summaries", "prompts", "turns"] = ""
@@ -35,17 +35,17 @@ class Search(msgspec.Struct, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=50)] = 20
 
 
-class Timeline(msgspec.Struct, forbid_unknown_fields=True):
+class TimelineArguments(msgspec.Struct, forbid_unknown_fields=True):
     id: Id
     before: Annotated[int, Meta(ge=0, le=50)] = 5
     after: Annotated[int, Meta(ge=0, le=50)] = 5
 
 
-class Ids(msgspec.Struct, forbid_unknown_fields=True):
+class IdsArguments(msgspec.Struct, forbid_unknown_fields=True):
     ids: Annotated[list[Id], Meta(min_length=1, max_length=20)]
 
 
-class Session(msgspec.Struct, forbid_unknown_fields=True):
+class SessionArguments(msgspec.Struct, forbid_unknown_fields=True):
     id: Annotated[Id | str, Meta(description="its number (of S12: 12), or the agent's own id")]
 
 
@@ -106,12 +106,17 @@ class Tools:
                 "search",
                 "Find what earlier sessions did, learned or decided. Step 1 of 3: an index (#id, date, title). "
                 "Then `timeline` for what lay around one, `get_observations` for the whole of the few that matter.",
-                Search,
+                SearchArguments,
                 self.search,
             ),
-            Tool("timeline", "Step 2: what happened just before and after an observation.", Timeline, self.timeline),
-            Tool("get_observations", "Step 3: observations whole, by their ids.", Ids, self.get_observations),
-            Tool("get_session", "A session: what was asked, what came of it.", Session, self.get_session),
+            Tool(
+                "timeline",
+                "Step 2: what happened just before and after an observation.",
+                TimelineArguments,
+                self.timeline,
+            ),
+            Tool("get_observations", "Step 3: observations whole, by their ids.", IdsArguments, self.get_observations),
+            Tool("get_session", "A session: what was asked, what came of it.", SessionArguments, self.get_session),
             Tool("find_sessions", "Sessions about something, or the newest.", FindSessions, self.find_sessions),
             Tool(
                 "session_context",
@@ -138,7 +143,7 @@ class Tools:
             Tool(
                 "forget",
                 "Delete observations and what they came from, for good. Only when the user asks for it.",
-                Ids,
+                IdsArguments,
                 self.forget,
                 changes=True,
                 destroys=True,
@@ -171,19 +176,19 @@ class Tools:
         answer = await endpoint.run(Call(Request({"type": "http", "headers": [], "path_params": names}), body, query))
         return msgspec.to_builtins(answer) if isinstance(answer, msgspec.Struct) else answer
 
-    async def search(self, asked: Search, cwd: str) -> str:
+    async def search(self, asked: SearchArguments, cwd: str) -> str:
         found = await self._ask("GET", "/api/search", msgspec.to_builtins(asked))
         lines = [_hit(item) for item in found["items"]]
         if found["next"]:
             lines.append("(there are more: ask for something narrower)")
         return "\n".join(lines) or "Nothing was found."
 
-    async def timeline(self, asked: Timeline, cwd: str) -> str:
+    async def timeline(self, asked: TimelineArguments, cwd: str) -> str:
         given = {"anchor": str(asked.id), "before": asked.before, "after": asked.after}
         found = await self._ask("GET", "/api/timeline", given)
         return "\n".join(("> " if item["is_anchor"] else "  ") + _hit(item) for item in found["items"])
 
-    async def get_observations(self, asked: Ids, cwd: str) -> str:
+    async def get_observations(self, asked: IdsArguments, cwd: str) -> str:
         found = await self._ask("POST", "/api/observations/batch", {"ids": asked.ids})
         missing = [number for number in asked.ids if number not in {item["id"] for item in found["items"]}]
         if not found["items"]:
@@ -191,7 +196,7 @@ class Tools:
         parts = ["\n".join(_whole(item)) for item in found["items"]]
         return "\n\n".join([*parts, *(f"There is no observation {number}." for number in missing)])
 
-    async def get_session(self, asked: Session, cwd: str) -> str:
+    async def get_session(self, asked: SessionArguments, cwd: str) -> str:
         name = str(asked.id).removeprefix("S") if ids.number(str(asked.id)[1:]) is not None else str(asked.id)
         return "\n".join(_session(await self._ask("GET", "/api/sessions/{id}", id=name)))
 
@@ -225,7 +230,7 @@ class Tools:
         row = await self._ask("PATCH", "/api/observations/{id:int}", {"superseded_by": asked.new}, id=asked.old)
         return _hit(row) if asked.new else f"Holds again: {_hit(row)}"
 
-    async def forget(self, asked: Ids, cwd: str) -> str:
+    async def forget(self, asked: IdsArguments, cwd: str) -> str:
         gone = await self._ask("POST", "/api/forget", {"ids": asked.ids})
         told = f"Forgotten: {', '.join(f'#{number}' for number in gone['observations'])}."
         beside = ", ".join(f"#{number}" for number in gone["beside"][:20])

@@ -73,7 +73,7 @@ class Code(msgspec.Struct):
     code: Annotated[str, msgspec.Meta(max_length=100)] = ""
 
 
-class Session(msgspec.Struct):
+class BrowserSession(msgspec.Struct):
     """What a page sends as `Authorization: Backstory-Session …`, and for how many seconds."""
 
     session: str
@@ -119,7 +119,7 @@ class Admin:
                 bare=True,
             ),
             Endpoint("POST", "/api/open", self.code, "A one-time code that lets a browser in.", Code),
-            Endpoint("POST", "/open", self.open, "A session of a browser, for a one-time code.", Session, Code),
+            Endpoint("POST", "/open", self.open, "A session of a browser, for a one-time code.", BrowserSession, Code),
             Endpoint("GET", "/", self.page, "What is remembered, as a page.", media="text/html"),
         ]
 
@@ -183,7 +183,7 @@ class Admin:
         session = self._browsers.exchange(call.body.code)
         if session is None:
             raise Refused("This link was used already, or is too old.", "Run `backstory open` again.")
-        return Json(Session(session, int(SESSION_S)), headers={"Cache-Control": "no-store"})
+        return Json(BrowserSession(session, int(SESSION_S)), headers={"Cache-Control": "no-store"})
 
     async def page(self, call: Call) -> Response:
         return HTMLResponse(await asyncio.to_thread(self._store.read, page), headers=HEADERS)

@@ -51,7 +51,7 @@ class RefusedRow(msgspec.Struct):
     reason: str
 
 
-class Imported(msgspec.Struct):
+class ImportedRows(msgspec.Struct):
     added: int
     known: int
     refused: list[RefusedRow] = []
@@ -98,7 +98,7 @@ class Exchange:
                 "/api/import/rows",
                 self.load,
                 "Rows of an export, in its order; each is taken in once, however often it comes.",
-                Imported,
+                ImportedRows,
                 ImportRows,
                 read=endpoints.read_whole,
             ),
@@ -139,7 +139,7 @@ class Exchange:
         with contextlib.suppress(_Gone):
             pipe.put(None)
 
-    async def load(self, call: Call) -> Imported:
+    async def load(self, call: Call) -> ImportedRows:
         asked: ImportRows = call.body
         load = Load(self._store.engine, asked.import_id, self._key)
         rows = [(given.table, given.row) for given in asked.rows]
@@ -154,7 +154,7 @@ class Exchange:
             await self._write(load.finish)
         self._wake()
         refused = [RefusedRow(at, reason) for at, reason in loaded.refused.items()]
-        return Imported(loaded.added, len(rows) - loaded.added - len(refused), refused)
+        return ImportedRows(loaded.added, len(rows) - loaded.added - len(refused), refused)
 
     async def _one_by_one(self, load: Load, rows: list[tuple[str, dict[str, Any]]]) -> Loaded:
         """Rows of which one does not fit beside what is stored: that one is refused, and the others are taken in."""

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from backstory import ids
 from backstory.agents import AGENTS
-from backstory.capture.intake import Intake, Taken
+from backstory.capture.intake import Intake, Receipt
 from backstory.capture.reconcile import Reconcile
 from backstory.errors import BadInput, NotFound
 from backstory.model import OBSERVED, ContentId, Kind, Report
@@ -21,7 +21,7 @@ from backstory.privacy import CONTENTS_DROPPED
 from backstory.settings import Settings
 from backstory.store import sessions
 from backstory.store.db import Store, Tx
-from backstory.worker.context_replies import Telling
+from backstory.worker.context_replies import ContextReplies
 from backstory.worker.endpoints import Call, Endpoint, read_report
 from backstory.worker.live import Live
 
@@ -124,11 +124,11 @@ class Reporting:
         store: Store,
         intake: Intake,
         live: Live,
-        telling: Telling,
+        replies: ContextReplies,
         reconcile: Reconcile,
     ) -> None:
         self._settings, self._store, self._intake, self._live = settings, store, intake, live
-        self._telling = telling
+        self._replies = replies
         self._reconcile = reconcile
 
     def table(self) -> list[Endpoint]:
@@ -188,12 +188,12 @@ class Reporting:
                 return Response(b"", 200)  # the end of a session that we never saw
             self._reconcile.soon(report, taken.session["id"] if taken.session else None)
             if report.kind == "session_start" and taken.skipped in (None, "duplicate"):
-                told = await self._telling.at_start(report, taken)
+                told = await self._replies.at_start(report, taken)
             elif report.kind == "prompt":
-                told = await self._telling.at_prompt(report, taken)
+                told = await self._replies.at_prompt(report, taken)
         return Response(agent.reply(event, told), 200, media_type="application/json")
 
-    async def _take(self, report: Report) -> Taken:
+    async def _take(self, report: Report) -> Receipt:
         """Take a hook's report in. If its prompt is not known, that prompt's hook was lost or is late: the transcript
         is asked for it first, because it may be private."""
         if report.kind not in OBSERVED or not report.transcript_path:
@@ -228,7 +228,7 @@ class Reporting:
         )
         return self._prompted(await self._intake.take(report, body.project, body.prompt_number))
 
-    def _prompted(self, taken: Taken) -> Prompted:
+    def _prompted(self, taken: Receipt) -> Prompted:
         if taken.session is None:
             return Prompted("skipped", reason=taken.skipped or "project")
         return Prompted("private" if taken.is_private else "active", taken.session["id"], taken.prompt_number)
@@ -249,7 +249,7 @@ class Reporting:
         report = self._report("stop", body.session_id, body.agent, body.event_id, body.cwd, payload)
         return self._queued(await self._intake.take(report, body.project))
 
-    def _queued(self, taken: Taken) -> Queued:
+    def _queued(self, taken: Receipt) -> Queued:
         if taken.skipped:
             return Queued("skipped", reason=taken.skipped)
         return Queued("queued", event_id=taken.event_id)

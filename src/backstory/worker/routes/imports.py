@@ -10,7 +10,7 @@ from starlette.requests import Request
 
 from backstory import gate, ids
 from backstory.agents.claude_transcript import Mark
-from backstory.capture.backfill import REPORTS, Past
+from backstory.capture.backfill import REPORTS, Backfill
 from backstory.capture.bodies import decode
 from backstory.errors import BadInput
 from backstory.model import ContentId, Kind, Report
@@ -56,7 +56,7 @@ class Batch(msgspec.Struct):
     done: ReadFile | None = None
 
 
-class Imported(msgspec.Struct):
+class ImportedReports(msgspec.Struct):
     """How many were new, were known already, and are not wanted or private; and how many replies were new."""
 
     added: int = 0
@@ -78,19 +78,21 @@ class Known(msgspec.Struct):
 class Imports:
     """The routes of an import."""
 
-    def __init__(self, store: Store, past: Past) -> None:
-        self._store, self._past = store, past
+    def __init__(self, store: Store, backfill: Backfill) -> None:
+        self._store, self._backfill = store, backfill
 
     def table(self) -> list[Endpoint]:
         route = "/api/import/reports"
         return [
-            Endpoint("POST", route, self.take, "Store what happened earlier.", Imported, Batch, read=_read_batch),
+            Endpoint(
+                "POST", route, self.take, "Store what happened earlier.", ImportedReports, Batch, read=_read_batch
+            ),
             Endpoint("GET", route, self.known, "Whether a file was imported before.", Known, query=OfFile),
         ]
 
-    async def take(self, call: Call) -> Imported:
+    async def take(self, call: Call) -> ImportedReports:
         batch: Batch = call.body
-        counts = await self._past.take([_report(one) for one in batch.reports], batch.project)
+        counts = await self._backfill.take([_report(one) for one in batch.reports], batch.project)
         if (file := batch.done) is not None:
             row = msgspec.structs.asdict(file) | {"reader": READER, "at": ids.now(), "path": gate.text(file.path)}
             mark = Mark(file.size)
@@ -98,7 +100,7 @@ class Imports:
                 lambda tx: tx.run("transcript_put", mark_offset=mark.offset, mark_prompt=mark.prompt, **row)
             )
             await asyncio.wrap_future(work)
-        return Imported(counts["added"], counts["known"], counts["skipped"], counts["turns"])
+        return ImportedReports(counts["added"], counts["known"], counts["skipped"], counts["turns"])
 
     async def known(self, call: Call) -> Known:
         key = {"reader": READER, "path": gate.text(call.query.path)}

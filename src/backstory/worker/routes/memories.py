@@ -18,14 +18,14 @@ from backstory.capture.spool import Spool
 from backstory.errors import BadInput, NotFound, StoreUnavailable
 from backstory.jobs import Job
 from backstory.model import OURSELVES, ContentId, Event, MemoryId, Observation, Reply, Report, Round
-from backstory.observe.own_transcripts import Conversations
+from backstory.observe.own_transcripts import OwnTranscripts
 from backstory.project import Project
 from backstory.store import events, forget, observations, sessions
 from backstory.store.db import Row, Store, Tx
 from backstory.store.forget import Forgotten
 from backstory.text import cut, one_line
 from backstory.worker.endpoints import Call, Endpoint
-from backstory.worker.jobs.embedding import Meaning
+from backstory.worker.jobs.embedding import EmbeddingJob
 from backstory.worker.live import Live
 
 log = logging.getLogger(__name__)
@@ -100,12 +100,12 @@ class Memories:
         intake: Intake,
         spool: Spool,
         live: Live,
-        meaning: Meaning,
-        conversations: Conversations,
+        embedding: EmbeddingJob,
+        own_transcripts: OwnTranscripts,
         key: bytes,
     ) -> None:
         self._store, self._intake, self._spool, self._live = store, intake, spool, live
-        self._meaning, self._conversations = meaning, conversations
+        self._embedding, self._own_transcripts = embedding, own_transcripts
         self._key = key
         self._wiping = asyncio.Lock()
         self.job = Job("wipe", self._finish)
@@ -154,17 +154,11 @@ class Memories:
             return _whole(tx, number)
 
         row = await self._intake.write(work)
-        self._meaning.wake()
+        self._embedding.wake()
         return row
 
-    def start(self) -> None:
-        """Go on with what could not be finished: by a worker before this one, or because somebody was reading."""
-        self.job.start()
-
-    async def stop(self) -> None:
-        await self.job.stop()
-
     async def _finish(self) -> None:
+        """Go on with what could not be finished: by a worker before this one, or because somebody was reading."""
         while not await self._wipe():
             await asyncio.sleep(AGAIN_S)
 
@@ -187,7 +181,7 @@ class Memories:
             raise BadInput("This project is excluded.", "See the setting `exclude_projects`.")
         row = await self._intake.write(lambda tx: _remember(tx, report, where))
         self._live.tell("new_observation", row)
-        self._meaning.wake()
+        self._embedding.wake()
         return row
 
     async def _where(self, asked: Memory) -> Project:
@@ -247,12 +241,12 @@ class Memories:
 
         await self._intake.write(whole)
         self._live.forget()
-        await self._meaning.forget()
+        await self._embedding.forget()
         await asyncio.to_thread(self._spool.forget, gone.names)
         # The observer was told of it, and would be told again with each round that goes on.
-        await asyncio.to_thread(self._conversations.remove)
+        await asyncio.to_thread(self._own_transcripts.remove)
         if not (wiped := await self._wipe()):
-            self.start()
+            self.job.start()
         return _told(gone, wiped)
 
     async def _wipe(self) -> bool:
@@ -302,7 +296,7 @@ def _remember(tx: Tx, report: Report, where: Project) -> Row:
     return _whole(tx, number)
 
 
-def _store(tx: Tx, session: Row, report: Report, added: events.Added) -> observations.Told:
+def _store(tx: Tx, session: Row, report: Report, added: events.Added) -> observations.StoredRows:
     said = report.payload
     text: str = said["text"]
     concepts = tuple(dict.fromkeys(one_line(c) for c in said["concepts"] if one_line(c)))

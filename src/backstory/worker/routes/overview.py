@@ -12,10 +12,10 @@ import msgspec
 from backstory import ids
 from backstory.errors import BadInput, NotFound, StoreUnavailable
 from backstory.recall import stats, timeline
-from backstory.recall.search import Asked, Search
+from backstory.recall.search import MemorySearch, Query
 from backstory.settings import Settings
 from backstory.store.db import Row, Store, Tx
-from backstory.store.index.hits import Where
+from backstory.store.index.hits import Filter
 from backstory.worker.endpoints import Call, Endpoint
 
 Span = Annotated[int, msgspec.Meta(ge=0, le=200)]
@@ -55,7 +55,7 @@ class Stats(msgspec.Struct):
 class Overview:
     """The routes of timeline and stats."""
 
-    def __init__(self, settings: Settings, store: Store, search: Search) -> None:
+    def __init__(self, settings: Settings, store: Store, search: MemorySearch) -> None:
         self._settings, self._store, self._search = settings, store, search
 
     def table(self) -> list[Endpoint]:
@@ -128,5 +128,5 @@ def _size(file: Path) -> int:
     return 0
 
 
-def _best(asked: TimelineOf) -> Asked:
-    return Asked(asked.query, where=Where(project=asked.project), limit=1)
+def _best(asked: TimelineOf) -> Query:
+    return Query(asked.query, where=Filter(project=asked.project), limit=1)

@@ -15,13 +15,13 @@ from starlette.responses import PlainTextResponse
 from backstory import ids, project
 from backstory.errors import BadInput, NotFound
 from backstory.recall import changed_files, context, worktree
-from backstory.recall.relevance import Scene
-from backstory.recall.search import FAMILIES, Asked
-from backstory.recall.search import Search as Finding
+from backstory.recall.relevance import SessionStart
+from backstory.recall.search import FAMILIES, Query
+from backstory.recall.search import MemorySearch as Finding
 from backstory.settings import Settings
 from backstory.store import observations, sessions
 from backstory.store.db import Row, Store, Tx
-from backstory.store.index.hits import Where
+from backstory.store.index.hits import Filter
 from backstory.worker.endpoints import Call, Endpoint
 
 T = TypeVar("T")
@@ -154,7 +154,7 @@ class Recall:
     async def context(self, call: Call) -> PlainTextResponse:
         asked: ContextOf = call.query
         here = await asyncio.to_thread(project.find, asked.cwd) if asked.cwd else None
-        scene = Scene(here.branch, await worktree.changed_files(asked.cwd)) if here else Scene()
+        scene = SessionStart(here.branch, await worktree.changed_files(asked.cwd)) if here else SessionStart()
         wanted = asked.project or (here.key if here else "")
 
         def work(tx: Tx) -> str:
@@ -176,8 +176,8 @@ class Recall:
             if session is None:
                 return Page([])
             number = session["id"]
-        where = Where(asked.project, number, asked.agent, asked.type, asked.concept, asked.file, since, until)
-        wanted = Asked(asked.query, kind, where, skip + asked.limit + 1, asked.explain)
+        where = Filter(asked.project, number, asked.agent, asked.type, asked.concept, asked.file, since, until)
+        wanted = Query(asked.query, kind, where, skip + asked.limit + 1, asked.explain)
         found = await asyncio.to_thread(self._search.find, wanted)
         if not found and not (asked.kind or asked.type or asked.concept or asked.file):
             # Nothing was made of it, but it may have been said: what is imported is not observed.

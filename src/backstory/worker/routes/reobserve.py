@@ -11,9 +11,8 @@ import msgspec
 
 from backstory import ids
 from backstory.errors import BadInput
-from backstory.model import Call as ModelCall
-from backstory.model import Round
-from backstory.observe.model_observer import Asking, NotDone
+from backstory.model import ModelCall, Round
+from backstory.observe.model_observer import ModelObserver, NotDone
 from backstory.store import ledger, reobserve
 from backstory.store.db import Store
 from backstory.worker.endpoints import Call, Endpoint
@@ -39,10 +38,10 @@ class Done(msgspec.Struct):
     next: int | None = None
 
 
-class Redo:
+class Reobserve:
     """The route of `reobserve`."""
 
-    def __init__(self, store: Store, asking: Asking, wake: Callable[[], None]) -> None:
+    def __init__(self, store: Store, asking: ModelObserver, wake: Callable[[], None]) -> None:
         self._store, self._asking, self._wake = store, asking, wake
 
     def table(self) -> list[Endpoint]:
