@@ -14,7 +14,7 @@ import time
 START_S = 10.0  # for a worker that has to be started
 GRACE_S = 3.0  # for another, if the one that we started has gone: it was there already, or none can start
 ANSWER_S = 900.0  # for an answer: to forget something, a large database is rewritten
-LEAVE_S = 5.0  # for answers under way when nobody asks any more
+LEAVE_S = 60.0  # for answers under way when nobody asks any more, as long as somebody listens
 LARGEST = 16 << 20  # what the worker takes
 READ = 1 << 16
 SOMEBODY = -1  # a worker that somebody else has started
@@ -30,12 +30,21 @@ def main(argv: list[str]) -> None:
         _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)  # nobody waits for a worker that was started here
         _read(_go(argv[0]))
         until = time.monotonic() + LEAVE_S
-        while _under_way and time.monotonic() < until:
+        while _under_way and time.monotonic() < until and _is_heard():
             time.sleep(0.002)
     except BaseException:  # noqa: S110 - told to go; there is nobody to tell
         pass
     # No interpreter shutdown: threads that still wait for a worker are not waited for.
     posix._exit(0)
+
+
+def _is_heard() -> bool:
+    """Whether somebody still reads what is printed."""
+    import select
+
+    output = select.poll()
+    output.register(1, 0)  # errors are always told
+    return not output.poll(0)
 
 
 def _go(data: str) -> bytes:

@@ -21,6 +21,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult, TextContent
 
+from backstory import mcp_bridge
 from backstory.text import tokens
 from backstory.worker.mcp.server import VERSIONS
 
@@ -317,6 +318,22 @@ def test_the_bridge_answers_what_was_asked_before_its_input_ended(running: Box) 
     assert sorted(answer["id"] for answer in answers) == list(range(20))
     assert {len(answer["result"]["content"]) for answer in answers} == {1}
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_the_bridge_leaves_when_nobody_listens(running: Box) -> None:
+    """An answer that is long in coming does not keep it."""
+    running.cli("install")
+    bridge, pid = Bridge(running), int((running.data / "worker.lock").read_text())
+    assert bridge.process.stdin
+    assert bridge.process.stdout
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        bridge.tell(search(1))
+        bridge.process.stdout.close()
+        bridge.process.stdin.close()
+        assert bridge.process.wait(mcp_bridge.LEAVE_S / 2) == 0
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 def test_the_bridge_starts_the_worker_and_outlives_it(box: Box) -> None:
