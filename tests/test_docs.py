@@ -31,15 +31,16 @@ def test_the_pages_that_the_program_prints_are_current() -> None:
         assert (ROOT / "docs" / name).read_text("utf-8").split() == text.split(), f"docs/{name}: run `make docs`"
 
 
-def test_the_readme_is_short_and_its_links_lead_somewhere() -> None:
-    """Under 120 lines; every relative link is a file."""
-    text = (ROOT / "README.md").read_text("utf-8")
-    assert text.count("\n") < 120
+@pytest.mark.parametrize(("page", "lines"), [("README.md", 120), ("CONTRIBUTING.md", 60)])
+def test_a_first_page_is_short_and_its_links_lead_somewhere(page: str, lines: int) -> None:
+    """Every relative link is a file."""
+    text = (ROOT / page).read_text("utf-8")
+    assert text.count("\n") < lines
     for link in re.findall(r"\]\((?!http)([^)#]+)\)", text):
         assert (ROOT / link).exists(), link
 
 
-PAGES = ["README.md", "AGENTS.md", "plugin/README.md", "plugin/skills/backstory/SKILL.md"]
+PAGES = ["README.md", "AGENTS.md", "CHANGELOG.md", "plugin/README.md", "plugin/skills/backstory/SKILL.md"]
 PAGES += [f"docs/{name}.md" for name in ("how-it-works", "api", "privacy", "doctor", "postgresql", "models")]
 
 
@@ -55,7 +56,9 @@ def test_a_command_that_a_page_names_exists(page: str) -> None:
 
 
 def test_the_changelog_begins_with_this_version() -> None:
-    """And AGENTS.md stays a map."""
-    headings = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
-    assert headings[0] == __version__
+    """Its sections are those of Keep a Changelog. AGENTS.md stays a map."""
+    text = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    assert re.findall(r"^## (\S+)", text, re.MULTILINE)[0] == __version__
+    kinds = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+    assert set(re.findall(r"^### (.+)", text, re.MULTILINE)) <= kinds
     assert (ROOT / "AGENTS.md").read_text().count("\n") < 100
