@@ -7,7 +7,7 @@ from typing import Any
 
 from backstory import __version__, ids
 from backstory.exchange import lines
-from backstory.store import queries
+from backstory.store import queries, table_rows
 from backstory.store.db import Row, Tx
 
 #: Few, as a row may hold a whole file.
@@ -21,7 +21,7 @@ def everything(tx: Tx, engine: str) -> Iterator[str]:
     for table in queries.owned(engine).values():
         counts[table.name] = 0
         after: dict[str, Any] = table.first
-        while rows := tx.all(f"export_{table.name}", **after, limit=PAGE):
+        while rows := table_rows.page(tx, table, after, PAGE):
             counts[table.name] += len(rows)
             for row in rows:
                 yield lines.line(table.name, _at_rest(table.name, row))

@@ -10,7 +10,7 @@ from typing import Any
 from backstory import gate, ids
 from backstory.errors import BadInput
 from backstory.exchange.rows import BadRow, checked
-from backstory.store import forget, forgotten, observations, queries, turns
+from backstory.store import events, forget, forgotten, observations, queries, sessions, table_rows, turns
 from backstory.store.db import Row, Tx
 from backstory.store.index import chunks
 from backstory.store.payloads import read_or_nothing
@@ -60,21 +60,20 @@ class Load:
                 if name in ("turns", "user_prompts"):
                     talks.add(row["session_id"])
         for number in talks:
-            chunks.extend(tx, tx.one("session_by_id", id=number) or {})
+            chunks.extend(tx, sessions.by_id(tx, number) or {})
             observations.follow_talk(tx, number)
-        tx.all("keys_follow")
+        table_rows.advance_sequences(tx)
         return loaded
 
     def finish(self, tx: Tx) -> None:
         """Link what came before its parent, and let go of the file."""
         for table in self._tables.values():
             for column in table.own_parents:
-                name = f"{table.name}_{column}"
-                for link in tx.all("import_keys_of", import_id=self._import_id, name=name):
-                    child, parent = (self._now(tx, table.name, link[which]) for which in ("old_id", "new_id"))
+                for old_ids in table_rows.import_keys(tx, self._import_id, f"{table.name}_{column}"):
+                    child, parent = (self._now(tx, table.name, old_id) for old_id in old_ids)
                     if child and parent:
-                        tx.run(f"link_{name}", id=child, parent=parent)
-        tx.run("import_keys_clear", import_id=self._import_id)
+                        table_rows.link(tx, table, column, child, parent)
+        table_rows.clear_import_keys(tx, self._import_id)
 
     def _row(self, tx: Tx, table: Table, row: Row) -> int:
         old_id = row.get("id")
@@ -87,18 +86,17 @@ class Load:
         if not self._is_wanted(tx, table, row):
             return 0
         if old_id is not None:
-            last = tx.one(f"last_{table.name}") or {}
-            row["id"] = max(old_id, (last.get("last") or 0) + 1)
-        tx.run(f"insert_{table.name}", **row)
+            row["id"] = table_rows.free_id(tx, table, old_id)
+        table_rows.add(tx, table, row)
         self._keep(tx, table, old_id, row.get("id"))
         if kind := _INDEXED.get(table.name):
-            session = tx.one("session_by_id", id=row["session_id"]) or {}
+            session = sessions.by_id(tx, row["session_id"]) or {}
             observations.index_row(tx, kind, row, session)
         if table.name == "turns":
-            turns.index(tx, tx.one("session_by_id", id=row["session_id"]) or {}, row)
+            turns.index(tx, sessions.by_id(tx, row["session_id"]) or {}, row)
         if table.name == "user_prompts":
             # It came with its turn, if the other store kept any.
-            session = tx.one("session_by_id", id=row["session_id"]) or {}
+            session = sessions.by_id(tx, row["session_id"]) or {}
             turns.ask(tx, session, row["prompt_number"], row["prompt"], row["created_at"])
         return 1
 
@@ -119,27 +117,27 @@ class Load:
     def _same(self, tx: Tx, table: Table, row: Row) -> Row | None:
         if table.name == "turns":
             return turns.same(tx, row)
-        found = tx.one(f"same_{table.name}", **{name: row[name] for name in table.natural})
-        if found is None and table.name == "events" and row["tool_use_id"]:
-            found = tx.one("event_by_tool_use", session_id=row["session_id"], tool_use_id=row["tool_use_id"])
-        return found
+        same = table_rows.same(tx, table, row)
+        if same is None and table.name == "events" and row["tool_use_id"]:
+            same = events.by_tool_use(tx, row["session_id"], row["tool_use_id"])
+        return same
 
     def _met(self, tx: Tx, table: Table, row: Row, same: Row) -> None:
         """What a row that is here already takes from the other: nothing but how far its prompts go."""
         if table.name == "sdk_sessions":
-            tx.run("session_has_prompts_to", id=same["id"], number=row["prompt_counter"])
+            sessions.raise_prompt_counter(tx, same["id"], row["prompt_counter"])
 
     def _is_wanted(self, tx: Tx, table: Table, row: Row) -> bool:
         """Whether a new row may come in; what was forgotten here comes as a tombstone or not at all."""
         if table.name == "sdk_sessions":
             memory_id = row["memory_session_id"]
-            if memory_id and tx.one("session_by_memory_id", memory_id=memory_id):
+            if memory_id and sessions.has_memory_id(tx, memory_id):
                 row["memory_session_id"] = f"{memory_id}-{ids.new_event_id()}"
             row["force_init"] = int(bool(memory_id))  # the observer's conversation was another store's
             return True
         if "session_id" not in row or table.columns["session_id"].parent is None:
             return True
-        session = tx.one("session_by_id", id=row["session_id"])
+        session = sessions.by_id(tx, row["session_id"])
         gone = bool(session and session["forgotten_at"])
         if table.name == "observations":
             return not gone and not forget.is_forgotten_observation(tx, row)
@@ -168,11 +166,10 @@ class Load:
             self._put(tx, table.name, old_id, new_id)
 
     def _put(self, tx: Tx, name: str, old_id: int, new_id: int) -> None:
-        tx.run("import_key_put", import_id=self._import_id, name=name, old_id=old_id, new_id=new_id)
+        table_rows.put_import_key(tx, self._import_id, name, old_id, new_id)
 
     def _now(self, tx: Tx, name: str, old_id: int) -> int | None:
-        row = tx.one("import_key", import_id=self._import_id, name=name, old_id=old_id)
-        return row["new_id"] if row else None
+        return table_rows.import_key(tx, self._import_id, name, old_id)
 
 
 def strip(row: Row) -> Row:

@@ -105,11 +105,11 @@ def store(tx: Tx, agent: str, said: Sequence[Said]) -> int:
     session = _session(tx, agent, first, min(one.at for one in said))
     if session["last_event_at"] < (until := max(one.at for one in said)):
         session = _session(tx, agent, first, until) | {"is_new": session["is_new"]}
-    before = tx.one("turn_before", session_id=session["id"], number=first.number)
-    prompt_number, added = before["prompt_number"] if before else 0, []
+    prompt_number, added = turns.prompt_number_before(tx, session["id"], first.number), []
     for one in said:
-        if known := tx.one("turn_by_number", session_id=session["id"], number=one.number):
-            prompt_number = known["prompt_number"]
+        known = turns.prompt_number(tx, session["id"], one.number)
+        if known is not None:
+            prompt_number = known
             continue
         given = turns.Given(number=one.number, speaker=one.speaker)
         if one.role == "user":

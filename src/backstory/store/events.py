@@ -133,7 +133,7 @@ def _is_forgotten(tx: Tx, session: Row, report: Report, number: int) -> bool:
 def _known(tx: Tx, session: Row, report: Report) -> Row | None:
     row = tx.one("event_by_event_id", session_id=session["id"], event_id=report.event_id)
     if row is None and report.tool_use_id:
-        row = tx.one("event_by_tool_use", session_id=session["id"], tool_use_id=report.tool_use_id)
+        row = by_tool_use(tx, session["id"], report.tool_use_id)
     return row
 
 
@@ -170,6 +170,10 @@ def is_same_stop(row: Row, report: Report) -> bool:
     if isinstance(said, str) and isinstance(told, str):
         return turns.is_same(said, told)
     return abs(ids.at_ms(row["occurred_at"]) - ids.at_ms(report.occurred_at)) <= sessions.HOOK_AFTER_MS
+
+
+def by_tool_use(tx: Tx, session_id: int, tool_use_id: str) -> Row | None:
+    return tx.one("event_by_tool_use", session_id=session_id, tool_use_id=tool_use_id)
 
 
 def close_round(tx: Tx, session_id: int, hold_ms: int = 0) -> None:

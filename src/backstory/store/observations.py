@@ -62,7 +62,7 @@ def store(tx: Tx, round: Round, stored: Stored) -> StoredRows:
 def _register(tx: Tx, session: Row, reply: Reply, provider: str) -> MemoryId:
     """The id to store under: the conversation's own if it has one, else the one that is known, else a made-up one."""
     known, said = session["memory_session_id"], reply.memory_id
-    if said and said != known and tx.one("session_by_memory_id", memory_id=said):
+    if said and said != known and sessions.has_memory_id(tx, said):
         said = None  # another session's: two never share one
     memory_id: MemoryId = said or known or synthesize(session, provider)
     sessions.register_memory_id(tx, session, memory_id, provider if said else None)

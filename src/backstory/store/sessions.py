@@ -86,6 +86,20 @@ def by_content_id(tx: Tx, agent: str, content_id: ContentId) -> Row | None:
     return tx.one("session_by_content_id", agent=agent, content_id=content_id)
 
 
+def by_id(tx: Tx, number: int) -> Row | None:
+    return tx.one("session_by_id", id=number)
+
+
+def has_memory_id(tx: Tx, memory_id: str) -> bool:
+    """Whether a session has this memory id: two never share one."""
+    return tx.one("session_by_memory_id", memory_id=memory_id) is not None
+
+
+def raise_prompt_counter(tx: Tx, number: int, prompt_counter: int) -> None:
+    """A session has at least this many prompts."""
+    tx.run("session_has_prompts_to", id=number, number=prompt_counter)
+
+
 def hold(tx: Tx, session: Row) -> Row:
     """The session as it is now; until this transaction ends nobody else writes to it."""
     return tx.one("session_hold", id=session["id"]) or session

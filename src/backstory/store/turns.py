@@ -200,6 +200,18 @@ def fit_in(tx: Tx, session: Row, row: Row) -> None:
         row["text"] = None
 
 
+def prompt_number(tx: Tx, session_id: int, number: int) -> int | None:
+    """The prompt that a turn belongs to; None if there is no such turn."""
+    row = tx.one("turn_by_number", session_id=session_id, number=number)
+    return row["prompt_number"] if row else None
+
+
+def prompt_number_before(tx: Tx, session_id: int, number: int) -> int:
+    """The prompt that the turn before a number belongs to; 0 if there is none."""
+    row = tx.one("turn_before", session_id=session_id, number=number)
+    return row["prompt_number"] if row else 0
+
+
 def _next(tx: Tx, session: Row) -> int:
     row = tx.one("turn_next", session_id=session["id"])
     return int(row["number"]) if row else 0

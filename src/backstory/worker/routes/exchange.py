@@ -16,6 +16,7 @@ from starlette.responses import StreamingResponse
 from backstory.errors import StoreUnavailable
 from backstory.exchange.export import everything
 from backstory.exchange.load import Load, Loaded, Unknown
+from backstory.store import table_rows
 from backstory.store.db import Store, Tx
 from backstory.worker import endpoints
 from backstory.worker.endpoints import Call, Endpoint
@@ -88,7 +89,7 @@ class Exchange:
     def __init__(self, store: Store, wake: Callable[[], None], key: bytes = b"") -> None:
         self._store, self._wake, self._key = store, wake, key
         # What a worker before this one left half-way comes again from the beginning.
-        store.write(lambda tx: tx.run("import_keys_clear", import_id=""))
+        store.write(table_rows.clear_import_keys)
 
     def table(self) -> list[Endpoint]:
         return [

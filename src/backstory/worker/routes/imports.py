@@ -9,11 +9,11 @@ import msgspec
 from starlette.requests import Request
 
 from backstory import gate, ids
-from backstory.agents.claude_transcript import Mark
 from backstory.capture.backfill import REPORTS, Backfill
 from backstory.capture.bodies import decode
 from backstory.errors import BadInput
 from backstory.model import ContentId, Kind, Report
+from backstory.store import transcripts
 from backstory.store.db import Store
 from backstory.worker.endpoints import Call, Endpoint, read_bytes
 from backstory.worker.routes.hooks import Id, Name
@@ -94,18 +94,15 @@ class Imports:
         batch: Batch = call.body
         counts = await self._backfill.take([_report(one) for one in batch.reports], batch.project)
         if (file := batch.done) is not None:
-            row = msgspec.structs.asdict(file) | {"reader": READER, "at": ids.now(), "path": gate.text(file.path)}
-            mark = Mark(file.size)
-            work = self._store.submit(
-                lambda tx: tx.run("transcript_put", mark_offset=mark.offset, mark_prompt=mark.prompt, **row)
-            )
-            await asyncio.wrap_future(work)
+            path = gate.text(file.path)
+            read = transcripts.ReadTranscript(READER, path, file.inode, file.size, file.changed_ns, file.size)
+            await asyncio.wrap_future(self._store.submit(lambda tx: transcripts.put(tx, read)))
         return ImportedReports(counts["added"], counts["known"], counts["skipped"], counts["turns"])
 
     async def known(self, call: Call) -> Known:
-        key = {"reader": READER, "path": gate.text(call.query.path)}
-        row = await asyncio.to_thread(self._store.read, lambda tx: tx.one("transcript_read", **key))
-        return Known(ReadFile(row["path"], row["inode"], row["size"], row["changed_ns"]) if row else None)
+        path = gate.text(call.query.path)
+        read = await asyncio.to_thread(self._store.read, lambda tx: transcripts.find(tx, READER, path))
+        return Known(ReadFile(read.path, read.inode, read.size, read.changed_ns) if read else None)
 
 
 async def _read_batch(request: Request) -> Any:

@@ -1,0 +1,50 @@
+"""How far each transcript was read, so that the next reader goes on from there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from backstory import ids
+from backstory.store.db import Tx
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTranscript:
+    """A transcript file as it was when it was last read, and where reading ended."""
+
+    reader: str  #: who read it: the import and the reconciliation keep separate records
+    path: str
+    inode: int
+    size: int
+    changed_ns: int
+    mark_offset: int
+    mark_prompt: str = ""  #: the id of the prompt that was open at the offset
+
+
+def find(tx: Tx, reader: str, path: str) -> ReadTranscript | None:
+    row = tx.one("transcript_read", reader=reader, path=path)
+    if row is None:
+        return None
+    return ReadTranscript(
+        row["reader"],
+        row["path"],
+        row["inode"],
+        row["size"],
+        row["changed_ns"],
+        row["mark_offset"],
+        row["mark_prompt"],
+    )
+
+
+def put(tx: Tx, read: ReadTranscript) -> None:
+    tx.run(
+        "transcript_put",
+        reader=read.reader,
+        path=read.path,
+        inode=read.inode,
+        size=read.size,
+        changed_ns=read.changed_ns,
+        mark_offset=read.mark_offset,
+        mark_prompt=read.mark_prompt,
+        at=ids.now(),
+    )
