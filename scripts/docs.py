@@ -56,18 +56,18 @@ def hooks() -> str:
     """The plugin's hooks, from the table that the installer uses."""
     import json
 
-    from backstory.agents import claude_code
+    from backstory.agents.claude_code import settings
 
-    return json.dumps(claude_code.plugin_hooks(), indent=2) + "\n"
+    return json.dumps(settings.plugin_hooks(), indent=2) + "\n"
 
 
 def servers() -> str:
     """The plugin's MCP server."""
     import json
 
-    from backstory.agents import claude_code
+    from backstory.agents.claude_code import settings
 
-    return json.dumps(claude_code.plugin_servers(), indent=2) + "\n"
+    return json.dumps(settings.plugin_servers(), indent=2) + "\n"
 
 
 def skill() -> str:

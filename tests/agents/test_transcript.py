@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transcripts import Script
 
-from backstory.agents.claude_transcript import LONGEST, Mark, Transcript, beside
-from backstory.agents.claude_turns import turns
+from backstory.agents.claude_code.transcript import LONGEST, Transcript, beside
+from backstory.agents.transcripts import Mark
 from backstory.model import Report
 
 
@@ -321,49 +321,3 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="not a regular file"):
         read(tmp_path / "a.jsonl")
     assert Mark() == Mark(0, "")
-
-
-def test_the_conversation_along_the_newest_branch(tmp_path: Path) -> None:
-    """Verbatim and whole, through a compaction; a message's blocks are one turn; a branch that was left is left out."""
-    script = Script()
-    script.prompt("First.")
-    script.bulk(10)
-    script.says("One, ", "m1", "tool_use")
-    script.uses("Bash", {"command": "a"}, "t1", "m1")
-    script.uses("Bash", {"command": "b"}, "t2", "m1")
-    script.answers("t2", "b")
-    script.answers("t1", "a")
-    fork = script.says("and more.", "m2")
-    script.compacts("It was about one.")
-    script.prompt("Left behind.")
-    script.says("Never mind.", "m3")
-    script.leaf = fork
-    script.compacts("It was about one, again.")
-    last = script.prompt("Second.")
-    script.says("Two,", "m4")
-    script.says("twice.", "m4")
-    script.user("a sub-agent's task", isSidechain=True)
-    script.user("not said by anybody", isMeta=True)
-    found = list(turns(script.write(tmp_path)))
-    assert [(turn.role, turn.text) for turn in found] == [
-        ("user", "First."),
-        ("assistant", "One, "),
-        ("assistant", "and more."),
-        ("user", "Second."),
-        ("assistant", "Two,\ntwice."),
-    ]
-    assert found[3].uuid == last
-    assert found[0].at == "2026-01-05T12:00:01.000Z"
-
-
-def test_a_tree_that_is_none(tmp_path: Path) -> None:
-    """Parents that are missing, wrong or each other's: it ends, and tells what it reaches."""
-    script = Script()
-    first = script.prompt("Round and round.")
-    script.says("Yes.")
-    script.lines[0]["parentUuid"] = script.leaf
-    assert [turn.text for turn in turns(script.write(tmp_path))] == ["Round and round.", "Yes."]
-    script.lines[1]["parentUuid"] = 7
-    assert [turn.text for turn in turns(script.write(tmp_path))] == ["Yes."]
-    script.lines[1]["parentUuid"] = "gone"
-    assert first not in [turn.uuid for turn in turns(script.write(tmp_path))]

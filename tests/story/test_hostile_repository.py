@@ -173,9 +173,10 @@ LOOK = """
 import asyncio, resource, sys
 from pathlib import Path
 from backstory import project
-from backstory.agents.claude_code import last_message, read_settings
+from backstory.agents.claude_code.settings import read_settings
+from backstory.agents.claude_code.transcript import last_message
 from backstory.file_digests import mark
-from backstory.worker import worktree
+from backstory.recall import worktree
 resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 for path in sys.argv[1:]:
     found = project.find(path)

@@ -15,7 +15,8 @@ from claude import Claude, binary
 from endpoint import Endpoint, Kind, text, tool_use
 
 from backstory import __version__
-from backstory.agents import AGENTS, claude_code
+from backstory.agents import AGENTS
+from backstory.agents.claude_code.settings import ours
 
 PLUGIN = Path(__file__).parent.parent.parent / "plugin"
 real = pytest.mark.skipif(binary() is None, reason="this platform's wheel has no claude inside")
@@ -74,7 +75,7 @@ def test_its_manifests_agree_with_the_package() -> None:
     assert set(commands()) == {*wanted, "Setup"}
     for event, hook in wanted.items():
         assert commands()[event].endswith(hook.command.removeprefix("SHIM"))
-        assert claude_code.ours(commands()[event])
+        assert ours(commands()[event])
 
 
 @real

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from backstory.agents.claude_transcript import Mark
+from backstory.agents.transcripts import Mark, file_state
 from backstory.capture.reconcile import _mark
 
 
@@ -31,6 +31,6 @@ def test_a_damaged_mark_is_no_mark(tmp_path: Path, changed: dict[str, Any], offs
     """Of a file of ten bytes, five of which were read."""
     file = tmp_path / "a.jsonl"
     file.write_bytes(b"0123456789")
-    stat = file.stat()
-    known = {"inode": stat.st_ino, "size": 10, "mark_offset": 5, "mark_prompt": "u p"} | changed
-    assert _mark(known, stat) == (Mark(offset, "u p") if offset else Mark())
+    state = file_state(file)
+    known = {"inode": state.inode, "size": 10, "mark_offset": 5, "mark_prompt": "u p"} | changed
+    assert _mark(known, state) == (Mark(offset, "u p") if offset else Mark())

@@ -154,7 +154,7 @@ class Intake:
     async def _complete(self, report: Report) -> Report:
         """The last message from the transcript where the payload does not bring it."""
         if report.kind == "stop" and "last_assistant_message" not in report.payload and report.transcript_path:
-            reader, roots = AGENTS[report.agent].last_message, self._roots.get(report.agent, ())
+            reader, roots = AGENTS[report.agent].transcripts.last_message, self._roots.get(report.agent, ())
             message = await asyncio.to_thread(reader, report.transcript_path, roots)
             if message:
                 return replace(report, payload={**report.payload, "last_assistant_message": message})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -14,7 +13,7 @@ from pathlib import Path
 
 from backstory import gate, ids
 from backstory.agents import AGENTS
-from backstory.agents.claude_transcript import Mark
+from backstory.agents.transcripts import Mark, TranscriptState
 from backstory.capture.backfill import Backfill, batches
 from backstory.capture.intake import Roots
 from backstory.errors import StoreUnavailable
@@ -94,14 +93,15 @@ class Reconcile:
 
     def _read_prompts(self, file: Path, agent: str) -> list[Report]:
         """Those that came since the last call: each line is read once."""
-        now = file.stat()
+        transcripts = AGENTS[agent].transcripts
+        now = transcripts.state(file)
         inode, mark = self._shown.pop(file, (0, Mark()))
-        if inode != now.st_ino or mark.offset > now.st_size:
+        if inode != now.inode or mark.offset > now.size:
             key = {"reader": READER, "path": str(file)}
             mark = _mark(self._store.read(lambda tx: tx.one("transcript_read", **key)), now)
-        reading, since = AGENTS[agent].transcript(file, Mark(mark.offset), False), self._since(agent)
+        reading, since = transcripts.read(file, Mark(mark.offset), False), self._since(agent)
         prompts = [report for report in reading if report.kind == "prompt" and report.occurred_at >= since]
-        self._shown[file] = (now.st_ino, reading.place)
+        self._shown[file] = (now.inode, reading.place)
         while len(self._shown) > SHOWN:
             del self._shown[next(iter(self._shown))]
         return prompts
@@ -152,10 +152,10 @@ class Reconcile:
         file = await asyncio.to_thread(self._within, wish.agent, wish.path)
         if file is None:
             return 0
-        agent = AGENTS[wish.agent]
+        transcripts = AGENTS[wish.agent].transcripts
         since = await asyncio.to_thread(self._since, wish.agent)
         counts: Counter[str] = Counter()
-        for part in (file, *await asyncio.to_thread(agent.beside, file)):
+        for part in (file, *await asyncio.to_thread(transcripts.beside, file)):
             inside = await asyncio.to_thread(self._within, wish.agent, part)
             if inside is not None:
                 counts += await self._read_one(wish.agent, inside, since)
@@ -163,18 +163,19 @@ class Reconcile:
 
     async def _read_one(self, agent: str, file: Path, since: str) -> Counter[str]:
         """Read on from where the last look ended; how far that was is kept only when all of it is stored."""
-        before = await asyncio.to_thread(file.stat)
+        transcripts = AGENTS[agent].transcripts
+        before = await asyncio.to_thread(transcripts.state, file)
         key = {"reader": READER, "path": gate.text(str(file))}
         known = await asyncio.to_thread(self._store.read, lambda tx: tx.one("transcript_read", **key))
         if known and _same(known, before):
             return Counter()
-        quiet = time.time() - before.st_mtime > QUIET_S
-        reading = AGENTS[agent].transcript(file, _mark(known, before), quiet)
+        quiet = time.time() - before.changed_ns / 1e9 > QUIET_S
+        reading = transcripts.read(file, _mark(known, before), quiet)
         pieces = batches(report for report in reading if report.occurred_at >= since)
         counts: Counter[str] = Counter()
         while batch := await asyncio.to_thread(next, pieces, None):
             counts += await self._backfill.take(batch)
-        changed_ns = before.st_mtime_ns if reading.ended else 0  # else it is looked at again, changed or not
+        changed_ns = before.changed_ns if reading.ended else 0  # else it is looked at again, changed or not
         await self._write(lambda tx: put(tx, READER, file, before, changed_ns, reading.mark))
         return counts
 
@@ -188,7 +189,7 @@ class Reconcile:
             inside = any(file.is_relative_to(root.resolve()) for root in self._roots.get(agent, ()))
         except (OSError, ValueError, RuntimeError):
             return None
-        wanted = inside and file.suffix == ".jsonl" and not is_observers(file)
+        wanted = inside and file.name.endswith(AGENTS[agent].transcripts.suffixes[0]) and not is_observers(file)
         return file if wanted and file.is_file() else None
 
     def _since(self, agent: str) -> str:
@@ -215,7 +216,7 @@ class Reconcile:
     def _newer(self, agent: str, installed: int) -> Iterator[Path]:
         stats = []
         for root in self._roots.get(agent, ()):
-            for path in root.glob("*/*.jsonl"):
+            for path in AGENTS[agent].transcripts.find(root):
                 with contextlib.suppress(OSError):
                     stats.append((path.stat().st_mtime_ns, path))
         yield from (path for changed, path in sorted(stats, reverse=True) if changed >= installed)
@@ -238,14 +239,14 @@ def installed_ns(settings: Settings, agent: str) -> int | None:
     return min(times, default=None)
 
 
-def put(tx: Tx, reader: str, file: Path, stat: os.stat_result, changed_ns: int, mark: Mark) -> None:
+def put(tx: Tx, reader: str, file: Path, state: TranscriptState, changed_ns: int, mark: Mark) -> None:
     """Remember how far a transcript was read."""
     tx.run(
         "transcript_put",
         reader=reader,
         path=gate.text(str(file)),
-        inode=stat.st_ino,
-        size=stat.st_size,
+        inode=state.inode,
+        size=state.size,
         changed_ns=changed_ns,
         mark_offset=mark.offset,
         mark_prompt=mark.prompt,
@@ -253,15 +254,15 @@ def put(tx: Tx, reader: str, file: Path, stat: os.stat_result, changed_ns: int, 
     )
 
 
-def _same(known: Row, now: os.stat_result) -> bool:
-    return (known["inode"], known["size"], known["changed_ns"]) == (now.st_ino, now.st_size, now.st_mtime_ns)
+def _same(known: Row, now: TranscriptState) -> bool:
+    return (known["inode"], known["size"], known["changed_ns"]) == (now.inode, now.size, now.changed_ns)
 
 
-def _mark(known: Row | None, now: os.stat_result) -> Mark:
+def _mark(known: Row | None, now: TranscriptState) -> Mark:
     """Where to read on. Another file under the same name, or a shorter one, is read from its beginning, and so is one
     whose mark is damaged: what is known is not added again."""
-    if known is None or known["inode"] != now.st_ino:
+    if known is None or known["inode"] != now.inode:
         return Mark()
     offset, size, prompt = known["mark_offset"], known["size"], known["mark_prompt"]
     is_sound = isinstance(offset, int) and isinstance(size, int) and isinstance(prompt, str)
-    return Mark(offset, prompt) if is_sound and 0 <= offset <= size <= now.st_size else Mark()
+    return Mark(offset, prompt) if is_sound and 0 <= offset <= size <= now.size else Mark()

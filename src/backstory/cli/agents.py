@@ -133,8 +133,9 @@ def installed(chosen: Settings) -> list[str]:
     for file in sorted(chosen.paths.installs.glob("*.json")):
         agent, _, rest = file.stem.rpartition("-")
         found.append(agent or rest)
-    if claude_code.plugin_enabled(claude_code.read_settings(settings_file(AGENTS[claude_code.NAME], "user"))):
-        found.append(f"{claude_code.NAME} (plugin)")
+    its, row = claude_code.settings, claude_code.AGENT
+    if its.plugin_enabled(its.read_settings(settings_file(row, "user"))):
+        found.append(f"{row.name} (plugin)")
     return found
 
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from backstory import ids
 from backstory.agents import AGENTS, Agent
-from backstory.agents.claude_transcript import Mark, Transcript
+from backstory.agents.transcripts import Mark
 from backstory.cli import exchange, import_turns, show
 from backstory.cli.worker import connect
 from backstory.client import Client
@@ -33,39 +33,48 @@ def add(commands: Any) -> None:
     text = "Take in what was exported, or recorded before backstory was there. Safe to run again, and to break off."
     top = commands.add_parser("import", help="take in earlier conversations, or an export", description=text)
     sources = top.add_subparsers(title="sources", metavar="SOURCE", required=True)
-    about = "Read Claude Code's transcripts: a file, a folder, or all of ~/.claude/projects."
-    source = sources.add_parser("claude-code", help="Claude Code's transcripts", description=about)
-    source.add_argument("path", metavar="PATH", type=Path, help="a .jsonl or .jsonl.gz file, or a folder of them")
-    source.add_argument("--project", default="", metavar="NAME", help="file all of it under this project")
-    source.add_argument("--json", action="store_true", help="print JSON")
-    source.set_defaults(run=claude_code)
+    for agent in AGENTS.values():
+        _add_agent(sources, agent)
     import_turns.add_source(sources)
     exchange.add_source(sources)
 
 
-def claude_code(options: argparse.Namespace) -> int:
-    files = found(options.path)
+def _add_agent(sources: Any, agent: Agent) -> None:
+    """`import AGENT PATH`: the transcripts of one agent."""
+    root, endings = agent.transcripts.roots(Path("~"), {})[0], " or ".join(agent.transcripts.suffixes)
+    about = f"Read {agent.title}'s transcripts: a file, a folder, or all of {root}."
+    source = sources.add_parser(agent.name, help=f"{agent.title}'s transcripts", description=about)
+    source.add_argument("path", metavar="PATH", type=Path, help=f"a {endings} file, or a folder of them")
+    source.add_argument("--project", default="", metavar="NAME", help="file all of it under this project")
+    source.add_argument("--json", action="store_true", help="print JSON")
+    source.set_defaults(run=functools.partial(_import_agent, agent))
+
+
+def _import_agent(agent: Agent, options: argparse.Namespace) -> int:
+    files = transcripts(agent, options.path)
     if not files:
-        raise NotFound(f"There are no transcripts in {options.path}.", "Name a .jsonl or .jsonl.gz file, or a folder.")
-    return _run(AGENTS["claude-code"], files, options)
+        endings = " or ".join(agent.transcripts.suffixes)
+        raise NotFound(f"There are no transcripts in {options.path}.", f"Name a {endings} file, or a folder.")
+    return _run(agent, files, options)
 
 
-def found(path: Path) -> list[Path]:
+def transcripts(agent: Agent, path: Path) -> list[Path]:
     """The transcripts of a path, the oldest conversation first, so that history is told as it went."""
+    endings = agent.transcripts.suffixes
     try:
         here = path.expanduser().resolve(strict=True)
         if not here.is_dir():
-            return [here] if here.name.endswith((".jsonl", ".jsonl.gz")) else []
-        files = [file for file in chain(here.rglob("*.jsonl"), here.rglob("*.jsonl.gz"))]
+            return [here] if here.name.endswith(endings) else []
+        files = [file for ending in endings for file in here.rglob(f"*{ending}")]
         files = [file for file in files if file.is_file() and not is_observers(file)]
     except OSError as error:
         raise BackstoryError(f"{path} could not be read: {error.strerror}.", "Look at the path.") from None
-    return sorted(files, key=lambda file: (_begun(file), str(file)))
+    return sorted(files, key=lambda file: (_begun(agent, file), str(file)))
 
 
-def _begun(file: Path) -> str:
+def _begun(agent: Agent, file: Path) -> str:
     try:
-        first = next(iter(Transcript(file, whole=True)), None)
+        first = next(iter(agent.transcripts.read(file, Mark(), True)), None)
     except OSError:
         first = None
     return first.occurred_at if first else ""
@@ -99,18 +108,17 @@ def _import(agent: Agent, file: Path, sender: Sender) -> Counter[str]:
     """One file, in batches; one that has not changed since it was last imported is left alone."""
     from backstory.capture.backfill import batches
 
-    stat = file.stat()
-    about = {"path": str(file), "inode": stat.st_ino, "size": stat.st_size, "changed_ns": stat.st_mtime_ns}
+    about = {"path": str(file), **asdict(agent.transcripts.state(file))}
     if sender.known(str(file)) == about:
         return Counter(unchanged=1)
     counts: Counter[str] = Counter()
-    for batch in batches(_with_end(agent.transcript(file, Mark(), True))):
+    for batch in batches(_with_end(agent.transcripts.read(file, Mark(), True))):
         counts += sender.send(batch)
     sender.send([], done=about)
     return counts
 
 
-def _with_end(reports: Transcript) -> Iterator[Report]:
+def _with_end(reports: Iterable[Report]) -> Iterator[Report]:
     """The reports, and the end of each conversation that nobody has gone on with for a while."""
     last: dict[str, Report] = {}
     for report in reports:

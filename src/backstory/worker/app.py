@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import logging
 from collections.abc import AsyncIterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -76,13 +77,14 @@ class App:
 
     def _build(self, settings: Settings, provider: Provider | None) -> None:
         """Make the parts."""
-        store, roots = self.store, {name: agent.roots(Path.home(), environment()) for name, agent in AGENTS.items()}
+        store, env = self.store, environment()
+        roots = {name: agent.transcripts.roots(Path.home(), env) for name, agent in AGENTS.items()}
         # Of each data directory its own, and the same after a restart. It tells nothing of the token.
         worker = hashlib.sha256(self.token.encode()).hexdigest()[:16] + "."
         store.write(lambda tx: events.recover(tx, worker))
         self.vectors = Vectors(store, embed.name_of(settings.embedder, settings.embed_model, settings.embed_url))
         self.embedding = EmbeddingJob(store, self.vectors)
-        self.own_transcripts = OwnTranscripts(roots["claude-code"], settings.paths.observing)
+        self.own_transcripts = OwnTranscripts(tuple(chain(*roots.values())), settings.paths.observing)
         self.model = ModelObserver(settings, store, self.own_transcripts)
         self.observer = Observer(
             store,

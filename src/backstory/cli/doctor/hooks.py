@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from backstory import __version__
-from backstory.agents import AGENTS, claude_code
+from backstory.agents import AGENTS
 from backstory.agents import install as installer
+from backstory.agents.claude_code import settings as claude_code
 from backstory.cli.agents import (
     called,
     install_tools,
@@ -27,7 +28,7 @@ from backstory.cli.agents import (
 from backstory.cli.doctor.finding import Finding, Machine
 from backstory.errors import SettingsUnreadable
 
-AGENT = AGENTS[claude_code.NAME]
+AGENT = AGENTS["claude-code"]
 SOON_DAYS = 7
 
 
@@ -193,7 +194,7 @@ def transcripts(scene: Machine) -> Iterator[Finding]:
         return
     limit = time.time() - max(days - SOON_DAYS, 0) * 86_400
     count = 0
-    for root in AGENT.roots(scene.home, scene.env):
+    for root in AGENT.transcripts.roots(scene.home, scene.env):
         for file in root.glob("*/*.jsonl"):
             try:
                 count += file.stat().st_mtime < limit

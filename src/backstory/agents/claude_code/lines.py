@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from backstory.agents.claude_code import without_reminders
+from backstory.agents.claude_code.payloads import without_reminders
 
 #: What the client writes in the user's name.
 _NOISE = (

@@ -6,17 +6,20 @@ import gzip
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, cast
 
 from backstory import ids
-from backstory.agents import claude_lines as lines
-from backstory.agents.claude_code import NAME, without_reminders
+from backstory.agents.claude_code import lines
+from backstory.agents.claude_code.payloads import NAME, without_reminders
+from backstory.agents.transcripts import Mark
 from backstory.files import open_regular
 from backstory.model import ContentId, Kind, Report
 
+#: How much of a transcript's end is read for the last message, in bytes.
+TAIL = 1 << 20
 #: A longer line is passed over: nothing that people or tools say is that long.
 LONGEST = 32 << 20
 #: Tool uses whose answer has not come yet; of more than these the oldest are given up.
@@ -24,14 +27,6 @@ OPEN = 256
 _SESSION = re.compile(r"[\w.:-]{1,128}")
 _CHAIN = (b'"type":"user"', b'"type":"assistant"', b'"type":"system"', b'"type": "')
 _BEGINS = (b'{"type":"queue-operation"', *(b"{" + mark for mark in _CHAIN))
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """A place in a transcript from which it can be read on, and the prompt that is being answered there."""
-
-    offset: int = 0
-    prompt: str = ""  #: the uuid of its line and the agent's id of it
 
 
 @dataclass(slots=True)
@@ -275,12 +270,12 @@ class _Unzipped(gzip.GzipFile):
         self._under.close()
 
 
-def entries(path: Path, offset: int, whole: bool, links: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The lines that matter, each with where it begins; with `links` also those that only hold a tree together."""
+def entries(path: Path, offset: int, whole: bool) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The lines that matter, each with where it begins."""
     with opened(path) as source:
         source.seek(offset)
         for at, line in _lines(source, offset, whole):
-            if (_matters(line) or (links and b'"parentUuid"' in line[:1000])) and (entry := _parsed(line)):
+            if _matters(line) and (entry := _parsed(line)):
                 yield at, entry
 
 
@@ -331,3 +326,45 @@ def beside(path: Path) -> list[Path]:
     """The transcripts of a session's subagents, which lie in a folder of its name."""
     folder = path.with_suffix("") / "subagents"
     return sorted(folder.rglob("*.jsonl")) if folder.is_dir() else []
+
+
+def find(root: Path) -> Iterable[Path]:
+    """The transcripts of sessions: one folder for each working directory."""
+    return root.glob("*/*.jsonl")
+
+
+def last_message(path: str, roots: tuple[Path, ...]) -> str:
+    """The assistant's last words in a transcript. Only files under the agent's own roots are opened."""
+    try:
+        file = Path(path).resolve(strict=True)
+        if file.suffix != ".jsonl" or not any(file.is_relative_to(root.resolve()) for root in roots):
+            return ""
+        with os.fdopen(open_regular(file), "rb") as source:
+            source.seek(max(0, os.fstat(source.fileno()).st_size - TAIL))
+            tail = source.read(TAIL).splitlines()
+    except (OSError, ValueError, RuntimeError):  # the last: how Python 3.11 tells of links that lead in a circle
+        return ""
+    parts: list[str] = []
+    message_id = None
+    # One line a block: those of the last message share its id.
+    for line in reversed(tail):
+        message = _assistant(line)
+        if message is None:
+            continue
+        if message_id not in (None, message.get("id")):
+            break
+        blocks = [block for block in lines.blocks(message) if block.get("type") == "text"]
+        if texts := [block["text"] for block in blocks if isinstance(block.get("text"), str)]:
+            message_id = message.get("id")
+            parts[:0] = texts
+    return without_reminders("\n".join(parts))
+
+
+def _assistant(line: bytes) -> dict[str, Any] | None:
+    if b'"assistant"' not in line:
+        return None
+    entry = _parsed(line)
+    if entry is None or entry.get("type") != "assistant" or entry.get("isSidechain"):
+        return None
+    message = entry.get("message")
+    return message if isinstance(message, dict) and isinstance(message.get("content"), list) else None

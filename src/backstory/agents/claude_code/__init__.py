@@ -1,0 +1,28 @@
+"""Claude Code: its payloads and replies, its settings, its transcripts."""
+
+from __future__ import annotations
+
+from backstory.agents.agent import Agent
+from backstory.agents.claude_code import payloads, settings, transcript
+from backstory.agents.transcripts import Transcripts
+
+AGENT = Agent(
+    name=payloads.NAME,
+    title="Claude Code",
+    read=payloads.read,
+    reply=payloads.reply,
+    transcripts=Transcripts(
+        roots=settings.roots,
+        suffixes=(".jsonl", ".jsonl.gz"),
+        find=transcript.find,
+        read=transcript.Transcript,
+        beside=transcript.beside,
+        last_message=transcript.last_message,
+    ),
+    settings=settings.settings,
+    hooks=settings.hooks,
+    servers=settings.servers,
+    skill=settings.skill,
+    muted=settings.muted,
+    ours=settings.ours,
+)
