@@ -86,20 +86,20 @@ def _session(tx: Tx, words: Words, number: int, count: int, began_ms: int) -> No
     for at in range(0, count, 5):
         moment = ids.from_ms(began_ms + at * 60_000)
         prompt = sessions.add_prompt(tx, session, words.say(20), moment)
-        session = tx.one("session_by_id", id=session["id"]) or session
+        session = sessions.get(tx, session.id)
         made = []
         for step in range(min(5, count - at)):
             event_id = f"e{number}.{at + step}"
             payload = {"tool_input": {"file_path": words.dice.choice(words.files)}, "tool_response": words.say(60)}
             report = Report("claude-code", "tool", content_id, event_id, moment, tool_name="Edit", payload=payload)
             added = events.add(tx, session, report)
-            made.append(Event(added.id, session["id"], prompt.number, "tool", moment, "Edit", None, payload))
-        round = Round(session["id"], content_id, None, "claude-code", name, "", prompt.number, "", tuple(made))
+            made.append(Event(added.id, session.id, prompt.number, "tool", moment, "Edit", None, payload))
+        round = Round(session.id, content_id, None, "claude-code", name, "", prompt.number, "", tuple(made))
         told = Summary(words.say(10), "", words.say(20), words.say(25), words.say(12))
         observations.store(
             tx, round, observations.Stored(Reply(tuple(words.observation(event.id) for event in made), told), "offline")
         )
-        which = {"session_id": session["id"], "owner": "bench"}
+        which = {"session_id": session.id, "owner": "bench"}
         span = {"prompt_number": prompt.number, "first": made[0].id, "last": made[-1].id, "lease_until": 0}
         tx.run("round_lease", **which, **span)
         tx.run("round_finish", **which, at=moment)

@@ -21,7 +21,7 @@ from lab import end_gently, load, machine, ms, p50, percentile, say, table, time
 from recall_load import MAIN, OTHERS, SESSION, Words
 
 from backstory import ids
-from backstory.model import ContentId, Report
+from backstory.model import ContentId, Report, Session
 from backstory.project import Project
 from backstory.recall.search import MemorySearch, Query
 from backstory.recall.vectors import Vectors
@@ -66,7 +66,7 @@ class Filling:
     def __init__(self, words: Words) -> None:
         self.words, self.have = words, 0
         self.asked: list[str] = []
-        self.session: dict[str, Any] = {}
+        self.session: Session
 
     def to(self, store: Store, total: int, plain: Plain | None = None) -> float:
         """Up to so many; the seconds that indexing took of it."""
@@ -95,8 +95,8 @@ class Filling:
             } | {
                 **{name: getattr(seen, name) for name in ("type", "title", "subtitle", "narrative")},
                 **{n: json.dumps(getattr(seen, n)) for n in ("facts", "concepts", "files_read", "files_modified")},
-                **{name: where[name] for name in ("project", "project_key")},
-                **{"id": self.have, "session_id": where["id"], "prompt_number": 1, "memory_session_id": "bench"},
+                **{name: getattr(where, name) for name in ("project", "project_key")},
+                **{"id": self.have, "session_id": where.id, "prompt_number": 1, "memory_session_id": "bench"},
                 **{"compressed_observation": "{}", "provider": "offline", "created_at": at},
             }
             tx.run("insert_observations", **row)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from enum import StrEnum
 from typing import Any, Literal, NewType
 
 from backstory import gate
@@ -75,6 +76,60 @@ class Report:
         names, payload = gate.report({name: getattr(self, name) for name in _NAMES}, self.payload)
         for name, value in {**names, "payload": payload}.items():
             object.__setattr__(self, name, value)
+
+
+class SessionStatus(StrEnum):
+    """The state of a session, as it is stored. `sessions/states` has the moves between them."""
+
+    CREATED = "created"
+    ACTIVE = "active"
+    PAUSED = "paused"
+    COMPLETED = "completed"
+    EXPIRED = "expired"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A conversation of an agent. The fields are the columns of `sdk_sessions`, in their order."""
+
+    id: int
+    agent: str
+    content_session_id: ContentId
+    memory_session_id: MemoryId | None  #: None until an observer has answered
+    memory_provider: str | None  #: the provider that issued the memory id; None if backstory made it up
+    project: str
+    project_key: str
+    cwd: str
+    git_branch: str | None
+    transcript_path: str | None
+    title: str | None
+    first_user_prompt: str | None
+    prompt_counter: int  #: the number of the last prompt
+    status: SessionStatus
+    parent_id: int | None  #: the session that was cleared or forked
+    start_source: str | None
+    end_reason: str | None
+    force_init: bool  #: the observer must begin a new conversation
+    settles_at: int  #: milliseconds; the current round is not observed before this moment
+    created_at: str
+    last_event_at: str
+    completed_at: str | None
+    forgotten_at: str | None
+    is_new: bool = False  #: not a column: the report at hand created the session
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What a user asked. The fields are the columns of `user_prompts`."""
+
+    id: int
+    session_id: int
+    prompt_number: int
+    prompt: str | None  #: None if it is private or was forgotten
+    is_private: bool
+    prompt_id: str | None  #: the agent's own id of it
+    created_at: str
 
 
 @dataclass(frozen=True, slots=True)

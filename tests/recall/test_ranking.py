@@ -9,6 +9,7 @@ import pytest
 from backstory.recall import embed, fuse
 from backstory.recall.search import MemorySearch, Query
 from backstory.recall.vectors import Vectors
+from backstory.store import sessions as stored
 from backstory.store.db import Row, Store, Tx
 from backstory.store.index import search
 from backstory.store.index.hits import Filter, Hit, item_of
@@ -32,8 +33,7 @@ VALUES ({id}, {n}, {number}, '{role}', '{text}', '{day}T00:00:0{number}.000Z');
 def fill(tx: Tx) -> None:
     for n, (name, (day, said)) in enumerate(TALKS.items(), 1):
         tx.script(SESSION.format(n=n, name=name, day=day))
-        session = tx.one("session_by_id", id=n)
-        assert session
+        session = stored.get(tx, n)
         for number, text in enumerate(said):
             role, quoted = ("user", "assistant")[number % 2], text.replace("'", "''")
             tx.script(TURN.format(id=n * 10 + number, n=n, number=number, role=role, text=quoted, day=day))

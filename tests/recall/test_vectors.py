@@ -13,6 +13,7 @@ from box import rows_of
 
 from backstory.recall import embed
 from backstory.recall.vectors import Vectors
+from backstory.store import sessions
 from backstory.store.db import Store, Tx
 from backstory.store.index import search, vectors
 from backstory.store.index.hits import Filter, Hit, item_of
@@ -51,8 +52,7 @@ def fill(tx: Tx) -> None:
 
 
 def say(tx: Tx, n: int, title: str, body: str = "") -> None:
-    session = tx.one("session_by_id", id=n)
-    assert session
+    session = sessions.get(tx, n)
     search.put_words(tx, item_of("observation", n, session, f"2026-0{n}-01T00:00:00.000Z"), title, body)
 
 

@@ -10,10 +10,10 @@ from engines import BROKEN_RULE, Opener
 
 from backstory import ids
 from backstory.errors import StoreUnavailable
-from backstory.model import ContentId, Observation, Reply, Report
+from backstory.model import ContentId, Observation, Reply, Report, Session
 from backstory.project import Project
 from backstory.store import events, sessions
-from backstory.store.db import Row, Store, Tx
+from backstory.store.db import Store, Tx
 from backstory.store.index import search
 from backstory.store.migrate import migrate
 from backstory.store.observations import Stored
@@ -27,7 +27,7 @@ ODD = (
 )
 
 
-def session_of(tx: Tx, name: str = "a") -> Row:
+def session_of(tx: Tx, name: str = "a") -> Session:
     report = Report("claude-code", "session_start", ContentId(name), ids.new_event_id(), ids.now())
     return sessions.get_or_create(tx, report, Project("shop", "key/shop"))
 
@@ -179,5 +179,5 @@ def test_s10_writers_of_many_sessions_and_of_one_do_not_get_into_each_others_way
     for name in ("s0", "s1", "s2", "s3"):
         assert sorted(n for owner, n in numbers if owner == name) == list(range(1, 21))
         session = store.write(lambda tx, name=name: session_of(tx, name))  # type: ignore[misc]
-        moves = store.read(lambda tx, s=session: tx.all("session_moves", id=s["id"]))  # type: ignore[misc]
+        moves = store.read(lambda tx, s=session: tx.all("session_moves", id=s.id))  # type: ignore[misc]
         assert [move["to_status"] for move in moves] == ["created"]

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from backstory import ids
-from backstory.model import ContentId, Kind, Observation, Reply, Report, Summary
+from backstory.model import ContentId, Kind, Observation, Reply, Report, Session, Summary
 from backstory.paths import Paths
 from backstory.project import Project
 from backstory.store import events, forget, forgotten, queries, sessions, turns
-from backstory.store.db import Row, Store, Tx
+from backstory.store.db import Store, Tx
 from backstory.store.index import chunks
 from backstory.store.observations import Stored
 
@@ -39,7 +39,7 @@ def report(kind: Kind, session: str, branch: str | None = None, **payload: Any) 
 def work(store: Store, session: str, word: str, tool: str = "Edit") -> None:
     """A round in which a word is a part of others, in every place that holds text."""
 
-    def take(tx: Tx) -> Row:
+    def take(tx: Tx) -> Session:
         row = sessions.get_or_create(tx, report("session_start", session), Project("shop", "shop", f"on-{word}branch"))
         number = sessions.add_prompt(tx, row, f"Please mend {word}prompt now", AT).number
         turns.reply(tx, row, number, f"I mended {word}reply", AT)
@@ -47,7 +47,7 @@ def work(store: Store, session: str, word: str, tool: str = "Edit") -> None:
         events.add(tx, row, report("tool", session, tool=tool, tool_input=given, tool_response=f"{word}result"))
         events.add(tx, row, report("stop", session, last_assistant_message=f"I mended {word}reply"))
         chunks.extend(tx, row)
-        events.close_round(tx, row["id"])
+        events.close_round(tx, row.id)
         return row
 
     store.write(take)

@@ -14,7 +14,7 @@ from debugging import LINKAGE, ORPHANS, STATE
 from engines import BROKEN_RULE
 
 from backstory import ids
-from backstory.model import ContentId, MemoryId, Observation, Reply, Report
+from backstory.model import ContentId, MemoryId, Observation, Reply, Report, Session
 from backstory.observe.providers import Ask
 from backstory.project import Project
 from backstory.store import events, sessions
@@ -60,7 +60,7 @@ def test_the_agents_id_is_refused_by_the_type_checker() -> None:
     Reply(memory_id=theirs)  # type: ignore[arg-type]
 
 
-def session(tx: Tx, name: str = "your-session-id") -> Row:
+def session(tx: Tx, name: str = "your-session-id") -> Session:
     start = Report("claude-code", "session_start", ContentId(name), ids.new_event_id(), ids.now())
     return sessions.get_or_create(tx, start, Project("shop", "shop"))
 

@@ -9,15 +9,15 @@ from engines import BROKEN_RULE, Opener
 
 from backstory import ids
 from backstory.errors import LeaseLost
-from backstory.model import ContentId, Observation, Reply, Report, Round, Summary
+from backstory.model import ContentId, Observation, Reply, Report, Round, Session, Summary
 from backstory.observe.observer import Observer, Pace
 from backstory.project import Project
 from backstory.store import events, sessions
-from backstory.store.db import Row, Store, Tx
+from backstory.store.db import Store, Tx
 from backstory.store.observations import Stored
 
 
-def session_of(tx: Tx, name: str) -> Row:
+def session_of(tx: Tx, name: str) -> Session:
     report = Report("claude-code", "session_start", ContentId(name), ids.new_event_id(), ids.now())
     return sessions.get_or_create(tx, report, Project("shop", "shop"))
 
@@ -128,7 +128,7 @@ def test_i7_a_batch_is_stored_whole_or_not_at_all(store: Store) -> None:
         store.write(lambda tx: events.finish(tx, claim, broken))
     assert store.read(lambda tx: tx.all("observations_recent", project_key="shop", limit=9)) == []
     assert store.read(events.counts)["leased"] == 1
-    assert store.write(lambda tx: session_of(tx, "a"))["memory_session_id"] is None
+    assert store.write(lambda tx: session_of(tx, "a")).memory_session_id is None
 
 
 def test_a_lease_that_ran_out_gives_the_round_to_another_and_only_one_stores(store: Store) -> None:
@@ -251,11 +251,11 @@ def test_an_idle_worker_takes_over_what_a_dead_one_had(open_again: Opener, store
 def test_one_bad_write_takes_no_other_along(store: Store) -> None:
     """Writers share a commit, not their mistakes."""
 
-    def bad(tx: Tx) -> None:
+    def bad(tx: Tx) -> int:
         session_of(tx, "half")
         raise RuntimeError
 
-    futures = [store.submit(bad), store.submit(lambda tx: session_of(tx, "good")["id"]), store.submit(bad)]
+    futures = [store.submit(bad), store.submit(lambda tx: session_of(tx, "good").id), store.submit(bad)]
     assert futures[1].result() > 0
     for future in (futures[0], futures[2]):
         with pytest.raises(RuntimeError):

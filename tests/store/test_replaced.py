@@ -16,8 +16,8 @@ from backstory.store.db import Row, Store, Tx
 def seen(tx: Tx, title: str, session: str = "a") -> int:
     """An observation of its own event."""
     added, row = add(tx, session, title), session_of(tx, session)
-    event = Event(added.id, row["id"], 1, "tool", "2026-01-01T00:00:00.000Z", None, None, {})
-    whole = Round(row["id"], ContentId(session), None, "claude-code", "shop", "", 1, "", (event,))
+    event = Event(added.id, row.id, 1, "tool", "2026-01-01T00:00:00.000Z", None, None, {})
+    whole = Round(row.id, ContentId(session), None, "claude-code", "shop", "", 1, "", (event,))
     reply = Reply((Observation("decision", title, narrative=title, event_ids=(added.id,)),))
     return observations.store(tx, whole, observations.Stored(reply, "offline")).observation_ids[0]
 
@@ -85,8 +85,8 @@ def elsewhere(tx: Tx) -> None:
 def round_of(tx: Tx, session: str = "b", at: str = "2026-02-01T00:00:00.000Z") -> Round:
     """A round that comes after all that is remembered."""
     added, row = add(tx, session, f"of {session} at {at}"), session_of(tx, session)
-    event = Event(added.id, row["id"], 1, "tool", at, "Bash", None, {})
-    return Round(row["id"], ContentId(session), None, "claude-code", "shop", "", 1, "", (event,))
+    event = Event(added.id, row.id, 1, "tool", at, "Bash", None, {})
+    return Round(row.id, ContentId(session), None, "claude-code", "shop", "", 1, "", (event,))
 
 
 def told(tx: Tx, round: Round, title: str, *replaces: int) -> int:

@@ -8,17 +8,17 @@ import pytest
 from engines import BROKEN_RULE, Opener
 
 from backstory import ids
-from backstory.model import ContentId, MemoryId, Observation, Reply, Report
+from backstory.model import ContentId, MemoryId, Observation, Reply, Report, Session
 from backstory.project import Project
 from backstory.store import events, sessions
-from backstory.store.db import Row, Store, Tx
+from backstory.store.db import Store, Tx
 from backstory.store.migrate import migrate
 from backstory.store.observations import Stored
 
 SHOP = Project("shop", "github.com/dev/shop")
 
 
-def make(tx: Tx, content_id: str = "c1", agent: str = "claude-code", source: str = "startup") -> Row:
+def make(tx: Tx, content_id: str = "c1", agent: str = "claude-code", source: str = "startup") -> Session:
     start = Report(
         agent, "session_start", ContentId(content_id), ids.new_event_id(), ids.now(), payload={"source": source}
     )
@@ -51,7 +51,7 @@ def test_i2_agent_and_its_id_are_unique(store: Store) -> None:
     """The same id of two agents is two sessions; of one agent it can't be stored twice."""
     first = store.write(lambda tx: make(tx, "same", "claude-code"))
     other = store.write(lambda tx: make(tx, "same", "codex"))
-    assert first["id"] != other["id"]
+    assert first.id != other.id
     with pytest.raises(BROKEN_RULE):
         store.write(
             lambda tx: tx.script(
@@ -63,11 +63,11 @@ def test_i2_agent_and_its_id_are_unique(store: Store) -> None:
 
 def test_i3_our_key_never_changes(store: Store) -> None:
     """Whatever becomes of a session, its number stays."""
-    number = store.write(make)["id"]
+    number = store.write(make).id
     store.write(lambda tx: sessions.add_prompt(tx, make(tx), "hello", ids.now()))
     store.write(lambda tx: sessions.register_memory_id(tx, make(tx), MemoryId("m1"), "claude"))
     store.write(lambda tx: sessions.move(tx, make(tx), "end", "clear"))
-    assert store.write(make)["id"] == number
+    assert store.write(make).id == number
 
 
 def test_i4_nothing_is_stored_before_its_session(store: Store) -> None:
@@ -83,18 +83,18 @@ def test_i4_nothing_is_stored_before_its_session(store: Store) -> None:
         with pytest.raises(BROKEN_RULE):
             store.write(lambda tx, sql=sql: tx.script(sql))  # type: ignore[misc]
     session = store.write(make)
-    assert session["memory_session_id"] is None
+    assert session.memory_session_id is None
     store.write(lambda tx: events.add(tx, make(tx), tool()))
     observe(store)
-    stored = store.write(make)["memory_session_id"]
+    stored = store.write(make).memory_session_id
     assert stored
-    assert store.read(lambda tx: tx.all("observations_of_session", session_id=session["id"], limit=9))
+    assert store.read(lambda tx: tx.all("observations_of_session", session_id=session.id, limit=9))
 
 
 def test_i5_get_or_create_is_idempotent_under_concurrency(store: Store) -> None:
     """Two hundred at once make one row."""
     with ThreadPoolExecutor(32) as pool:
-        numbers = list(pool.map(lambda _: store.write(make)["id"], range(200)))
+        numbers = list(pool.map(lambda _: store.write(make).id, range(200)))
     assert set(numbers) == {numbers[0]}
 
 
@@ -114,7 +114,7 @@ def test_a_completed_session_opens_again_with_a_prompt_and_each_move_is_recorded
     session = store.write(make)
     for cause in ("prompt", "end", "work", "prompt"):
         store.write(lambda tx, cause=cause: sessions.move(tx, make(tx), cause))  # type: ignore[misc]
-    moves = store.read(lambda tx: tx.all("session_moves", id=session["id"]))
+    moves = store.read(lambda tx: tx.all("session_moves", id=session.id))
     assert [m["to_status"] for m in moves] == ["created", "active", "completed", "active"]
 
 
@@ -123,8 +123,8 @@ def test_a_cleared_session_is_the_parent_of_the_next(store: Store) -> None:
     old = store.write(make)
     store.write(lambda tx: sessions.move(tx, make(tx), "end", "clear"))
     new = store.write(lambda tx: make(tx, "c2", source="clear"))
-    row = store.read(lambda tx: tx.one("session_by_id", id=new["id"]))
-    assert row and row["parent_id"] == old["id"]
+    row = store.read(lambda tx: tx.one("session_by_id", id=new.id))
+    assert row and row["parent_id"] == old.id
 
 
 def test_i17_migrations_are_idempotent_and_lossless(store: Store, open_again: Opener) -> None:

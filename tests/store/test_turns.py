@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from backstory import ids
-from backstory.model import ContentId, Kind, Observation, Reply, Report
+from backstory.model import ContentId, Kind, Observation, Reply, Report, Session
 from backstory.project import Project
 from backstory.store import events, forget, observations, rounds, sessions, turns
 from backstory.store.db import Row, Store, Tx
@@ -34,7 +34,7 @@ def report(kind: Kind, second: int, session: str = "a", **payload: Any) -> Repor
     )
 
 
-def session_of(tx: Tx, name: str = "a", second: int = 0) -> Row:
+def session_of(tx: Tx, name: str = "a", second: int = 0) -> Session:
     return sessions.get_or_create(tx, report("session_start", second, name), SHOP)
 
 
@@ -55,8 +55,8 @@ def uses(tx: Tx, command: str, second: int, session: str = "a") -> events.Added:
 
 def said(store: Store, session: str = "a") -> list[tuple[int, str, str | None]]:
     def work(tx: Tx) -> list[Row]:
-        row = sessions.by_content_id(tx, "claude-code", ContentId(session)) or {"id": 0}
-        return tx.all("turns_of_session", session_id=row["id"], after=-1, limit=1000)
+        row = sessions.by_content_id(tx, "claude-code", ContentId(session))
+        return tx.all("turns_of_session", session_id=row.id if row else 0, after=-1, limit=1000)
 
     return [(row["number"], row["role"], row["text"]) for row in store.read(work)]
 
@@ -148,7 +148,7 @@ def test_chunks_grow_with_their_session_and_finished_ones_stay(store: Store) -> 
     extend(store, "b")
     grown = [row[1:] for row in texts(store)]
     for session in ("a", "b"):
-        store.write(lambda tx, session=session: chunks.rebuild(tx, session_of(tx, session)["id"]))  # type: ignore[misc]
+        store.write(lambda tx, session=session: chunks.rebuild(tx, session_of(tx, session).id))  # type: ignore[misc]
     assert sorted(row[1:] for row in texts(store)) == sorted(grown)
     assert max(len(text) for _, _, text in grown) <= chunks.SIZE
     assert sum(len(text) for _, _, text in grown) / len(grown) > chunks.SIZE / 2

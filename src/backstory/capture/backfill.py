@@ -11,7 +11,7 @@ from itertools import groupby
 from backstory import ids
 from backstory.capture.intake import WORK, Intake, take_event
 from backstory.errors import NotFound
-from backstory.model import OBSERVED, Report
+from backstory.model import OBSERVED, Report, Session, SessionStatus
 from backstory.project import Project
 from backstory.settings import Settings
 from backstory.store import forgotten, rounds, sessions
@@ -87,9 +87,9 @@ class Backfill:
         return {None: "added", "duplicate": "known"}.get(taken.skipped, "skipped")
 
 
-def _is_copy(tx: Tx, session: Row | None, report: Report) -> bool:
+def _is_copy(tx: Tx, session: Session | None, report: Report) -> bool:
     """A fork's transcript begins with the conversation that it came from, told as its own."""
-    if session and session["start_source"] == "fork" and report.occurred_at < session["created_at"]:
+    if session and session.start_source == "fork" and report.occurred_at < session.created_at:
         return True
     named = {"agent": report.agent, "content_id": report.content_id}
     if report.kind == "reply":
@@ -103,9 +103,9 @@ def _is_copy(tx: Tx, session: Row | None, report: Report) -> bool:
     return found is not None
 
 
-def _known(tx: Tx, session: Row, report: Report) -> Row | None:
+def _known(tx: Tx, session: Session, report: Report) -> Row | None:
     """The event that tells the same, or anything that stands for it."""
-    number, at = session["id"], report.occurred_at
+    number, at = session.id, report.occurred_at
     if row := tx.one("event_by_event_id", session_id=number, event_id=report.event_id):
         return row
     if report.tool_use_id:
@@ -118,24 +118,24 @@ def _known(tx: Tx, session: Row, report: Report) -> Row | None:
         since, until = (ids.from_ms(ids.at_ms(at) + apart) for apart in (-NEAR_MS, NEAR_MS))
         return tx.one("event_near", session_id=number, kind=report.kind, since=since, until=until)
     # A session that told us of its start tells us of its end, too.
-    is_ended = session["start_source"] is not None or session["status"] == "completed"
+    is_ended = session.start_source is not None or session.status == SessionStatus.COMPLETED
     return {"kind": "session_end"} if report.kind == "session_end" and is_ended else None
 
 
-def _known_stop(tx: Tx, session: Row, report: Report) -> Row | None:
+def _known_stop(tx: Tx, session: Session, report: Report) -> Row | None:
     """The end of the same round, told by a hook. One that was placed by the clock may be the end of a later round whose
     prompt is not known yet."""
     prompt = sessions.prompt_for(tx, session, report.prompt_id, report.occurred_at)
-    rows = tx.all("stops_of_round", session_id=session["id"], prompt_number=prompt.number)
+    rows = tx.all("stops_of_round", session_id=session.id, prompt_number=prompt.number)
     return next((row for row in rows if row["prompt_id"] or is_same_stop(row, report)), None)
 
 
-def _known_prompt(tx: Tx, session: Row, report: Report) -> Row | None:
+def _known_prompt(tx: Tx, session: Session, report: Report) -> Row | None:
     text = report.payload.get("prompt")
     text = text if isinstance(text, str) else ""
-    row = sessions.known_prompt(tx, session, report.prompt_id, text)
-    if row is None:
-        row = sessions.same_prompt(tx, session, report, text)
-        if row and row["prompt_id"] != report.prompt_id:
-            rounds.add_telling(tx, session, report, row)
-    return {"kind": "prompt"} if row else None
+    prompt = sessions.known_prompt(tx, session, report.prompt_id, text)
+    if prompt is None:
+        prompt = sessions.same_prompt(tx, session, report, text)
+        if prompt and prompt.prompt_id != report.prompt_id:
+            rounds.add_telling(tx, session, report, prompt)
+    return {"kind": "prompt"} if prompt else None

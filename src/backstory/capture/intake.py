@@ -16,13 +16,13 @@ from backstory import project as projects
 from backstory.agents import AGENTS
 from backstory.capture.excluded import is_excluded
 from backstory.errors import BadSetting, NotFound
-from backstory.model import Report, Summary
+from backstory.model import Report, Session, Summary
 from backstory.paths import OBSERVING
 from backstory.project import Project
 from backstory.settings import Settings
 from backstory.settings import load as settings_now
 from backstory.store import events, observations, rounds, sessions, turns
-from backstory.store.db import Row, Store, Tx
+from backstory.store.db import Store, Tx
 from backstory.store.index import chunks
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class Receipt:
     """What became of a report."""
 
     event_id: str
-    session: Row | None = None  #: None where it was not even looked at: an excluded project, our own session
+    session: Session | None = None  #: None where it was not even looked at: an excluded project, our own session
     prompt_number: int = 0
     is_private: bool = False
     skipped: str | None = None
@@ -166,13 +166,13 @@ class Intake:
         if session is None or taken.skipped == "duplicate":
             return
         about = {
-            "session_id": session["id"],
-            "content_session_id": session["content_session_id"],
-            "agent": session["agent"],
-            "project": session["project"],
+            "session_id": session.id,
+            "content_session_id": session.content_session_id,
+            "agent": session.agent,
+            "project": session.project,
             "prompt_number": taken.prompt_number,
         }
-        if session.get("is_new"):
+        if session.is_new:
             self._tell("session_started", about)
         if report.kind == "prompt" and taken.prompt_number:
             text = None if taken.is_private else report.payload.get("prompt")
@@ -186,7 +186,7 @@ class Intake:
             self._tell("session_completed", about | {"reason": report.payload.get("reason")})
 
 
-def _session(tx: Tx, report: Report) -> Row | None:
+def _session(tx: Tx, report: Report) -> Session | None:
     return sessions.by_content_id(tx, report.agent, report.content_id)
 
 
@@ -208,7 +208,7 @@ def take_event(tx: Tx, settings: Settings, report: Report, where: Project, numbe
     if added.skipped is None and report.kind != "session_start":
         sessions.move(tx, session, "work", at=report.occurred_at)
     if added.skipped is None and report.kind == "pre_compact":
-        events.close_round(tx, session["id"], _hold_ms(report))
+        events.close_round(tx, session.id, _hold_ms(report))
     if added.skipped is None and report.kind == "stop" and not report.transcript_path:
         # Else the transcript is looked at next, which tells all that was said, in its order.
         observations.follow_round(tx, session)
@@ -224,37 +224,37 @@ def _take_prompt(tx: Tx, settings: Settings, report: Report, where: Project, num
     session = sessions.get_or_create(tx, report, where)
     text = report.payload.get("prompt")
     text = text if isinstance(text, str) else ""
-    if known := tx.one("event_by_event_id", session_id=session["id"], event_id=report.event_id):
-        return Receipt(report.event_id, session, known["prompt_number"], skipped="duplicate")
+    if event := events.by_event_id(tx, session.id, report.event_id):
+        return Receipt(report.event_id, session, event["prompt_number"], skipped="duplicate")
     if report.is_notification:
         added = events.add(tx, session, report)
         return Receipt(added.event_id, session)
     if known := sessions.known_prompt(tx, session, report.prompt_id, text):
-        # The transcript told it before the spool did.
-        return Receipt(report.event_id, session, known["prompt_number"], bool(known["is_private"]), "duplicate")
+        # The transcript reported it before the spool did.
+        return Receipt(report.event_id, session, known.prompt_number, known.is_private, "duplicate")
     if number is None and (known := sessions.same_prompt(tx, session, report, text)):
         rounds.add_telling(tx, session, report, known)
-        return Receipt(report.event_id, session, known["prompt_number"], bool(known["is_private"]), "duplicate")
+        return Receipt(report.event_id, session, known.prompt_number, known.is_private, "duplicate")
     prompt = sessions.add_prompt(tx, session, text, report.occurred_at, number, report.prompt_id, _line_of(report))
     if prompt.is_new:
         sessions.move(tx, session, "prompt", at=report.occurred_at)
         events.add(tx, session, replace(report, payload={}) if prompt.is_private else report)
-        if session["last_event_at"] >= report.occurred_at:
+        if session.last_event_at >= report.occurred_at:
             rounds.follow_prompt(tx, session, prompt, report.occurred_at)
     return Receipt(report.event_id, session, prompt.number, prompt.is_private, None if prompt.is_new else "duplicate")
 
 
 def _take_end(tx: Tx, settings: Settings, report: Report, where: Project, number: int | None) -> Receipt:
-    """Completed from any open state; a session that we never saw is not made by its end."""
-    session = sessions.by_content_id(tx, report.agent, report.content_id)
-    if session is None:
+    """Complete a session from any open state. The end of a session does not create it."""
+    known = _session(tx, report)
+    if known is None:
         raise NotFound("There is no such session.", "A session begins with its first prompt or tool use.")
-    session = sessions.hold(tx, session)
+    session = sessions.hold(tx, known.id)
     events.add(tx, session, report)
     reason = report.payload.get("reason")
     status = sessions.move(tx, session, "end", reason if isinstance(reason, str) else None, report.occurred_at)
-    events.close_round(tx, session["id"], _hold_ms(report))
-    return Receipt(report.event_id, session | {"status": status}, session["prompt_counter"])
+    events.close_round(tx, session.id, _hold_ms(report))
+    return Receipt(report.event_id, replace(session, status=status), session.prompt_counter)
 
 
 def _take_compacted(tx: Tx, settings: Settings, report: Report, where: Project, number: int | None) -> Receipt:
@@ -264,7 +264,7 @@ def _take_compacted(tx: Tx, settings: Settings, report: Report, where: Project, 
     text = report.payload.get("compact_summary")
     if added.skipped is None and isinstance(text, str) and text.strip():
         summary = Summary(request="What the agent kept when it compacted", notes=text)
-        memory_id, at = session["memory_session_id"], report.occurred_at
+        memory_id, at = session.memory_session_id, report.occurred_at
         observations.put_summary(tx, session, added.prompt_number, summary, report.agent, memory_id, at, "compact")
     return Receipt(added.event_id, session, added.prompt_number, skipped=added.skipped)
 

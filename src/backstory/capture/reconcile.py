@@ -21,7 +21,7 @@ from backstory.jobs import Job
 from backstory.model import Report
 from backstory.paths import is_observers
 from backstory.settings import Settings
-from backstory.store import events, observations
+from backstory.store import events, observations, sessions
 from backstory.store.db import Row, Store, Tx
 from backstory.store.index import chunks
 
@@ -225,7 +225,7 @@ class Reconcile:
 def _close(tx: Tx, number: int) -> None:
     """A round was looked at: it may be observed, and its last words are kept even where the transcript lacks them."""
     events.close_round(tx, number)
-    if session := tx.one("session_by_id", id=number):
+    if session := sessions.by_id(tx, number):
         observations.follow_round(tx, session)
         chunks.extend(tx, session)
 

@@ -60,7 +60,7 @@ class Load:
                 if name in ("turns", "user_prompts"):
                     talks.add(row["session_id"])
         for number in talks:
-            chunks.extend(tx, sessions.by_id(tx, number) or {})
+            chunks.extend(tx, sessions.get(tx, number))
             observations.follow_talk(tx, number)
         table_rows.advance_sequences(tx)
         return loaded
@@ -90,13 +90,12 @@ class Load:
         table_rows.add(tx, table, row)
         self._keep(tx, table, old_id, row.get("id"))
         if kind := _INDEXED.get(table.name):
-            session = sessions.by_id(tx, row["session_id"]) or {}
-            observations.index_row(tx, kind, row, session)
+            observations.index_row(tx, kind, row, sessions.get(tx, row["session_id"]))
         if table.name == "turns":
-            turns.index(tx, sessions.by_id(tx, row["session_id"]) or {}, row)
+            turns.index(tx, sessions.get(tx, row["session_id"]), row)
         if table.name == "user_prompts":
             # It came with its turn, if the other store kept any.
-            session = sessions.by_id(tx, row["session_id"]) or {}
+            session = sessions.get(tx, row["session_id"])
             turns.ask(tx, session, row["prompt_number"], row["prompt"], row["created_at"])
         return 1
 
@@ -137,8 +136,8 @@ class Load:
             return True
         if "session_id" not in row or table.columns["session_id"].parent is None:
             return True
-        session = sessions.by_id(tx, row["session_id"])
-        gone = bool(session and session["forgotten_at"])
+        session = sessions.get(tx, row["session_id"])
+        gone = session.forgotten_at is not None
         if table.name == "observations":
             return not gone and not forget.is_forgotten_observation(tx, row)
         if table.name == "session_summaries":
@@ -147,7 +146,7 @@ class Load:
         if table.name == "user_prompts" and (gone or self._is_forgotten(tx, row["prompt"], row["created_at"])):
             row["prompt"] = None
         if table.name == "turns":
-            turns.fit_in(tx, session or {}, row)
+            turns.fit_in(tx, session, row)
             if self._is_forgotten(tx, row["text"], row["at"]):
                 row["text"] = None
         if table.name == "events" and (gone or self._holds_forgotten(tx, row)):

@@ -6,15 +6,15 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from backstory import gate, ids
-from backstory.model import ContentId, Report
+from backstory.model import ContentId, Report, Session
 from backstory.project import Project
 from backstory.store import sessions, turns
-from backstory.store.db import Row, Tx
+from backstory.store.db import Tx
 from backstory.store.index import chunks
 
 #: The agent under which they are kept.
@@ -103,18 +103,19 @@ def store(tx: Tx, agent: str, said: Sequence[Said]) -> int:
     """Turns of one session, each once, under the number that it has there; how many were new."""
     first, last = said[0], said[-1]
     session = _session(tx, agent, first, min(one.at for one in said))
-    if session["last_event_at"] < (until := max(one.at for one in said)):
-        session = _session(tx, agent, first, until) | {"is_new": session["is_new"]}
-    prompt_number, added = turns.prompt_number_before(tx, session["id"], first.number), []
+    if session.last_event_at < (until := max(one.at for one in said)):
+        session = _session(tx, agent, first, until)
+    prompt_number, added = turns.prompt_number_before(tx, session.id, first.number), []
     for one in said:
-        known = turns.prompt_number(tx, session["id"], one.number)
+        known = turns.prompt_number(tx, session.id, one.number)
         if known is not None:
             prompt_number = known
             continue
         given = turns.Given(number=one.number, speaker=one.speaker)
         if one.role == "user":
             prompt = sessions.add_prompt(tx, session, one.text, one.at, None, f"{turns.IMPORTED}{one.number}", given)
-            prompt_number = session["prompt_counter"] = prompt.number
+            prompt_number = prompt.number
+            session = replace(session, prompt_counter=prompt_number)
         else:
             turns.reply(tx, session, prompt_number, one.text, one.at, given)
         added.append(one.number)
@@ -124,6 +125,6 @@ def store(tx: Tx, agent: str, said: Sequence[Said]) -> int:
     return len(added)
 
 
-def _session(tx: Tx, agent: str, said: Said, at: str) -> Row:
+def _session(tx: Tx, agent: str, said: Said, at: str) -> Session:
     report = Report(agent, "prompt", ContentId(said.session), f"turn-{said.number}", at)
     return sessions.get_or_create(tx, report, Project(said.project, said.project))

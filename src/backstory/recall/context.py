@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 from typing import NamedTuple
 
+from backstory.model import Session
 from backstory.recall import changed_files
 from backstory.recall.relevance import SessionStart, by_use
 from backstory.store.db import Row, Tx
@@ -51,21 +52,21 @@ def for_start(
     return _fit(tx, head, told, budget, command)
 
 
-def for_compact(tx: Tx, session: Row, budget: int, command: str = "backstory") -> str:
+def for_compact(tx: Tx, session: Session, budget: int, command: str = "backstory") -> str:
     """What a session is told after it was compacted: its own last round and what it did, shorter."""
-    summaries = tx.all("summaries_of_session", session_id=session["id"], limit=1)
-    observations = tx.all("observations_of_session", session_id=session["id"], limit=40)
+    summaries = tx.all("summaries_of_session", session_id=session.id, limit=1)
+    observations = tx.all("observations_of_session", session_id=session.id, limit=40)
     if not summaries and not observations:
         return for_resume(tx, session, budget, command)
     head = ["Notes on this session from before it was compacted, kept by backstory: a record, not instructions."]
-    pinned = list(_pinned(tx.all("observations_pinned", project_key=session["project_key"], limit=PINS)))
+    pinned = list(_pinned(tx.all("observations_pinned", project_key=session.project_key, limit=PINS)))
     told = _Told([*_hand_off(summaries)], pinned, [], observations)
     return _fit(tx, head, told, int(budget * SHORT_SHARE), command)
 
 
-def for_resume(tx: Tx, session: Row, budget: int, command: str = "backstory") -> str:
+def for_resume(tx: Tx, session: Session, budget: int, command: str = "backstory") -> str:
     """What a session is told that goes on, or was forked: the last hand-off of its project, and little more."""
-    return for_start(tx, session["project"], session["project_key"], int(budget * SHORT_SHARE), command)
+    return for_start(tx, session.project, session.project_key, int(budget * SHORT_SHARE), command)
 
 
 def noted(told: str, trouble: str) -> str:

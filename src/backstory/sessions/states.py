@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-#: cause -> (states it moves from, state it moves to). What is not listed changes nothing.
-MOVES: dict[str, tuple[frozenset[str], str]] = {
-    "prompt": (frozenset({"created", "paused", "completed", "failed"}), "active"),
-    "work": (frozenset({"created", "paused"}), "active"),
-    "end": (frozenset({"created", "active", "paused", "failed"}), "completed"),
+from backstory.model import SessionStatus as Status
+
+#: cause -> (states it moves from, state it moves to). A cause changes nothing in a state that is not listed.
+MOVES: dict[str, tuple[frozenset[Status], Status]] = {
+    "prompt": (frozenset({Status.CREATED, Status.PAUSED, Status.COMPLETED, Status.FAILED}), Status.ACTIVE),
+    "work": (frozenset({Status.CREATED, Status.PAUSED}), Status.ACTIVE),
+    "end": (frozenset({Status.CREATED, Status.ACTIVE, Status.PAUSED, Status.FAILED}), Status.COMPLETED),
 }
 
 
-def after(state: str, cause: str) -> str:
-    """The state that follows."""
+def after(status: Status, cause: str) -> Status:
+    """Return the state that follows a cause."""
     sources, target = MOVES[cause]
-    return target if state in sources else state
+    return target if status in sources else status

@@ -11,8 +11,8 @@ import msgspec
 from backstory import ids
 from backstory.errors import LeaseLost
 from backstory.jobs import place_of
-from backstory.model import OBSERVED, ContentId, Event, MemoryId, ModelCall, Report, Round
-from backstory.store import ledger, observations, sessions, turns
+from backstory.model import OBSERVED, Event, ModelCall, Report, Round, Session
+from backstory.store import ledger, observations, prompts, sessions, turns
 from backstory.store.db import Row, Tx
 from backstory.store.payloads import DamagedPayload, decode_sound, read_or_nothing
 
@@ -54,14 +54,14 @@ class Claim:
 
 
 def add(
-    tx: Tx, session: Row, report: Report, settle_ms: int = 0, skipped: str | None = None, hold_ms: int = 0
+    tx: Tx, session: Session, report: Report, settle_ms: int = 0, skipped: str | None = None, hold_ms: int = 0
 ) -> Added:
     """Store a report once. A second sending, by event id or tool use id, changes nothing."""
     if known := _known(tx, session, report):
         return Added(known["id"], known["event_id"], known["session_id"], known["prompt_number"], "duplicate")
     prompt = _round(tx, session, report)
     if twin := _twin(tx, session, report, prompt.number):
-        return Added(twin["id"], twin["event_id"], session["id"], prompt.number, "duplicate")
+        return Added(twin["id"], twin["event_id"], session.id, prompt.number, "duplicate")
     if report.kind in OBSERVED and prompt.is_private:
         skipped = skipped or "private"
     forgotten = _is_forgotten(tx, session, report, prompt.number)
@@ -71,7 +71,7 @@ def add(
     row = tx.one(
         "event_add",
         event_id=report.event_id,
-        session_id=session["id"],
+        session_id=session.id,
         prompt_number=prompt.number,
         prompt_id=report.prompt_id if report.kind in NAMING else None,
         kind=report.kind,
@@ -89,11 +89,11 @@ def add(
         settles = ids.now_ms() + settle_ms
         if report.kind == "stop":
             settles = ids.now_ms() + hold_ms if hold_ms else 0
-        tx.run("session_settle", id=session["id"], settles_at=settles)
-    return Added(row["id"], report.event_id, session["id"], prompt.number, skipped)
+        tx.run("session_settle", id=session.id, settles_at=settles)
+    return Added(row["id"], report.event_id, session.id, prompt.number, skipped)
 
 
-def _round(tx: Tx, session: Row, report: Report) -> sessions.PromptPlace:
+def _round(tx: Tx, session: Session, report: Report) -> prompts.PromptPlace:
     """The round of a report. What names a prompt that nobody has told is not the previous round's: it gets a number,
     which waits for that prompt."""
     if report.kind in OBSERVED and report.prompt_id:
@@ -101,12 +101,12 @@ def _round(tx: Tx, session: Row, report: Report) -> sessions.PromptPlace:
     return sessions.prompt_for(tx, session, report.prompt_id, report.occurred_at)
 
 
-def add_telling(tx: Tx, session: Row, report: Report, number: int) -> None:
+def add_telling(tx: Tx, session: Session, report: Report, number: int) -> None:
     """Note that a report told of a prompt that is known: its id names the prompt from now on."""
     tx.one(
         "event_add",
         event_id=report.event_id,
-        session_id=session["id"],
+        session_id=session.id,
         prompt_number=number,
         prompt_id=report.prompt_id,
         kind="prompt",
@@ -120,24 +120,28 @@ def add_telling(tx: Tx, session: Row, report: Report, number: int) -> None:
     )
 
 
-def _is_forgotten(tx: Tx, session: Row, report: Report, number: int) -> bool:
+def _is_forgotten(tx: Tx, session: Session, report: Report, number: int) -> bool:
     """Of a session that was forgotten, or the end of a round whose end was: under a new id it tells the same again."""
-    if session["forgotten_at"]:
+    if session.forgotten_at:
         return True
     told_again = report.kind in ("stop", "subagent_stop", "post_compact")
     return told_again and bool(
-        tx.one("event_forgotten_in_round", session_id=session["id"], prompt_number=number, kind=report.kind)
+        tx.one("event_forgotten_in_round", session_id=session.id, prompt_number=number, kind=report.kind)
     )
 
 
-def _known(tx: Tx, session: Row, report: Report) -> Row | None:
-    row = tx.one("event_by_event_id", session_id=session["id"], event_id=report.event_id)
+def by_event_id(tx: Tx, session_id: int, event_id: str) -> Row | None:
+    return tx.one("event_by_event_id", session_id=session_id, event_id=event_id)
+
+
+def _known(tx: Tx, session: Session, report: Report) -> Row | None:
+    row = by_event_id(tx, session.id, report.event_id)
     if row is None and report.tool_use_id:
-        row = by_tool_use(tx, session["id"], report.tool_use_id)
+        row = by_tool_use(tx, session.id, report.tool_use_id)
     return row
 
 
-def _twin(tx: Tx, session: Row, report: Report, number: int) -> Row | None:
+def _twin(tx: Tx, session: Session, report: Report, number: int) -> Row | None:
     """The same event, brought by another hook: they may stand in the settings and in the plugin at once. Told apart
     from a thing that happened twice by the agent's own id of the prompt; a start of a session has none."""
     if report.kind == "stop" and (told := _stop_told_by_transcript(tx, session, report, number)):
@@ -147,7 +151,7 @@ def _twin(tx: Tx, session: Row, report: Report, number: int) -> Row | None:
     at = ids.at_ms(report.occurred_at)
     return tx.one(
         "event_twin",
-        session_id=session["id"],
+        session_id=session.id,
         prompt_number=number,
         kind=report.kind,
         payload=msgspec.json.encode(report.payload).decode(),
@@ -156,9 +160,9 @@ def _twin(tx: Tx, session: Row, report: Report, number: int) -> Row | None:
     )
 
 
-def _stop_told_by_transcript(tx: Tx, session: Row, report: Report, number: int) -> Row | None:
+def _stop_told_by_transcript(tx: Tx, session: Session, report: Report, number: int) -> Row | None:
     """The end of a round that the transcript told before its hook did."""
-    for row in tx.all("stops_of_round", session_id=session["id"], prompt_number=number):
+    for row in tx.all("stops_of_round", session_id=session.id, prompt_number=number):
         if row["event_id"].startswith(sessions.LINE) and is_same_stop(row, report):
             return row
     return None
@@ -222,32 +226,30 @@ def _round_from(tx: Tx, head: Row, provider: str) -> tuple[Round | None, list[in
         limit=PIECE,
     )
     sound, damaged = decode_sound(rows)
-    session = tx.one("session_by_id", id=head["session_id"])
-    assert session is not None  # noqa: S101 - the foreign key holds it
-    return (round_of(tx, session, sound, provider) if sound else None), damaged
+    return (round_of(tx, sessions.get(tx, head["session_id"]), sound, provider) if sound else None), damaged
 
 
-def round_of(tx: Tx, session: Row, found: tuple[Event, ...], provider: str = "") -> Round:
-    """These events as the round that they are of."""
-    number = found[0].prompt_number
-    prompt = tx.one("prompt_by_number", session_id=session["id"], number=number)
-    earlier = tx.all("events_of_round", session_id=session["id"], prompt_number=number, before=found[0].id, limit=PIECE)
+def round_of(tx: Tx, session: Session, waiting: tuple[Event, ...], provider: str = "") -> Round:
+    """Return the round of these events."""
+    number, first = waiting[0].prompt_number, waiting[0].id
+    prompt = prompts.by_number(tx, session.id, number)
+    earlier = tx.all("events_of_round", session_id=session.id, prompt_number=number, before=first, limit=PIECE)
     return Round(
-        session_id=session["id"],
-        content_id=ContentId(session["content_session_id"]),
-        memory_id=session["memory_session_id"] and MemoryId(session["memory_session_id"]),
-        agent=session["agent"],
-        project=session["project"],
-        cwd=session["cwd"],
+        session_id=session.id,
+        content_id=session.content_session_id,
+        memory_id=session.memory_session_id,
+        agent=session.agent,
+        project=session.project,
+        cwd=session.cwd,
         prompt_number=number,
-        prompt=(prompt["prompt"] if prompt else None) or "",
-        events=found,
+        prompt=(prompt.prompt if prompt else None) or "",
+        events=waiting,
         earlier=decode_sound(reversed(earlier))[0],
         resume=sessions.resume(
-            session["memory_session_id"],
-            session["prompt_counter"],
-            bool(session["force_init"]),
-            issued_by=session["memory_provider"],
+            session.memory_session_id,
+            session.prompt_counter,
+            session.force_init,
+            issued_by=session.memory_provider,
             provider=provider,
         ),
     )

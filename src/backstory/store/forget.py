@@ -11,8 +11,8 @@ from typing import Any
 
 from backstory import ids
 from backstory.errors import NotFound
-from backstory.model import OURSELVES
-from backstory.store import forgotten, ledger, observations, turns
+from backstory.model import OURSELVES, Prompt
+from backstory.store import forgotten, ledger, observations, prompts, sessions, turns
 from backstory.store.db import Row, Tx
 from backstory.store.index import bm25, chunks, search, tokens
 from backstory.store.index.hits import Hit
@@ -92,15 +92,15 @@ def summary(tx: Tx, number: int, gone: Forgotten) -> None:
 
 def prompt(tx: Tx, number: int, gone: Forgotten) -> None:
     """What was asked, and the summary that repeats it."""
-    row = tx.one("prompt_by_id", id=number)
-    if row is None:
+    asked = prompts.by_id(tx, number)
+    if asked is None:
         return
-    _prompt(tx, row, gone)
-    found = tx.all("events_of_prompt", session_id=row["session_id"], prompt_number=row["prompt_number"])
-    _events(tx, found, gone)
-    _turns(tx, row["session_id"], row["prompt_number"], "user", gone)
-    tx.run("session_forget_first_prompt", id=row["session_id"])
-    _story(tx, row["session_id"], row["prompt_number"], gone)
+    _prompt(tx, asked, gone)
+    about = {"session_id": asked.session_id, "prompt_number": asked.prompt_number}
+    _events(tx, tx.all("events_of_prompt", **about), gone)
+    _turns(tx, asked.session_id, asked.prompt_number, "user", gone)
+    tx.run("session_forget_first_prompt", id=asked.session_id)
+    _story(tx, asked.session_id, asked.prompt_number, gone)
 
 
 def turn(tx: Tx, number: int, gone: Forgotten) -> None:
@@ -108,9 +108,9 @@ def turn(tx: Tx, number: int, gone: Forgotten) -> None:
     row = tx.one("turn_by_id", id=number)
     if row is None:
         return
-    asked = tx.one("prompt_by_number", session_id=row["session_id"], number=row["prompt_number"])
+    asked = prompts.by_number(tx, row["session_id"], row["prompt_number"])
     if row["role"] == "user" and asked:
-        prompt(tx, asked["id"], gone)
+        prompt(tx, asked.id, gone)
     else:
         _story(tx, row["session_id"], row["prompt_number"], gone)
     if left := tx.one("turn_by_id", id=number):
@@ -119,23 +119,23 @@ def turn(tx: Tx, number: int, gone: Forgotten) -> None:
 
 def session(tx: Tx, number: int, gone: Forgotten) -> None:
     """A whole conversation; what comes of it later is not kept either."""
-    row = tx.one("session_by_id", id=number)
-    if row is None:
+    known = sessions.by_id(tx, number)
+    if known is None:
         raise NotFound(f"There is no session {number}.", "`backstory sessions` lists them.")
     for seen in tx.all("observations_of_whole_session", session_id=number):
         _observation(tx, seen, gone)
     for told in tx.all("summaries_of_whole_session", session_id=number):
         _summary(tx, told, gone)
-    for asked in tx.all("prompts_list", project="", session_id=number, before=2**62, limit=2**31):
-        _prompt(tx, asked, gone)
+    for row in tx.all("prompts_list", project="", session_id=number, before=2**62, limit=2**31):
+        _prompt(tx, prompts.from_row(row), gone)
     _events(tx, tx.all("events_of_whole_session", session_id=number), gone)
     for said in tx.all("turns_of_session", session_id=number, after=-1, limit=2**31):
         _turn(tx, said | {"session_id": number}, gone)
     # What people add by hand is no conversation: more of it may come.
-    tx.run("session_forget", id=number, at=None if row["agent"] == OURSELVES else ids.now())
-    if not tx.one("project_key_of", project=row["project_key"]):
-        ledger.forget_project(tx, row["project_key"])  # it was the last that knew of this project
-    gone.names.add(row["content_session_id"])
+    tx.run("session_forget", id=number, at=None if known.agent == OURSELVES else ids.now())
+    if not tx.one("project_key_of", project=known.project_key):
+        ledger.forget_project(tx, known.project_key)  # it was the last that knew of this project
+    gone.names.add(known.content_session_id)
     gone.sessions += 1
 
 
@@ -244,11 +244,11 @@ def _summary(tx: Tx, row: Row, gone: Forgotten) -> None:
     gone.summaries += tx.run("summary_remove", id=row["id"])
 
 
-def _prompt(tx: Tx, row: Row, gone: Forgotten) -> None:
-    if row["prompt"]:
-        _keep_out(tx, row["prompt"], row["created_at"], gone)
-    search.remove_words(tx, "prompt", row["id"])
-    gone.prompts += tx.run("prompt_forget", id=row["id"])
+def _prompt(tx: Tx, asked: Prompt, gone: Forgotten) -> None:
+    if asked.prompt:
+        _keep_out(tx, asked.prompt, asked.created_at, gone)
+    search.remove_words(tx, "prompt", asked.id)
+    gone.prompts += tx.run("prompt_forget", id=asked.id)
 
 
 def _events(tx: Tx, rows: Iterable[Row], gone: Forgotten) -> None:

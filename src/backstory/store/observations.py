@@ -10,7 +10,7 @@ from typing import Any
 
 from backstory import gate, ids
 from backstory.errors import BadInput, NotFound
-from backstory.model import Event, MemoryId, Observation, Reply, Round, Summary
+from backstory.model import Event, MemoryId, Observation, Reply, Round, Session, Summary
 from backstory.store import sessions, statements, turns
 from backstory.store.db import Row, Tx
 from backstory.store.index.hits import IndexedItem, item_of
@@ -45,8 +45,7 @@ class StoredRows:
 
 def store(tx: Tx, round: Round, stored: Stored) -> StoredRows:
     """Register the memory id and store under it, in one transaction."""
-    session = tx.one("session_by_id", id=round.session_id)
-    assert session is not None  # noqa: S101 - its events hang on it
+    session = sessions.get(tx, round.session_id)
     reply = stored.reply
     memory_id = _register(tx, session, reply, reply.instead_of or stored.provider)
     made = tuple(_add(tx, session, round, o, memory_id, stored) for o in reply.observations)
@@ -59,32 +58,32 @@ def store(tx: Tx, round: Round, stored: Stored) -> StoredRows:
     return StoredRows(made, summary_id)
 
 
-def _register(tx: Tx, session: Row, reply: Reply, provider: str) -> MemoryId:
+def _register(tx: Tx, session: Session, reply: Reply, provider: str) -> MemoryId:
     """The id to store under: the conversation's own if it has one, else the one that is known, else a made-up one."""
-    known, said = session["memory_session_id"], reply.memory_id
+    known, said = session.memory_session_id, reply.memory_id
     if said and said != known and sessions.has_memory_id(tx, said):
         said = None  # another session's: two never share one
     memory_id: MemoryId = said or known or synthesize(session, provider)
     sessions.register_memory_id(tx, session, memory_id, provider if said else None)
     if reply.grown:
-        tx.run("session_force_init", id=session["id"])
+        tx.run("session_force_init", id=session.id)
     return memory_id
 
 
-def synthesize(session: Row, provider: str) -> MemoryId:
+def synthesize(session: Session, provider: str) -> MemoryId:
     """An id for a provider that has no conversations of its own. It is never resumed."""
-    return MemoryId(f"{provider}-{session['id']}-{ids.new_event_id()}")
+    return MemoryId(f"{provider}-{session.id}-{ids.new_event_id()}")
 
 
-def _add(tx: Tx, session: Row, round: Round, seen: Observation, memory_id: str, stored: Stored) -> int:
+def _add(tx: Tx, session: Session, round: Round, seen: Observation, memory_id: str, stored: Stored) -> int:
     sources = [event for event in round.events if event.id in seen.event_ids] or list(round.events)
     row = tx.one(
         "observation_add",
-        session_id=session["id"],
+        session_id=session.id,
         prompt_number=round.prompt_number,
         memory_id=memory_id,
-        project=session["project"],
-        project_key=session["project_key"],
+        project=session.project,
+        project_key=session.project_key,
         type=seen.type,
         title=seen.title,
         subtitle=seen.subtitle,
@@ -105,8 +104,8 @@ def _add(tx: Tx, session: Row, round: Round, seen: Observation, memory_id: str, 
     for path in {*seen.files_modified, *seen.files_read} & stored.marks.keys():
         tx.run("observation_file_add", observation_id=row["id"], path=path, mark=stored.marks[path])
     item = item_of("observation", row["id"], session, sources[-1].occurred_at)
-    _index(tx, item, seen, turns.said(tx, session["id"], round.prompt_number, item.at))
-    state(tx, row["id"], seen.type, seen.title, seen.facts, session["project_key"], sources[-1].occurred_at)
+    _index(tx, item, seen, turns.said(tx, session.id, round.prompt_number, item.at))
+    state(tx, row["id"], seen.type, seen.title, seen.facts, session.project_key, sources[-1].occurred_at)
     for old in seen.replaces:
         _replace(tx, old, row["id"], sources[-1].occurred_at)
     return int(row["id"])
@@ -144,7 +143,7 @@ def edit(tx: Tx, number: int, changes: Mapping[str, Any]) -> Row | None:
     row |= changed | {"compressed_observation": _json(told)}
     kept = ("id", "type", "title", "subtitle", "narrative", "facts", "concepts", "compressed_observation")
     tx.run("observation_edit", at=ids.now(), **{name: row[name] for name in kept})
-    index_row(tx, "observation", row, tx.one("session_by_id", id=row["session_id"]) or {})
+    index_row(tx, "observation", row, sessions.get(tx, row["session_id"]))
     return row
 
 
@@ -223,8 +222,8 @@ def _seen(row: Row) -> Observation:
     return Observation(**told)
 
 
-def index_row(tx: Tx, kind: str, row: Row, session: Row, put: Put = put_words) -> None:
-    """Index a stored row: an observation, a summary, or a prompt, of a session that is given by its row."""
+def index_row(tx: Tx, kind: str, row: Row, session: Session, put: Put = put_words) -> None:
+    """Index a stored row: an observation, a summary, or a prompt, of a session."""
     own = {name: row[name] for name in ("project", "project_key") if name in row}
     item = replace(item_of(kind, row["id"], session, row["created_at"]), **own)
     if kind == "observation":
@@ -243,16 +242,16 @@ def _index_summary(tx: Tx, item: IndexedItem, told: Mapping[str, str], around: s
     put(tx, item, told["request"], f"{body}\n{around}")
 
 
-def follow_round(tx: Tx, session: Row) -> None:
+def follow_round(tx: Tx, session: Session) -> None:
     """A round ended: its last words are kept, and what was told of it before is found by all that was said."""
     number = turns.ended(tx, session)
     if number is not None:
-        follow_talk(tx, session["id"], number)
+        follow_talk(tx, session.id, number)
 
 
 def follow_talk(tx: Tx, session_id: int, prompt_number: int | None = None) -> None:
     """What was said in a round, or in all of a session, is not what it was: what is found by it follows."""
-    session = tx.one("session_by_id", id=session_id)
+    session = sessions.by_id(tx, session_id)
     if session is None:
         return
     asked = {"session_id": session_id} | ({} if prompt_number is None else {"prompt_number": prompt_number})
@@ -276,7 +275,7 @@ def _source(sources: list[Event]) -> Mapping[str, Any]:
 
 def put_summary(
     tx: Tx,
-    session: Row,
+    session: Session,
     prompt_number: int,
     summary: Summary,
     provider: str,
@@ -288,18 +287,18 @@ def put_summary(
     told = asdict(summary)
     row = tx.one(
         "summary_put",
-        session_id=session["id"],
+        session_id=session.id,
         prompt_number=prompt_number,
         memory_id=memory_id,
-        project=session["project"],
-        project_key=session["project_key"],
+        project=session.project,
+        project_key=session.project_key,
         source=source,
         provider=provider,
         at=at,
         **told,
     )
     assert row is not None  # noqa: S101 - an upsert always answers
-    _index_summary(tx, item_of("summary", row["id"], session, at), told, turns.said(tx, session["id"], prompt_number))
+    _index_summary(tx, item_of("summary", row["id"], session, at), told, turns.said(tx, session.id, prompt_number))
     return int(row["id"])
 
 

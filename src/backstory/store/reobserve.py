@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from backstory import ids
 from backstory.model import Reply, Round
-from backstory.store import events, forget, ledger, observations, payloads
+from backstory.store import events, forget, ledger, observations, payloads, sessions
 from backstory.store.db import Tx
 from backstory.store.events import Claim
 from backstory.store.index import search
@@ -28,7 +28,7 @@ def waiting(tx: Tx, project: str, since: str) -> Waiting:
 def claim(tx: Tx, project: str, since: str, after: int, lease_ms: int) -> Claim | None:
     """The same as `find`, and ours until the lease runs out: what another is asking about is passed over."""
     while round := find(tx, project, since, after):
-        tx.one("session_hold", id=round.session_id)
+        sessions.hold(tx, round.session_id)
         now, numbers = ids.now_ms(), {event.id for event in round.events}
         about = {"session_id": round.session_id, "prompt_number": round.prompt_number}
         rows = [row for row in tx.all("redo_events", first=0, **about) if row["id"] in numbers]
@@ -51,11 +51,9 @@ def find(tx: Tx, project: str, since: str, after: int) -> Round | None:
     while head := tx.one("redo_next", project=project, since=since, after=after):
         about = {"session_id": head["session_id"], "prompt_number": head["prompt_number"]}
         rows = tx.all("redo_events", first=head["id"], **about)[: events.PIECE]
-        session = tx.one("session_by_id", id=head["session_id"])
-        assert session is not None  # noqa: S101 - the foreign key holds it
         sound, _ = payloads.decode_sound(rows)
         if sound:
-            return events.round_of(tx, session, sound)
+            return events.round_of(tx, sessions.get(tx, head["session_id"]), sound)
         after = rows[-1]["id"]
     return None
 
@@ -63,8 +61,7 @@ def find(tx: Tx, project: str, since: str, after: int) -> Round | None:
 def put(tx: Tx, round: Round, reply: Reply) -> observations.StoredRows | None:
     """The model's words for the rules', whole or not at all; None if the events are no longer what was asked about.
     What people have pinned or changed by hand is theirs and stays."""
-    session = tx.one("session_hold", id=round.session_id)
-    assert session is not None  # noqa: S101 - its events hang on it
+    sessions.hold(tx, round.session_id)
     ledger.add(tx, round.session_id, reply.calls)
     rows = tx.all("redo_events", session_id=round.session_id, prompt_number=round.prompt_number, first=0)
     if not {event.id for event in round.events} <= {row["id"] for row in rows}:

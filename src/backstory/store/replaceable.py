@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from backstory.model import Round
+from backstory.store import sessions
 from backstory.store.db import Tx
 from backstory.store.index import search, search_rows, tokens
 from backstory.store.index.hits import Filter
@@ -32,10 +33,10 @@ class Standing:
 
 def find(tx: Tx, round: Round, about: str, files: Sequence[str]) -> tuple[Standing, ...]:
     """A handful at the most, the likeliest first; none where nothing clearly concerns the same."""
-    session = tx.one("session_by_id", id=round.session_id)
+    session = sessions.by_id(tx, round.session_id)
     if session is None:
         return ()
-    here = Filter(project=session["project_key"])
+    here = Filter(project=session.project_key)
     worth = search_rows.worth(tx, about, here, FEW)
     scores: dict[int, float] = {}
     for path in (*files[:FILES], ""):  # those of a file count as such, wherever else they are found

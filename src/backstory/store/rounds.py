@@ -7,13 +7,14 @@ from collections.abc import Iterable
 import msgspec
 
 from backstory import ids
-from backstory.model import OBSERVED, Report
-from backstory.store import events, forget, observations, sessions, turns
+from backstory.model import OBSERVED, Prompt, Report, Session
+from backstory.store import events, forget, observations, prompts, sessions, turns
 from backstory.store.db import Row, Tx
 from backstory.store.index import chunks, search
+from backstory.store.prompts import PromptPlace
 
 
-def is_untold(tx: Tx, session: Row | None, report: Report) -> bool:
+def is_untold(tx: Tx, session: Session | None, report: Report) -> bool:
     """Whether the prompt that a report was done for is not known, as far as can be said.
 
     A report with the agent's id of its prompt says so by itself. One without is in doubt where its session has no
@@ -24,28 +25,28 @@ def is_untold(tx: Tx, session: Row | None, report: Report) -> bool:
     if session is None:
         return True
     if report.prompt_id:
-        found = sessions.named(tx, session, report.prompt_id)
-        return not (found and tx.one("prompt_by_number", session_id=session["id"], number=found.number))
+        place = sessions.named(tx, session, report.prompt_id)
+        return not (place and prompts.by_number(tx, session.id, place.number))
     if report.payload.get("stop_hook_active"):
         return False  # somebody's hook had the agent go on
     at = report.occurred_at
-    row = tx.one("prompt_at", session_id=session["id"], at=at)
-    if row is None:
+    prompt = prompts.at(tx, session.id, at)
+    if prompt is None:
         return True
-    last = tx.one("round_last_end", session_id=session["id"], prompt_number=row["prompt_number"], at=at)
+    last = tx.one("round_last_end", session_id=session.id, prompt_number=prompt.prompt_number, at=at)
     return last is not None and last["kind"] == "stop"
 
 
-def follow_prompt(tx: Tx, session: Row, prompt: sessions.PromptPlace, at: str) -> None:
+def follow_prompt(tx: Tx, session: Session, prompt: PromptPlace, at: str) -> None:
     """A prompt was told after what was done for it: that belongs to it, or is not kept."""
-    where = {"session_id": session["id"], "number": prompt.number}
+    where = {"session_id": session.id, "number": prompt.number}
     _move(tx, session, tx.all("events_after_prompt", at=at, **where), prompt)
     tx.run("turns_follow_prompt", at=at, **where)
     if prompt.is_private:
         _make_private(tx, session, prompt.number)
 
 
-def place(tx: Tx, session: Row, row: Row, report: Report) -> bool:
+def place(tx: Tx, session: Session, row: Row, report: Report) -> bool:
     """Put a known event where the transcript says that it belongs, and fill it in if that was waited for; whether
     anything changed."""
     prompt = sessions.named(tx, session, report.prompt_id) or _round_of(tx, session, row)
@@ -61,34 +62,32 @@ def place(tx: Tx, session: Row, row: Row, report: Report) -> bool:
     return tx.run("event_fill", id=row["id"], payload=msgspec.json.encode(report.payload).decode()) > 0
 
 
-def _round_of(tx: Tx, session: Row, row: Row) -> sessions.PromptPlace:
+def _round_of(tx: Tx, session: Session, row: Row) -> PromptPlace:
     """The round in which an event stands: its prompt is from before the install, and is not taken in."""
-    asked = tx.one("prompt_by_number", session_id=session["id"], number=row["prompt_number"])
-    return sessions.PromptPlace(row["prompt_number"], bool(asked and asked["is_private"]), is_new=False)
+    prompt = prompts.by_number(tx, session.id, row["prompt_number"])
+    return PromptPlace(row["prompt_number"], bool(prompt and prompt.is_private), is_new=False)
 
 
-def add_telling(tx: Tx, session: Row, report: Report, known: Row) -> None:
-    """A known prompt was told again under another id: what names that id belongs to it."""
-    prompt = sessions.PromptPlace(known["prompt_number"], bool(known["is_private"]), is_new=False)
-    events.add_telling(tx, session, report, prompt.number)
-    _move(tx, session, _beside(tx, session, {"id": 0, "prompt_id": report.prompt_id}, prompt), prompt)
+def add_telling(tx: Tx, session: Session, report: Report, known: Prompt) -> None:
+    """Note that a known prompt was reported under another id. The events that carry that id belong to it."""
+    place = prompts.place_of(known)
+    events.add_telling(tx, session, report, place.number)
+    _move(tx, session, _beside(tx, session, {"id": 0, "prompt_id": report.prompt_id}, place), place)
 
 
-def _beside(tx: Tx, session: Row, row: Row, prompt: sessions.PromptPlace) -> list[Row]:
+def _beside(tx: Tx, session: Session, row: Row, prompt: PromptPlace) -> list[Row]:
     """What names the same prompt as an event, and stands in another round."""
     if row["prompt_id"] is None:
         return []
-    named = tx.all("events_naming", session_id=session["id"], prompt_id=row["prompt_id"], number=prompt.number)
+    named = tx.all("events_naming", session_id=session.id, prompt_id=row["prompt_id"], number=prompt.number)
     return [other for other in named if other["id"] != row["id"]]
 
 
-def _move(
-    tx: Tx, session: Row, rows: Iterable[Row], prompt: sessions.PromptPlace, prompt_id: str | None = None
-) -> None:
+def _move(tx: Tx, session: Session, rows: Iterable[Row], prompt: PromptPlace, prompt_id: str | None = None) -> None:
     left = set()
     for row in rows:
         if row["status"] == "leased":
-            tx.run("lease_release", session_id=session["id"], owner=row["lease_owner"])
+            tx.run("lease_release", session_id=session.id, owner=row["lease_owner"])
         if row["status"] == "done" and row["kind"] in OBSERVED:
             _undo(tx, row["id"], even_theirs=prompt.is_private)
             left.add(row["prompt_number"])
@@ -98,7 +97,7 @@ def _move(
         if prompt.is_private and row["kind"] in OBSERVED:
             _blank(tx, row)
     for number in left:
-        _summarize_again(tx, session["id"], number)
+        _summarize_again(tx, session.id, number)
 
 
 def _undo(tx: Tx, event_id: int, even_theirs: bool = False) -> None:
@@ -129,16 +128,16 @@ def _remove_summary(tx: Tx, session_id: int, number: int) -> None:
             tx.run("summary_remove", id=row["id"])
 
 
-def _make_private(tx: Tx, session: Row, number: int) -> None:
+def _make_private(tx: Tx, session: Session, number: int) -> None:
     """Nothing of a round is kept but the ids by which it is known again."""
-    for row in tx.all("events_of_number", session_id=session["id"], prompt_number=number):
+    for row in tx.all("events_of_number", session_id=session.id, prompt_number=number):
         _undo(tx, row["id"], even_theirs=True)
         _blank(tx, row)
-    _remove_summary(tx, session["id"], number)
-    for row in tx.all("turns_of_round", session_id=session["id"], prompt_number=number, role="assistant"):
+    _remove_summary(tx, session.id, number)
+    for row in tx.all("turns_of_round", session_id=session.id, prompt_number=number, role="assistant"):
         turns.blank(tx, row)
-    chunks.rebuild(tx, session["id"])
-    observations.follow_talk(tx, session["id"])
+    chunks.rebuild(tx, session.id)
+    observations.follow_talk(tx, session.id)
 
 
 def _blank(tx: Tx, row: Row) -> None:

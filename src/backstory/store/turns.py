@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from backstory.model import Session
+from backstory.store import prompts
 from backstory.store.db import Row, Tx
 from backstory.store.index.hits import IndexedItem, item_of
 from backstory.store.index.search import put_words, remove_words
@@ -33,14 +35,14 @@ NOTHING = Given()
 
 def ask(
     tx: Tx,
-    session: Row,
+    session: Session,
     prompt_number: int,
     text: str | None,
     at: str,
     given: Given = NOTHING,
 ) -> bool:
     """The user's turn of a prompt; False if it is there already. None is the text of one that is private."""
-    said = {"session_id": session["id"], "prompt_number": prompt_number, "role": "user"}
+    said = {"session_id": session.id, "prompt_number": prompt_number, "role": "user"}
     if given.number is None and tx.all("turns_of_round", **said):
         return False
     return _add(tx, session, prompt_number, "user", text, at, given)
@@ -48,7 +50,7 @@ def ask(
 
 def reply(
     tx: Tx,
-    session: Row,
+    session: Session,
     prompt_number: int,
     text: str,
     at: str,
@@ -57,12 +59,12 @@ def reply(
     """The assistant's turn, by a hook or by the transcript; False if it is there already. Of a private round, or of
     one that was forgotten, only the number is kept."""
     mark = given.mark
-    if mark and (known := tx.one("turn_by_mark", session_id=session["id"], mark=mark)):
+    if mark and (known := tx.one("turn_by_mark", session_id=session.id, mark=mark)):
         if known["prompt_number"] != prompt_number:
             tx.run("turn_put_round", id=known["id"], prompt_number=prompt_number)
         _grow(tx, session, known, text)
         return False
-    said = tx.all("turns_of_round", session_id=session["id"], prompt_number=prompt_number, role="assistant")
+    said = tx.all("turns_of_round", session_id=session.id, prompt_number=prompt_number, role="assistant")
     if given.number is None:
         for row in said:
             # A hook and the transcript tell the same message; two of the agent's own ids are two messages.
@@ -75,26 +77,26 @@ def reply(
     return _add(tx, session, prompt_number, "assistant", text if wanted else None, at, given)
 
 
-def ended(tx: Tx, session: Row) -> int | None:
+def ended(tx: Tx, session: Session) -> int | None:
     """The last words of the round that ended last, where nothing but the hook has told them; which round that is."""
-    if (stop := tx.one("stop_of_session", session_id=session["id"])) is None:
+    if (stop := tx.one("stop_of_session", session_id=session.id)) is None:
         return None
     _last_words(tx, session, stop)
     return int(stop["prompt_number"])
 
 
-def _last_words(tx: Tx, session: Row, stop: Row) -> None:
+def _last_words(tx: Tx, session: Session, stop: Row) -> None:
     text = read_or_nothing(stop["payload"]).get("last_assistant_message")
     if isinstance(text, str) and text.strip():
         reply(tx, session, stop["prompt_number"], text, stop["occurred_at"])
 
 
-def fill(tx: Tx, session: Row) -> None:
+def fill(tx: Tx, session: Session) -> None:
     """Turns of a session that has none, made of its prompts and of how its rounds ended."""
-    prompts = tx.all("prompts_of_session", session_id=session["id"])
-    if not prompts or tx.all("turns_of_session", session_id=session["id"], after=-1, limit=1):
+    prompts = tx.all("prompts_of_session", session_id=session.id)
+    if not prompts or tx.all("turns_of_session", session_id=session.id, after=-1, limit=1):
         return
-    stops = tx.all("stops_of_session", session_id=session["id"])
+    stops = tx.all("stops_of_session", session_id=session.id)
     for prompt in prompts:
         number = prompt["prompt_number"]
         ask(tx, session, number, prompt["prompt"], prompt["created_at"])
@@ -111,19 +113,19 @@ def is_same(one: str, other: str) -> bool:
     return bool(shorter) and longer.endswith(f"\n{shorter}")
 
 
-def _is_wanted(tx: Tx, session: Row, prompt_number: int, role: str = "assistant") -> bool:
-    if session["forgotten_at"]:
+def _is_wanted(tx: Tx, session: Session, prompt_number: int, role: str = "assistant") -> bool:
+    if session.forgotten_at:
         return False
-    prompt = tx.one("prompt_by_number", session_id=session["id"], number=prompt_number)
-    if prompt and prompt["prompt"] is None:
+    prompt = prompts.by_number(tx, session.id, prompt_number)
+    if prompt and prompt.prompt is None:
         return False
-    end = {"session_id": session["id"], "prompt_number": prompt_number, "kind": "stop"}
+    end = {"session_id": session.id, "prompt_number": prompt_number, "kind": "stop"}
     return role == "user" or tx.one("event_forgotten_in_round", **end) is None
 
 
 def _add(
     tx: Tx,
-    session: Row,
+    session: Session,
     prompt_number: int,
     role: str,
     text: str | None,
@@ -131,14 +133,14 @@ def _add(
     given: Given,
 ) -> bool:
     number = given.number
-    if number is not None and tx.one("turn_by_number", session_id=session["id"], number=number):
+    if number is not None and tx.one("turn_by_number", session_id=session.id, number=number):
         return False
     if number is None:
         number = _next(tx, session)
-    text = None if session["forgotten_at"] or text is None else text[:LONGEST]
+    text = None if session.forgotten_at or text is None else text[:LONGEST]
     row = tx.one(
         "turn_add",
-        session_id=session["id"],
+        session_id=session.id,
         number=number,
         prompt_number=prompt_number,
         role=role,
@@ -152,13 +154,13 @@ def _add(
     return True
 
 
-def _grow(tx: Tx, session: Row, known: Row, text: str) -> None:
+def _grow(tx: Tx, session: Session, known: Row, text: str) -> None:
     """A message is written block by block, and may have been read before its end."""
     text = text[:LONGEST]
     if known["text"] and len(text) > len(known["text"]) and text.startswith(known["text"]):
         tx.run("turn_put_text", id=known["id"], text=text)
         index(tx, session, known | {"text": text})
-        about = {"session_id": session["id"], "prompt_number": known["prompt_number"], "role": "assistant"}
+        about = {"session_id": session.id, "prompt_number": known["prompt_number"], "role": "assistant"}
         for row in tx.all("turns_of_round", **about):
             # The hook told the whole message while the transcript had only its beginning.
             if row["mark"] is None and is_same(row["text"] or "", text):
@@ -166,7 +168,7 @@ def _grow(tx: Tx, session: Row, known: Row, text: str) -> None:
                 tx.run("turn_remove", id=row["id"])
 
 
-def index(tx: Tx, session: Row, row: Row, put: Put = put_words) -> None:
+def index(tx: Tx, session: Session, row: Row, put: Put = put_words) -> None:
     """The words of a turn."""
     if row["text"]:
         put(tx, item_of("turn", row["id"], session, row["at"]), "", told(row))
@@ -192,7 +194,7 @@ def same(tx: Tx, row: Row) -> Row | None:
     return None if known and row["mark"] and known["mark"] else known
 
 
-def fit_in(tx: Tx, session: Row, row: Row) -> None:
+def fit_in(tx: Tx, session: Session, row: Row) -> None:
     """A turn of another store: under a number that is free here, and without its text where that was forgotten."""
     if tx.one("turn_by_number", session_id=row["session_id"], number=row["number"]):
         row["number"] = _next(tx, session)
@@ -212,8 +214,8 @@ def prompt_number_before(tx: Tx, session_id: int, number: int) -> int:
     return row["prompt_number"] if row else 0
 
 
-def _next(tx: Tx, session: Row) -> int:
-    row = tx.one("turn_next", session_id=session["id"])
+def _next(tx: Tx, session: Session) -> int:
+    row = tx.one("turn_next", session_id=session.id)
     return int(row["number"]) if row else 0
 
 

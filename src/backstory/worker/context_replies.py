@@ -61,7 +61,7 @@ class ContextReplies:
         except StoreUnavailable:
             return ""
         if session:
-            self._remember(session["id"], map(int, _NAMED.findall(told)))
+            self._remember(session.id, map(int, _NAMED.findall(told)))
         return context.noted(told, (await self._state()).trouble)
 
     async def at_prompt(self, report: Report, taken: Receipt) -> str:
@@ -71,15 +71,15 @@ class ContextReplies:
             return ""
         if not isinstance(text, str) or ids.at_ms(report.occurred_at) < ids.now_ms() - LATE_MS:
             return ""
-        known = self._told.get(session["id"], frozenset())
-        prompt = PromptQuestion(text, session["project_key"], session["id"], known)
+        known = self._told.get(session.id, frozenset())
+        prompt = PromptQuestion(text, session.project_key, session.id, known)
         command = self._settings.paths.called
         try:
             async with asyncio.timeout(PROMPT_S):
                 told, named = await asyncio.to_thread(for_prompt, self._store, self._search, prompt, budget, command)
         except (TimeoutError, StoreUnavailable):
             return ""
-        self._remember(session["id"], named)
+        self._remember(session.id, named)
         return told
 
     def _remember(self, session_id: int, numbers: Iterable[int]) -> None:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from backstory.model import Session
+from backstory.store import sessions
 from backstory.store.db import Row, Tx
 from backstory.store.index.hits import item_of
 from backstory.store.index.search import put_words, remove_words
@@ -39,26 +41,26 @@ class _Open:
         return SIZE - len(self.text) - bool(self.text)
 
 
-def extend(tx: Tx, session: Row, first: int | None = None) -> None:
+def extend(tx: Tx, session: Session, first: int | None = None) -> None:
     """Chunks for what is new in a session. The last one is made again, the others are left as they are, unless the
     first new turn stands before it."""
-    redo = tx.one("chunks_redo_from", session_id=session["id"])
+    redo = tx.one("chunks_redo_from", session_id=session.id)
     number = redo["number"] if redo and redo["number"] is not None else 0
     _make(tx, session, number if first is None or first > number else 0)
 
 
 def rebuild(tx: Tx, session_id: int) -> None:
     """All chunks of a session, anew."""
-    if session := tx.one("session_by_id", id=session_id):
+    if session := sessions.by_id(tx, session_id):
         _make(tx, session, 0)
 
 
-def _make(tx: Tx, session: Row, first: int) -> None:
-    for row in tx.all("chunks_from", session_id=session["id"], number=first):
+def _make(tx: Tx, session: Session, first: int) -> None:
+    for row in tx.all("chunks_from", session_id=session.id, number=first):
         remove_words(tx, "chunk", row["id"])
         tx.run("chunk_remove", id=row["id"])
     chunk = _Open()
-    for turn, text in _units(tx, session["id"], first):
+    for turn, text in _units(tx, session.id, first):
         if len(text) > chunk.room and (len(text) <= SIZE or chunk.room < LEAST):
             _put(tx, session, chunk)
             chunk = _Open()
@@ -73,12 +75,12 @@ def _make(tx: Tx, session: Row, first: int) -> None:
     _put(tx, session, chunk)
 
 
-def _put(tx: Tx, session: Row, chunk: _Open) -> None:
+def _put(tx: Tx, session: Session, chunk: _Open) -> None:
     if not chunk.text:
         return
     row = tx.one(
         "chunk_add",
-        session_id=session["id"],
+        session_id=session.id,
         first_turn=chunk.first,
         last_turn=chunk.last,
         text=chunk.text,

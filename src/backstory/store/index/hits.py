@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+
+from backstory.model import Session
 
 #: What can be found: an item is known by its kind and its id.
 KINDS = ("observation", "summary", "prompt", "turn", "chunk")
@@ -54,6 +54,6 @@ class IndexedItem:
     files: tuple[str, ...] = ()
 
 
-def item_of(kind: str, number: int, session: Mapping[str, Any], at: str) -> IndexedItem:
-    """An item of a session, given by its row."""
-    return IndexedItem(kind, number, session["id"], at, session["project"], session["project_key"], session["agent"])
+def item_of(kind: str, number: int, session: Session, at: str) -> IndexedItem:
+    """Return an item of a session."""
+    return IndexedItem(kind, number, session.id, at, session.project, session.project_key, session.agent)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from backstory.store import observations, turns
+from backstory.store import observations, sessions, turns
 from backstory.store.db import Row, Tx
 from backstory.store.index import chunks, search
 
@@ -30,22 +30,21 @@ def _listed(query: str, **values: object) -> Callable[[Tx, int], list[Row]]:
 
 def _indexed(kind: str) -> Callable[[Tx, Row], None]:
     def take(tx: Tx, row: Row) -> None:
-        session = tx.one("session_by_id", id=row["session_id"])
-        if session is not None:
+        if session := sessions.by_id(tx, row["session_id"]):
             observations.index_row(tx, kind, row, session, search.index)
 
     return take
 
 
 def _turn(tx: Tx, row: Row) -> None:
-    if session := tx.one("session_by_id", id=row["session_id"]):
+    if session := sessions.by_id(tx, row["session_id"]):
         turns.index(tx, session, row, search.index)
 
 
-def _talk(tx: Tx, session: Row) -> None:
-    """A conversation of before there were turns is made of what was kept of it."""
-    turns.fill(tx, session)
-    chunks.rebuild(tx, session["id"])
+def _talk(tx: Tx, row: Row) -> None:
+    """Cut a conversation into chunks. One from before there were turns gets them from its prompts first."""
+    turns.fill(tx, sessions.from_row(row))
+    chunks.rebuild(tx, row["id"])
 
 
 def _orphans(tx: Tx, _: int) -> list[Row]:

@@ -186,7 +186,7 @@ class Reporting:
             except NotFound:
                 self._reconcile.soon(report, None)
                 return Response(b"", 200)  # the end of a session that we never saw
-            self._reconcile.soon(report, taken.session["id"] if taken.session else None)
+            self._reconcile.soon(report, taken.session.id if taken.session else None)
             if report.kind == "session_start" and taken.skipped in (None, "duplicate"):
                 told = await self._replies.at_start(report, taken)
             elif report.kind == "prompt":
@@ -215,15 +215,15 @@ class Reporting:
 
     async def init_by_id(self, call: Call) -> Prompted:
         body: NextPrompt = call.body
-        session = await self._read(lambda tx: tx.one("session_by_id", id=call.number("id")))
+        session = await self._read(lambda tx: sessions.by_id(tx, call.number("id")))
         if session is None:
             raise NotFound("There is no such session.", "POST /api/sessions/init makes one and answers with its id.")
         report = self._report(
             "prompt",
-            session["content_session_id"],
-            session["agent"],
+            session.content_session_id,
+            session.agent,
             body.event_id,
-            session["cwd"],
+            session.cwd,
             {"prompt": body.prompt},
         )
         return self._prompted(await self._intake.take(report, body.project, body.prompt_number))
@@ -231,7 +231,7 @@ class Reporting:
     def _prompted(self, taken: Receipt) -> Prompted:
         if taken.session is None:
             return Prompted("skipped", reason=taken.skipped or "project")
-        return Prompted("private" if taken.is_private else "active", taken.session["id"], taken.prompt_number)
+        return Prompted("private" if taken.is_private else "active", taken.session.id, taken.prompt_number)
 
     async def tool_use(self, call: Call) -> Queued:
         body: ToolUse = call.body
@@ -258,9 +258,9 @@ class Reporting:
         body: SessionEnd = call.body
         report = self._report("session_end", body.session_id, body.agent, body.event_id, "", {"reason": body.reason})
         taken = await self._intake.take(report)
-        session_id = taken.session["id"] if taken.session else 0
-        row = await self._read(lambda tx: tx.one("session_by_id", id=session_id))
-        return sessions.shown(row or {})
+        session_id = taken.session.id if taken.session else 0
+        session = await self._read(lambda tx: sessions.by_id(tx, session_id))
+        return sessions.shown(session) if session else {}
 
     async def processing(self, call: Call) -> Ok:
         self._live.tell("processing_status", {"is_processing": call.body.is_processing})

@@ -17,7 +17,7 @@ from backstory.capture.intake import Intake
 from backstory.capture.spool import Spool
 from backstory.errors import BadInput, NotFound, StoreUnavailable
 from backstory.jobs import Job
-from backstory.model import OURSELVES, ContentId, Event, MemoryId, Observation, Reply, Report, Round
+from backstory.model import OURSELVES, ContentId, Event, Observation, Reply, Report, Round, Session
 from backstory.observe.own_transcripts import OwnTranscripts
 from backstory.project import Project
 from backstory.store import events, forget, observations, sessions
@@ -189,7 +189,7 @@ class Memories:
         if not asked.project:
             return await self._intake.project(asked.cwd)
         known = await asyncio.to_thread(self._store.read, lambda tx: tx.one("project_key_of", project=asked.project))
-        return Project(known["project"], known["project_key"]) if known else Project(asked.project, asked.project)
+        return Project(known["project"], known.project_key) if known else Project(asked.project, asked.project)
 
     async def forget_one(self, call: Call) -> Gone:
         number = call.number("id")
@@ -281,7 +281,7 @@ def _told(gone: Forgotten, wiped: bool, items: list[Row] | None = None) -> Gone:
 def _remember(tx: Tx, report: Report, where: Project) -> Row:
     """An event as its source, and the observation, in one transaction."""
     known = sessions.by_content_id(tx, report.agent, report.content_id)
-    if known and known["project_key"] not in ("", where.key):
+    if known and known.project_key not in ("", where.key):
         # Another project of this name was here first.
         report = replace(report, content_id=ContentId(f"manual:{where.key}"))
     session = sessions.get_or_create(tx, report, where)
@@ -296,7 +296,7 @@ def _remember(tx: Tx, report: Report, where: Project) -> Row:
     return _whole(tx, number)
 
 
-def _store(tx: Tx, session: Row, report: Report, added: events.Added) -> observations.StoredRows:
+def _store(tx: Tx, session: Session, report: Report, added: events.Added) -> observations.StoredRows:
     said = report.payload
     text: str = said["text"]
     concepts = tuple(dict.fromkeys(one_line(c) for c in said["concepts"] if one_line(c)))
@@ -307,15 +307,14 @@ def _store(tx: Tx, session: Row, report: Report, added: events.Added) -> observa
         concepts=concepts,
         event_ids=(added.id,),
     )
-    source = Event(added.id, session["id"], added.prompt_number, "memory", report.occurred_at, None, None, dict(said))
-    memory_id = session["memory_session_id"]
+    source = Event(added.id, session.id, added.prompt_number, "memory", report.occurred_at, None, None, dict(said))
     round = Round(
-        session_id=session["id"],
+        session_id=session.id,
         content_id=report.content_id,
-        memory_id=memory_id and MemoryId(memory_id),
+        memory_id=session.memory_session_id,
         agent=report.agent,
-        project=session["project"],
-        cwd=session["cwd"],
+        project=session.project,
+        cwd=session.cwd,
         prompt_number=added.prompt_number,
         prompt="",
         events=(source,),

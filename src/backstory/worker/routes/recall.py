@@ -14,6 +14,7 @@ from starlette.responses import PlainTextResponse
 
 from backstory import ids, project
 from backstory.errors import BadInput, NotFound
+from backstory.model import Session
 from backstory.recall import changed_files, context, worktree
 from backstory.recall.relevance import SessionStart
 from backstory.recall.search import FAMILIES, Query
@@ -175,7 +176,7 @@ class Recall:
             session = await self.read(lambda tx: self._known(tx, asked.session))
             if session is None:
                 return Page([])
-            number = session["id"]
+            number = session.id
         where = Filter(asked.project, number, asked.agent, asked.type, asked.concept, asked.file, since, until)
         wanted = Query(asked.query, kind, where, skip + asked.limit + 1, asked.explain)
         found = await asyncio.to_thread(self._search.find, wanted)
@@ -219,7 +220,7 @@ class Recall:
         asked: Sessions = call.query
         status = "created" if asked.status == "initialized" else asked.status
         page = await self._page("sessions_list", asked, agent=asked.agent, status=status)
-        return Page([sessions.shown(row) for row in page.items], page.next)
+        return Page([sessions.listed(row) for row in page.items], page.next)
 
     async def session(self, call: Call) -> Row:
         return await self.read(lambda tx: self._session(tx, call.request.path_params["id"]))
@@ -230,33 +231,26 @@ class Recall:
 
         def work(tx: Tx) -> list[Row]:
             session = self._found(tx, call.request.path_params["id"])
-            return tx.all("turns_of_session", session_id=session["id"], after=after, limit=asked.limit + 1)
+            return tx.all("turns_of_session", session_id=session.id, after=after, limit=asked.limit + 1)
 
         rows = await self.read(work)
         more = len(rows) > asked.limit
         return Page(rows[: asked.limit], str(rows[asked.limit - 1]["number"]) if more else None)
 
-    def _known(self, tx: Tx, name: str) -> Row | None:
-        """A session by our number, the agent's id, or the beginning of one that fits no other."""
+    def _known(self, tx: Tx, name: str) -> Session | None:
         number = ids.number(name)
-        row = None if number is None else tx.one("session_by_id", id=number)
-        if row is None:
-            literal = name.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-            found = tx.all("sessions_like", id=name, prefix=literal + "%" if len(name) >= 4 else literal)
-            exact = [r for r in found if r["content_session_id"] == name]
-            row = exact[0] if exact else found[0] if len(found) == 1 else None
-        return row
+        return (None if number is None else sessions.by_id(tx, number)) or sessions.by_prefix(tx, name)
 
-    def _found(self, tx: Tx, name: str) -> Row:
-        row = self._known(tx, name)
-        if row is None:
+    def _found(self, tx: Tx, name: str) -> Session:
+        session = self._known(tx, name)
+        if session is None:
             raise NotFound(f"There is no session {name[:80]}.", "`backstory sessions` lists them.")
-        return row
+        return session
 
     def _session(self, tx: Tx, name: str) -> Row:
-        row = self._found(tx, name)
-        number = row["id"]
-        return sessions.shown(row) | {
+        session = self._found(tx, name)
+        number = session.id
+        return sessions.shown(session) | {
             "prompts": tx.all("prompts_of_session", session_id=number),
             "moves": tx.all("session_moves", id=number),
             "summaries": tx.all("summaries_list", project="", session_id=number, before=LAST, limit=200),

@@ -1,0 +1,59 @@
+"""Prompts as they are stored. `sessions` numbers and adds them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from backstory.model import Prompt
+from backstory.store.db import Row, Tx
+
+
+@dataclass(frozen=True, slots=True)
+class PromptPlace:
+    """A prompt's place in its session. The prompt itself may not be known yet."""
+
+    number: int
+    is_private: bool
+    is_new: bool = True
+
+
+def from_row(row: Row) -> Prompt:
+    return Prompt(
+        id=row["id"],
+        session_id=row["session_id"],
+        prompt_number=row["prompt_number"],
+        prompt=row["prompt"],
+        is_private=bool(row["is_private"]),
+        prompt_id=row["prompt_id"],
+        created_at=row["created_at"],
+    )
+
+
+def _one(row: Row | None) -> Prompt | None:
+    return from_row(row) if row else None
+
+
+def by_id(tx: Tx, number: int) -> Prompt | None:
+    return _one(tx.one("prompt_by_id", id=number))
+
+
+def by_number(tx: Tx, session_id: int, number: int) -> Prompt | None:
+    return _one(tx.one("prompt_by_number", session_id=session_id, number=number))
+
+
+def by_prompt_id(tx: Tx, session_id: int, prompt_id: str | None) -> Prompt | None:
+    """Return the last prompt with this id of the agent's. A fork gives the id of a prompt to its copies, too."""
+    return _one(tx.one("prompt_by_agents_id", session_id=session_id, prompt_id=prompt_id)) if prompt_id else None
+
+
+def at(tx: Tx, session_id: int, moment: str) -> Prompt | None:
+    """Return the prompt that was being answered at a moment."""
+    return _one(tx.one("prompt_at", session_id=session_id, at=moment))
+
+
+def near(tx: Tx, session_id: int, since: str, until: str) -> list[Prompt]:
+    return [from_row(row) for row in tx.all("prompts_near", session_id=session_id, since=since, until=until)]
+
+
+def place_of(prompt: Prompt) -> PromptPlace:
+    return PromptPlace(prompt.prompt_number, prompt.is_private, is_new=False)
