@@ -14,12 +14,14 @@ from backstory.jobs import place_of
 from backstory.model import OBSERVED, Event, ModelCall, Report, Round, Session
 from backstory.store import ledger, observations, prompts, sessions, turns
 from backstory.store.db import Row, Tx
-from backstory.store.payloads import DamagedPayload, decode_sound, read_or_nothing
+from backstory.store.payloads import decode_sound, read_or_nothing
 
 log = logging.getLogger(__name__)
 
 #: What a row that was edited by hand, or damaged, leads to.
 ODD = (TypeError, ValueError, LookupError, AttributeError)
+#: The stored error of an event whose payload can not be read.
+DAMAGED = "Damaged"
 #: What carries the agent's id of the prompt that it was done for, or tells of. (A compaction has one of its own.)
 NAMING = OBSERVED | {"prompt"}
 #: A poison event is set aside after so many tries.
@@ -198,7 +200,7 @@ def claim(tx: Tx, lease_ms: int, worker: str = "", long_ms: int = LONG_MS, provi
             log.error("event %s was set aside: %s", head["id"], place_of(error))
             round, damaged = None, [head["id"]]
         for number in damaged:
-            tx.run("event_set_aside", id=number, error=DamagedPayload.__name__)
+            tx.run("event_set_aside", id=number, error=DAMAGED)
         if round is None:
             continue
         owner = worker + ids.new_event_id()
