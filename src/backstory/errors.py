@@ -46,6 +46,13 @@ class Stranger(BackstoryError):
     status = 403
 
 
+class Forbidden(BackstoryError):
+    """The caller may not use this route."""
+
+    hint = "Use `worker.sock`, or the token from the file `token` in the data directory."
+    status = 403
+
+
 class TooMany(BackstoryError):
     """Too many requests at once."""
 

@@ -12,6 +12,7 @@ import uvicorn
 from box import until
 from starlette.applications import Starlette
 from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
 
 from backstory.exchange import turn_lines
 from backstory.exchange.lines import Reader
@@ -20,6 +21,7 @@ from backstory.store.db import Store
 from backstory.worker import endpoints
 from backstory.worker.connections import Limits, Pool
 from backstory.worker.endpoints import Call
+from backstory.worker.principal import OWNER
 from backstory.worker.routes.exchange import Exchange
 
 AT = "2026-02-21T03:39:07.123Z"
@@ -45,7 +47,11 @@ def test_an_export_that_nobody_reads_lets_go_of_its_snapshot(
     """The connection gives the reader up; then the thread that reads the database ends."""
     rows = ("x" * (1 << 20) for _ in range(LARGE >> 20))
     monkeypatch.setattr("backstory.worker.routes.exchange.everything", lambda tx, engine: rows)
-    app = Starlette(routes=endpoints.routes(exchange.table()))
+    routes = Starlette(routes=endpoints.routes(exchange.table()))
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await routes({**scope, "principal": OWNER}, receive, send)  # as from the guard
+
     listener = socket.create_server(("127.0.0.1", 0))
     pool = Pool(Limits(stalled_s=0.3))
     server = uvicorn.Server(uvicorn.Config(app, lifespan="off", log_config=None, http=pool.protocol))
@@ -65,7 +71,7 @@ def test_a_reader_that_goes_while_it_waits_leaves_no_thread_behind(exchange: Exc
     """Neither the one that reads the database nor one of the pool, of which there are few."""
 
     async def leave() -> None:
-        answer = await exchange.export(Call(Request({"type": "http", "headers": []})))
+        answer = await exchange.export(Call(Request({"type": "http", "headers": []}), OWNER))
         task = asyncio.create_task(anext(answer.body_iterator))  # type: ignore[call-overload]
         await asyncio.sleep(0)
         task.cancel()
@@ -78,7 +84,7 @@ def test_a_reader_that_goes_while_it_waits_leaves_no_thread_behind(exchange: Exc
 
 def test_a_reader_that_reads_gets_all_of_it(exchange: Exchange) -> None:
     async def read() -> bytes:
-        answer = await exchange.export(Call(Request({"type": "http", "headers": []})))
+        answer = await exchange.export(Call(Request({"type": "http", "headers": []}), OWNER))
         return b"".join([piece async for piece in answer.body_iterator])  # type: ignore[misc]
 
     reader = Reader()  # which refuses an export without its end

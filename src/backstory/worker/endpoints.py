@@ -7,7 +7,7 @@ import logging
 import re
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import msgspec
@@ -18,7 +18,8 @@ from starlette.routing import Route
 
 from backstory import gate, ids
 from backstory.capture.bodies import LARGEST, decode, strip, strip_tags
-from backstory.errors import BackstoryError, BadInput, Broken, NotFound, TooLarge
+from backstory.errors import BackstoryError, BadInput, Broken, Forbidden, NotFound, TooLarge
+from backstory.worker.principal import Principal, Scope
 
 log = logging.getLogger(__name__)
 
@@ -58,9 +59,10 @@ class Failure(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request, read and checked."""
+    """A request whose caller may make it, with its body and query read. Only `perform` makes one."""
 
     request: Request
+    principal: Principal
     body: Any = None
     query: Any = None
 
@@ -74,7 +76,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A row of the route table."""
+    """A row of the route table. `needs_read` and its like make one."""
 
     method: str
     path: str
@@ -88,10 +90,19 @@ class Endpoint:
     read: Callable[[Request], Awaitable[Any]] | None = None  #: how the body is read, if not as one payload
     bare: bool = False  #: also without the `/api` prefix, as the seeds have it
     fails: tuple[int, ...] = ()
+    _: KW_ONLY
+    needs: Scope  #: what its caller must be allowed
 
     @property
     def paths(self) -> tuple[str, ...]:
         return (self.path, self.path.removeprefix("/api")) if self.bare else (self.path,)
+
+
+needs_public = functools.partial(Endpoint, needs=Scope.PUBLIC)
+needs_read = functools.partial(Endpoint, needs=Scope.READ)
+needs_capture = functools.partial(Endpoint, needs=Scope.CAPTURE)
+needs_write = functools.partial(Endpoint, needs=Scope.WRITE)
+needs_admin = functools.partial(Endpoint, needs=Scope.ADMIN)
 
 
 def routes(table: Sequence[Endpoint]) -> list[Route]:
@@ -101,23 +112,35 @@ def routes(table: Sequence[Endpoint]) -> list[Route]:
 
 def _handler(endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
     async def handle(request: Request) -> Response:
+        async def read() -> tuple[Any, Any]:
+            body = convert(await (endpoint.read or read_body)(request), endpoint.body) if endpoint.body else None
+            return body, _query(request, endpoint.query) if endpoint.query else None
+
         try:
-            call = Call(
-                request,
-                body=convert(await (endpoint.read or read_body)(request), endpoint.body) if endpoint.body else None,
-                query=_query(request, endpoint.query) if endpoint.query else None,
-            )
-            result = await endpoint.run(call)
+            result = await perform(endpoint, request.scope["principal"], request, read)
         except BackstoryError as error:
             return failure(error)
         except Exception as error:
-            # A mistake of ours. Where, but not what: an error's text may quote a payload.
+            # Our mistake. The log gets the type and the place only: an error's text may quote a payload.
             place = traceback.extract_tb(error.__traceback__)[-1]
             log.error("%s in %s:%s", type(error).__name__, place.filename, place.lineno)
             return failure(Broken())
         return result if isinstance(result, Response) else Json(result, status_code=endpoint.status)
 
     return handle
+
+
+async def perform(
+    endpoint: Endpoint,
+    principal: Principal,
+    request: Request,
+    read: Callable[[], Awaitable[tuple[Any, Any]]],
+) -> Any:
+    """Run an endpoint for a caller. Scopes are enforced here and nowhere else, before the body and query are read."""
+    if not principal.may(endpoint.needs):
+        raise Forbidden(f"This needs the scope `{endpoint.needs}`, which the caller does not have.")
+    body, query = await read()
+    return await endpoint.run(Call(request, principal, body, query))
 
 
 def failure(error: BackstoryError) -> Response:
@@ -239,6 +262,7 @@ def _operation(endpoint: Endpoint, path: str, by_shape: dict[type, Any]) -> dict
         answer["content"] = {endpoint.media: content}
     operation: dict[str, Any] = {
         "summary": endpoint.says,
+        "description": f"Needs the scope `{endpoint.needs}`.",
         "operationId": re.sub(r"\W+", "_", f"{endpoint.method.lower()}{path}").strip("_"),
         "responses": {str(endpoint.status): answer},
     }

@@ -1,4 +1,4 @@
-"""Who gets in: the socket's owner, and over TCP whoever has the token or a session; no foreign host or page."""
+"""Decides who gets in, and as whom: the socket's owner, and over TCP whoever has the token or a browser's session."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from backstory.errors import BackstoryError, BadSetting, Refused, Stranger, TooM
 from backstory.paths import write_private
 from backstory.settings import Settings
 from backstory.worker.endpoints import failure
+from backstory.worker.principal import ANONYMOUS, OWNER, Principal
 from backstory.worker.viewer.browsers import Browsers
 from backstory.worker.viewer.page import entrance
 
-#: Open to everybody: it tells nothing but that we are here and well.
+#: Paths that need no credential. They tell only that the worker runs and how it is.
 OPEN_PATHS = frozenset({"/api/health", "/health"})
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::[0-9]{1,5})?")
-#: Takes a code, and is open for that.
+#: Exchanges a code for a session, so it needs no credential either.
 ENTRANCE = ("POST", "/open")
 #: The scheme in `Authorization` of the page's requests. Not Bearer: a session is never taken for the token.
 SESSION = "backstory-session"
@@ -70,7 +71,7 @@ class Rate:
 
 
 class Guard:
-    """Stands before every route."""
+    """Checks every request before its route runs, and sets `scope["principal"]` to its caller."""
 
     def __init__(self, app: ASGIApp, settings: Settings, token: str, browsers: Browsers) -> None:
         self._app, self._settings, self._token, self._browsers = app, settings, token, browsers
@@ -86,7 +87,7 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             try:
-                self._check(scope)
+                scope["principal"] = self._resolve(scope)
             except BackstoryError as error:
                 await self._refuse(scope, error)(scope, receive, send)
                 return
@@ -98,10 +99,11 @@ class Guard:
             return entrance(error.status)
         return failure(error)
 
-    def _check(self, scope: Scope) -> None:
+    def _resolve(self, scope: Scope) -> Principal:
+        """Return the caller of a request, or refuse it."""
         server = scope.get("server")
         if server and server[1] is None:
-            return  # the socket: its mode let only the owner connect
+            return OWNER  # the socket: its mode let only the owner connect
         headers = Headers(scope=scope)
         by_session = self._has_session(headers)
         trusted = self._settings.auth == "off" or by_session or self._has_token(headers)
@@ -109,13 +111,16 @@ class Guard:
         if trusted and "admit" in scope:
             scope["admit"]()
         if scope["path"] in OPEN_PATHS:
-            return
+            return ANONYMOUS  # even with a credential: the host and the origin are not checked
         self._check_host(headers)
         self._check_origin(headers)
         if by_session:
             self._check_page(scope["method"], headers)
-        if not trusted and (scope["method"], scope["path"]) != ENTRANCE:
+        if trusted:
+            return OWNER
+        if (scope["method"], scope["path"]) != ENTRANCE:
             raise Refused
+        return ANONYMOUS
 
     def _check_host(self, headers: Headers) -> None:
         """No name that is another site's: it may have been bound to this machine (DNS rebinding)."""

@@ -15,7 +15,7 @@ from backstory.recall.embed import Away
 from backstory.recall.vectors import Vectors
 from backstory.store.db import Store
 from backstory.store.index import vectors
-from backstory.worker.endpoints import Call, Endpoint
+from backstory.worker.endpoints import Call, Endpoint, needs_admin, needs_read
 
 log = logging.getLogger(__name__)
 #: What comes together is embedded together.
@@ -50,8 +50,10 @@ class EmbeddingJob:
 
     def table(self) -> list[Endpoint]:
         return [
-            Endpoint("GET", "/api/vectors", self.told, "How far search by meaning is.", Told),
-            Endpoint("POST", "/api/vectors", self.again, "Every vector is made anew; the old serve meanwhile.", Told),
+            needs_read("GET", "/api/vectors", self.told, "How far search by meaning is.", Told),
+            needs_admin(
+                "POST", "/api/vectors", self.again, "Every vector is made anew; the old serve meanwhile.", Told
+            ),
         ]
 
     async def told(self, call: Call) -> Told:

@@ -11,7 +11,7 @@ from backstory.errors import StoreUnavailable
 from backstory.jobs import Job
 from backstory.store.db import Store
 from backstory.store.index import reindex
-from backstory.worker.endpoints import Call, Endpoint
+from backstory.worker.endpoints import Call, Endpoint, needs_admin, needs_read
 
 #: A database that is away is asked again after so long.
 PAUSE_S = 5.0
@@ -33,8 +33,8 @@ class Reindex:
 
     def table(self) -> list[Endpoint]:
         return [
-            Endpoint("POST", "/api/reindex", self.begin, "The index is made anew from the rows.", Progress),
-            Endpoint("GET", "/api/reindex", self.progress, "How far that is.", Progress),
+            needs_admin("POST", "/api/reindex", self.begin, "The index is made anew from the rows.", Progress),
+            needs_read("GET", "/api/reindex", self.progress, "How far that is.", Progress),
         ]
 
     async def begin(self, call: Call) -> Progress:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
@@ -21,8 +22,8 @@ from backstory import __version__
 from backstory.capture import bodies
 from backstory.errors import BackstoryError, BadInput, Broken
 from backstory.worker import endpoints
-from backstory.worker.endpoints import Call, Endpoint
-from backstory.worker.mcp.tools import Tools
+from backstory.worker.endpoints import Call, Endpoint, needs_read
+from backstory.worker.mcp.tools import Caller, Tools
 
 log = logging.getLogger(__name__)
 NAME = "backstory"
@@ -47,7 +48,9 @@ class Mcp:
         self._loaded, self._ended = asyncio.Event(), asyncio.Event()
 
     def table(self) -> list[Endpoint]:
-        return [Endpoint("POST", "/mcp", self.talk, "The Model Context Protocol, as streamable HTTP without sessions.")]
+        return [
+            needs_read("POST", "/mcp", self.talk, "The Model Context Protocol, as streamable HTTP without sessions.")
+        ]
 
     async def talk(self, call: Call) -> Response:
         raw = await endpoints.read_bytes(call.request)
@@ -106,7 +109,7 @@ class Mcp:
             return types.ListToolsResult(tools=tools)
 
         async def call_tool(context: Any, asked: types.CallToolRequestParams) -> types.CallToolResult:
-            text, failed = await self._call(asked.name, asked.arguments, _cwd(context.request))
+            text, failed = await self._call(asked.name, asked.arguments, context.request)
             return types.CallToolResult(content=[types.TextContent(text=text)], is_error=failed)
 
         server: Server[Any] = Server(
@@ -117,9 +120,11 @@ class Mcp:
             server, json_response=True, stateless=True, max_request_body_size=bodies.LARGEST
         )
 
-    async def _call(self, name: str, arguments: Any, cwd: str) -> tuple[str, bool]:
+    async def _call(self, name: str, arguments: Any, request: Request) -> tuple[str, bool]:
+        """Run a tool for the caller of the request; answer its text, and whether it failed."""
         try:
-            return await self._tools.call(name, arguments, cwd), False
+            caller = Caller(request.scope["principal"], _cwd(request))
+            return await self._tools.call(name, arguments, caller), False
         except BackstoryError as error:
             return str(error), True
         except Exception as error:
@@ -133,8 +138,8 @@ def _note(error: Exception) -> None:
     log.error("%s in %s:%s", type(error).__name__, place.filename, place.lineno)
 
 
-def _cwd(request: Any) -> str:
-    raw = request.headers.get(CWD, "") if request is not None else ""
+def _cwd(request: Request) -> str:
+    raw = request.headers.get(CWD, "")
     with contextlib.suppress(UnicodeError):
         return str(raw.encode("latin-1").decode())
     return ""

@@ -14,7 +14,8 @@ from backstory import ids
 from backstory.capture import bodies
 from backstory.errors import BadInput, NotFound
 from backstory.text import cut, harmless, local, one_line
-from backstory.worker.endpoints import Call, Endpoint
+from backstory.worker.endpoints import Endpoint, perform
+from backstory.worker.principal import Principal
 
 #: Of one text in an answer; the whole of a larger one is for people (`backstory show`).
 LONGEST = 8000
@@ -77,13 +78,21 @@ class FindSessions(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls a tool, and where they work."""
+
+    principal: Principal
+    cwd: str  #: empty if it is not known
+
+
+@dataclass(frozen=True, slots=True)
 class Tool:
     """A row of the table."""
 
     name: str
     says: str
     takes: type[msgspec.Struct]
-    run: Callable[[Any, str], Awaitable[str]]  #: what is asked, and the directory where -> the answer
+    run: Callable[[Any, Caller], Awaitable[str]]  #: from its arguments to its answer
     changes: bool = False
     destroys: bool = False
     fenced: bool = False  #: its answer stands in a fence of its own
@@ -151,87 +160,91 @@ class Tools:
         )
         self.rows = {tool.name: tool for tool in rows}
 
-    async def call(self, name: str, arguments: Any, cwd: str) -> str:
-        """Run a tool; what was asked wrongly is a BackstoryError of one sentence."""
+    async def call(self, name: str, arguments: Any, caller: Caller) -> str:
+        """Run a tool. Wrong arguments raise a BackstoryError of one sentence."""
         tool = self.rows.get(name)
         if tool is None:
             raise NotFound(f"There is no tool {name[:80]}.")
-        # As a request's body is: nothing private goes further, nor anything that no table takes.
+        # Stripped as a request's body is: nothing private goes further, nor anything that no table takes.
         given = bodies.strip(msgspec.json.encode(arguments or {}))
         try:
             asked = msgspec.convert(given, tool.takes)
         except msgspec.ValidationError as error:
             raise BadInput(f"{error}.") from None
-        told = await tool.run(asked, cwd)
-        return told if tool.fenced else harmless(told)
+        answer = await tool.run(asked, caller)
+        return answer if tool.fenced else harmless(answer)
 
-    async def _ask(self, method: str, path: str, given: Any = None, **names: Any) -> Any:
-        """Ask a route, as a request over HTTP would."""
+    async def _ask(self, caller: Caller, method: str, path: str, given: Any = None, **names: Any) -> Any:
+        """Ask a route for the caller, as a request over HTTP would."""
         endpoint = self._routes[method, path]
-        try:
-            body = msgspec.convert(given, endpoint.body) if endpoint.body else None
-            query = msgspec.convert(given, endpoint.query) if endpoint.query else None
-        except msgspec.ValidationError as error:
-            raise BadInput(f"{error}.") from None
-        answer = await endpoint.run(Call(Request({"type": "http", "headers": [], "path_params": names}), body, query))
+
+        async def read() -> tuple[Any, Any]:
+            try:
+                body = msgspec.convert(given, endpoint.body) if endpoint.body else None
+                return body, msgspec.convert(given, endpoint.query) if endpoint.query else None
+            except msgspec.ValidationError as error:
+                raise BadInput(f"{error}.") from None
+
+        request = Request({"type": "http", "headers": [], "path_params": names})
+        answer = await perform(endpoint, caller.principal, request, read)
         return msgspec.to_builtins(answer) if isinstance(answer, msgspec.Struct) else answer
 
-    async def search(self, asked: SearchArguments, cwd: str) -> str:
-        found = await self._ask("GET", "/api/search", msgspec.to_builtins(asked))
+    async def search(self, asked: SearchArguments, caller: Caller) -> str:
+        found = await self._ask(caller, "GET", "/api/search", msgspec.to_builtins(asked))
         lines = [_hit(item) for item in found["items"]]
         if found["next"]:
             lines.append("(there are more: ask for something narrower)")
         return "\n".join(lines) or "Nothing was found."
 
-    async def timeline(self, asked: TimelineArguments, cwd: str) -> str:
+    async def timeline(self, asked: TimelineArguments, caller: Caller) -> str:
         given = {"anchor": str(asked.id), "before": asked.before, "after": asked.after}
-        found = await self._ask("GET", "/api/timeline", given)
+        found = await self._ask(caller, "GET", "/api/timeline", given)
         return "\n".join(("> " if item["is_anchor"] else "  ") + _hit(item) for item in found["items"])
 
-    async def get_observations(self, asked: IdsArguments, cwd: str) -> str:
-        found = await self._ask("POST", "/api/observations/batch", {"ids": asked.ids})
+    async def get_observations(self, asked: IdsArguments, caller: Caller) -> str:
+        found = await self._ask(caller, "POST", "/api/observations/batch", {"ids": asked.ids})
         missing = [number for number in asked.ids if number not in {item["id"] for item in found["items"]}]
         if not found["items"]:
             raise NotFound(f"There is no observation {', '.join(map(str, missing))}.")
         parts = ["\n".join(_whole(item)) for item in found["items"]]
         return "\n\n".join([*parts, *(f"There is no observation {number}." for number in missing)])
 
-    async def get_session(self, asked: SessionArguments, cwd: str) -> str:
+    async def get_session(self, asked: SessionArguments, caller: Caller) -> str:
         name = str(asked.id).removeprefix("S") if ids.number(str(asked.id)[1:]) is not None else str(asked.id)
-        return "\n".join(_session(await self._ask("GET", "/api/sessions/{id}", id=name)))
+        return "\n".join(_session(await self._ask(caller, "GET", "/api/sessions/{id}", id=name)))
 
-    async def find_sessions(self, asked: FindSessions, cwd: str) -> str:
+    async def find_sessions(self, asked: FindSessions, caller: Caller) -> str:
         if not asked.query.strip():
             given = {"project": asked.project, "limit": asked.limit}
-            rows = (await self._ask("GET", "/api/sessions", given))["items"]
+            rows = (await self._ask(caller, "GET", "/api/sessions", given))["items"]
         else:
             given = {"query": asked.query, "project": asked.project, "kind": "sessions", "limit": asked.limit}
-            hits = (await self._ask("GET", "/api/search", given))["items"]
-            rows = [await self._ask("GET", "/api/sessions/{id}", id=str(hit["id"])) for hit in hits]
+            hits = (await self._ask(caller, "GET", "/api/search", given))["items"]
+            rows = [await self._ask(caller, "GET", "/api/sessions/{id}", id=str(hit["id"])) for hit in hits]
         return "\n".join(map(_session_line, rows)) or "Nothing was found."
 
-    async def session_context(self, asked: Context, cwd: str) -> str:
-        if not asked.project and not cwd:
+    async def session_context(self, asked: Context, caller: Caller) -> str:
+        if not asked.project and not caller.cwd:
             raise BadInput("Name a project.")
-        answer = await self._ask("GET", "/api/context/inject", {"project": asked.project, "cwd": cwd})
+        answer = await self._ask(caller, "GET", "/api/context/inject", {"project": asked.project, "cwd": caller.cwd})
         return bytes(answer.body).decode()
 
-    async def remember(self, asked: Remember, cwd: str) -> str:
-        if not asked.project and not cwd:
+    async def remember(self, asked: Remember, caller: Caller) -> str:
+        if not asked.project and not caller.cwd:
             raise BadInput("Name the project that this is about.")
-        row = await self._ask("POST", "/api/memories", {**msgspec.to_builtins(asked), "cwd": cwd})
+        row = await self._ask(caller, "POST", "/api/memories", {**msgspec.to_builtins(asked), "cwd": caller.cwd})
         return f"Remembered for {_line(row['project'], 80)}: {_hit(row)}"
 
-    async def pin(self, asked: Pin, cwd: str) -> str:
-        row = await self._ask("PATCH", "/api/observations/{id:int}", {"pinned": asked.pinned}, id=asked.id)
+    async def pin(self, asked: Pin, caller: Caller) -> str:
+        row = await self._ask(caller, "PATCH", "/api/observations/{id:int}", {"pinned": asked.pinned}, id=asked.id)
         return f"{'Pinned' if asked.pinned else 'No longer pinned'}: {_hit(row)}"
 
-    async def supersede(self, asked: Supersede, cwd: str) -> str:
-        row = await self._ask("PATCH", "/api/observations/{id:int}", {"superseded_by": asked.new}, id=asked.old)
+    async def supersede(self, asked: Supersede, caller: Caller) -> str:
+        row = await self._ask(caller, "PATCH", "/api/observations/{id:int}", {"superseded_by": asked.new}, id=asked.old)
         return _hit(row) if asked.new else f"Holds again: {_hit(row)}"
 
-    async def forget(self, asked: IdsArguments, cwd: str) -> str:
-        gone = await self._ask("POST", "/api/forget", {"ids": asked.ids})
+    async def forget(self, asked: IdsArguments, caller: Caller) -> str:
+        gone = await self._ask(caller, "POST", "/api/forget", {"ids": asked.ids})
         told = f"Forgotten: {', '.join(f'#{number}' for number in gone['observations'])}."
         beside = ", ".join(f"#{number}" for number in gone["beside"][:20])
         return told + (f" Made of the same events, and still there: {beside}." if beside else "")

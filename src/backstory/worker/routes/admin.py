@@ -17,7 +17,7 @@ from backstory.observe.model_observer import State
 from backstory.settings import Settings
 from backstory.store import backups, check, events
 from backstory.store.db import Store
-from backstory.worker.endpoints import Call, Endpoint, Json, openapi
+from backstory.worker.endpoints import Call, Endpoint, Json, needs_admin, needs_public, needs_read, openapi
 from backstory.worker.live import Live
 from backstory.worker.routes.recall import Limit, Page, row_after
 from backstory.worker.viewer.browsers import SESSION_S, Browsers, is_of_another_user
@@ -98,9 +98,9 @@ class Admin:
 
     def table(self) -> list[Endpoint]:
         return [
-            Endpoint("GET", "/api/health", self.health, "Whether the worker is well.", Health, bare=True),
-            Endpoint("GET", "/api/check", self.check, "Reads the whole database, and says what is wrong.", Checked),
-            Endpoint(
+            needs_public("GET", "/api/health", self.health, "Whether the worker is well.", Health, bare=True),
+            needs_admin("GET", "/api/check", self.check, "Reads the whole database, and says what is wrong.", Checked),
+            needs_admin(
                 "GET",
                 "/api/queue",
                 self.queue,
@@ -108,9 +108,11 @@ class Admin:
                 Page,
                 query=QueueOf,
             ),
-            Endpoint("POST", "/api/queue/retry", self.retry, "Try what was set aside again.", Changed, Which),
-            Endpoint("POST", "/api/queue/drop", self.drop, "Drop what was set aside, and its payload.", Changed, Which),
-            Endpoint(
+            needs_admin("POST", "/api/queue/retry", self.retry, "Try what was set aside again.", Changed, Which),
+            needs_admin(
+                "POST", "/api/queue/drop", self.drop, "Drop what was set aside, and its payload.", Changed, Which
+            ),
+            needs_read(
                 "GET",
                 "/api/stream",
                 self.stream,
@@ -118,9 +120,11 @@ class Admin:
                 media="text/event-stream",
                 bare=True,
             ),
-            Endpoint("POST", "/api/open", self.code, "A one-time code that lets a browser in.", Code),
-            Endpoint("POST", "/open", self.open, "A session of a browser, for a one-time code.", BrowserSession, Code),
-            Endpoint("GET", "/", self.page, "What is remembered, as a page.", media="text/html"),
+            needs_admin("POST", "/api/open", self.code, "A one-time code that lets a browser in.", Code),
+            needs_public(
+                "POST", "/open", self.open, "A session of a browser, for a one-time code.", BrowserSession, Code
+            ),
+            needs_read("GET", "/", self.page, "What is remembered, as a page.", media="text/html"),
         ]
 
     async def health(self, call: Call) -> Health:
@@ -198,4 +202,4 @@ def document(table: Sequence[Endpoint]) -> Endpoint:
             written.update(openapi(table, __version__))
         return written
 
-    return Endpoint("GET", "/openapi.json", run, "This document.")
+    return needs_read("GET", "/openapi.json", run, "This document.")

@@ -19,7 +19,7 @@ from backstory.exchange.load import Load, Loaded, Unknown
 from backstory.store import table_rows
 from backstory.store.db import Store, Tx
 from backstory.worker import endpoints
-from backstory.worker.endpoints import Call, Endpoint
+from backstory.worker.endpoints import Call, Endpoint, needs_admin
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -93,8 +93,10 @@ class Exchange:
 
     def table(self) -> list[Endpoint]:
         return [
-            Endpoint("GET", "/api/export", self.export, "Everything, as lines of JSON.", media="application/x-ndjson"),
-            Endpoint(
+            needs_admin(
+                "GET", "/api/export", self.export, "Everything, as lines of JSON.", media="application/x-ndjson"
+            ),
+            needs_admin(
                 "POST",
                 "/api/import/rows",
                 self.load,

@@ -22,7 +22,7 @@ from backstory.settings import Settings
 from backstory.store import sessions
 from backstory.store.db import Store, Tx
 from backstory.worker.context_replies import ContextReplies
-from backstory.worker.endpoints import Call, Endpoint, read_report
+from backstory.worker.endpoints import Call, Endpoint, needs_capture, read_report
 from backstory.worker.live import Live
 
 T = TypeVar("T")
@@ -133,9 +133,9 @@ class Reporting:
 
     def table(self) -> list[Endpoint]:
         said = "202 when it is stored; `skipped` says why it was not."
-        told = functools.partial(Endpoint, "POST", read=read_report, bare=True)
+        told = functools.partial(needs_capture, "POST", read=read_report, bare=True)
         return [
-            Endpoint(
+            needs_capture(
                 "POST",
                 "/hooks/{agent}/{event}",
                 self.hook,
@@ -153,7 +153,7 @@ class Reporting:
             told("/api/sessions/observations", self.tool_use, said, Queued, ToolUse, status=202),
             told("/api/sessions/summarize", self.round_end, said, Queued, RoundEnd, status=202),
             told("/api/sessions/complete", self.session_end, "A session has ended.", None, SessionEnd, fails=(404,)),
-            Endpoint(
+            needs_capture(
                 "POST", "/api/processing", self.processing, "An agent works, or rests.", Ok, Processing, bare=True
             ),
         ]

@@ -15,7 +15,7 @@ from backstory.errors import BadInput
 from backstory.model import ContentId, Kind, Report
 from backstory.store import transcripts
 from backstory.store.db import Store
-from backstory.worker.endpoints import Call, Endpoint, read_bytes
+from backstory.worker.endpoints import Call, Endpoint, needs_capture, read_bytes
 from backstory.worker.routes.hooks import Id, Name
 from backstory.worker.routes.hooks import Path as PathText
 
@@ -84,10 +84,10 @@ class Imports:
     def table(self) -> list[Endpoint]:
         route = "/api/import/reports"
         return [
-            Endpoint(
+            needs_capture(
                 "POST", route, self.take, "Store what happened earlier.", ImportedReports, Batch, read=_read_batch
             ),
-            Endpoint("GET", route, self.known, "Whether a file was imported before.", Known, query=OfFile),
+            needs_capture("GET", route, self.known, "Whether a file was imported before.", Known, query=OfFile),
         ]
 
     async def take(self, call: Call) -> ImportedReports:

@@ -24,7 +24,7 @@ from backstory.store import events, forget, observations, sessions
 from backstory.store.db import Row, Store, Tx
 from backstory.store.forget import Forgotten
 from backstory.text import cut, one_line
-from backstory.worker.endpoints import Call, Endpoint
+from backstory.worker.endpoints import Call, Endpoint, needs_write
 from backstory.worker.jobs.embedding import EmbeddingJob
 from backstory.worker.live import Live
 
@@ -112,11 +112,11 @@ class Memories:
 
     def table(self) -> list[Endpoint]:
         return [
-            Endpoint("POST", "/api/memories", self.remember, "Something is remembered as it is told.", None, Memory),
-            Endpoint(
+            needs_write("POST", "/api/memories", self.remember, "Something is remembered as it is told.", None, Memory),
+            needs_write(
                 "POST", "/api/forget", self.forget, "What is named is forgotten, for good.", Gone, Forget, fails=(404,)
             ),
-            Endpoint(
+            needs_write(
                 "PATCH",
                 "/api/observations/{id:int}",
                 self.edit,
@@ -124,7 +124,7 @@ class Memories:
                 None,
                 Edit,
             ),
-            Endpoint(
+            needs_write(
                 "DELETE",
                 "/api/observations/{id:int}",
                 self.forget_one,

@@ -16,7 +16,7 @@ from backstory.recall.search import MemorySearch, Query
 from backstory.settings import Settings
 from backstory.store.db import Row, Store, Tx
 from backstory.store.index.hits import Filter
-from backstory.worker.endpoints import Call, Endpoint
+from backstory.worker.endpoints import Call, Endpoint, needs_read
 
 Span = Annotated[int, msgspec.Meta(ge=0, le=200)]
 
@@ -60,7 +60,7 @@ class Overview:
 
     def table(self) -> list[Endpoint]:
         return [
-            Endpoint(
+            needs_read(
                 "GET",
                 "/api/timeline",
                 self.timeline,
@@ -69,7 +69,7 @@ class Overview:
                 query=TimelineOf,
                 fails=(404,),
             ),
-            Endpoint(
+            needs_read(
                 "GET", "/api/stats", self.stats, "How much is remembered, and how large it is.", Stats, query=StatsOf
             ),
         ]

@@ -23,7 +23,7 @@ from backstory.settings import Settings
 from backstory.store import observations, sessions
 from backstory.store.db import Row, Store, Tx
 from backstory.store.index.hits import Filter
-from backstory.worker.endpoints import Call, Endpoint
+from backstory.worker.endpoints import Call, Endpoint, needs_read
 
 T = TypeVar("T")
 Limit = Annotated[int, msgspec.Meta(ge=1, le=200)]
@@ -97,7 +97,7 @@ class Recall:
 
     def table(self) -> list[Endpoint]:
         return [
-            Endpoint(
+            needs_read(
                 "GET",
                 "/api/context/inject",
                 self.context,
@@ -106,7 +106,7 @@ class Recall:
                 media="text/markdown",
                 bare=True,
             ),
-            Endpoint(
+            needs_read(
                 "GET",
                 "/api/search",
                 self.search,
@@ -114,14 +114,14 @@ class Recall:
                 Page,
                 query=Search,
             ),
-            Endpoint(
+            needs_read(
                 "POST", "/api/search", self.search, "The same, for a query too long for an address.", Page, Search
             ),
-            Endpoint(
+            needs_read(
                 "GET", "/api/observations", self.observations, "Observations, newest first.", Page, query=Observations
             ),
-            Endpoint("GET", "/api/observations/{id:int}", self.observation, "One observation, whole."),
-            Endpoint(
+            needs_read("GET", "/api/observations/{id:int}", self.observation, "One observation, whole."),
+            needs_read(
                 "POST",
                 "/api/observations/batch",
                 self.batch,
@@ -129,16 +129,16 @@ class Recall:
                 Page,
                 Ids,
             ),
-            Endpoint("GET", "/api/summaries", self.summaries, "Summaries, newest first.", Page, query=OfSession),
-            Endpoint("GET", "/api/prompts", self.prompts, "Prompts, newest first.", Page, query=OfSession),
-            Endpoint("GET", "/api/sessions", self.sessions, "Sessions, newest first.", Page, query=Sessions),
-            Endpoint(
+            needs_read("GET", "/api/summaries", self.summaries, "Summaries, newest first.", Page, query=OfSession),
+            needs_read("GET", "/api/prompts", self.prompts, "Prompts, newest first.", Page, query=OfSession),
+            needs_read("GET", "/api/sessions", self.sessions, "Sessions, newest first.", Page, query=Sessions),
+            needs_read(
                 "GET",
                 "/api/sessions/{id}",
                 self.session,
                 "One session with its prompts, summaries and observations; by our id, the agent's, or its beginning.",
             ),
-            Endpoint(
+            needs_read(
                 "GET",
                 "/api/sessions/{id}/turns",
                 self.turns,
@@ -146,7 +146,7 @@ class Recall:
                 Page,
                 query=Part,
             ),
-            Endpoint("GET", "/api/projects", self.projects, "Projects, the one last worked in first.", Page),
+            needs_read("GET", "/api/projects", self.projects, "Projects, the one last worked in first.", Page),
         ]
 
     async def read(self, work: Callable[[Tx], T]) -> T:

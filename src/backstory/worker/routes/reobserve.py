@@ -15,7 +15,7 @@ from backstory.model import ModelCall, Round
 from backstory.observe.model_observer import ModelObserver, NotDone
 from backstory.store import ledger, reobserve
 from backstory.store.db import Store
-from backstory.worker.endpoints import Call, Endpoint
+from backstory.worker.endpoints import Call, Endpoint, needs_admin
 
 
 class Over(msgspec.Struct):
@@ -46,7 +46,7 @@ class Reobserve:
 
     def table(self) -> list[Endpoint]:
         says = "The next round that the rules observed in a model's place is asked of the model."
-        return [Endpoint("POST", "/api/reobserve", self.reobserve, says, Done, Over, fails=(409,))]
+        return [needs_admin("POST", "/api/reobserve", self.reobserve, says, Done, Over, fails=(409,))]
 
     async def reobserve(self, call: Call) -> Done:
         asked: Over = call.body

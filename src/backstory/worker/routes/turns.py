@@ -18,7 +18,7 @@ from backstory.model import ContentId, Report
 from backstory.project import Project
 from backstory.store import forgotten
 from backstory.store.db import Tx
-from backstory.worker.endpoints import Call, Endpoint, read_whole
+from backstory.worker.endpoints import Call, Endpoint, needs_capture, read_whole
 from backstory.worker.routes.hooks import Id, Name
 from backstory.worker.routes.hooks import Path as PathText
 
@@ -62,7 +62,7 @@ class TurnImports:
     def table(self) -> list[Endpoint]:
         route = "/api/import/turns"
         says = "Store turns of conversations; each is kept once, by its session and number."
-        return [Endpoint("POST", route, self.take, says, Taken, Conversation, read=read_whole)]
+        return [needs_capture("POST", route, self.take, says, Taken, Conversation, read=read_whole)]
 
     async def take(self, call: Call) -> Taken:
         asked: Conversation = call.body
