@@ -35,9 +35,16 @@ GROUND = {
     "__init__",
 }
 #: Modules that the hook imports without the package around them.
-BARE = {"prefilter", "privacy", "private_tags", "key_blocks", "named_secrets", "command_secrets", "truncate"} | {
-    name for name in GROUND if name.startswith("secret_")
-}
+BARE = {
+    "hook_fallback",
+    "prefilter",
+    "privacy",
+    "private_tags",
+    "key_blocks",
+    "named_secrets",
+    "command_secrets",
+    "truncate",
+} | {name for name in GROUND if name.startswith("secret_")}
 ROOMS = {"sessions", "store", "agents", "capture", "observe", "recall", "exchange", "worker", "cli"}
 #: room or module -> what of ours it may import beside itself
 MAY_IMPORT = {
@@ -99,6 +106,12 @@ def test_what_every_session_pays_for_imports_c_modules_only(name: str) -> None:
     tops = {alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names}
     assert not [node for node in tree.body if isinstance(node, ast.ImportFrom)]
     assert tops <= {*sys.builtin_module_names, "_socket"}, tops
+
+
+def test_what_the_hook_needs_of_an_agent_imports_nothing() -> None:
+    """It is imported without a package around it, while an agent waits."""
+    for file in SOURCE.glob("agents/*/hook_fallback.py"):
+        assert list(imports_of(ast.parse(file.read_text()))) == [], file.parent.name
 
 
 def test_heavy_libraries_are_imported_by_those_who_need_them() -> None:

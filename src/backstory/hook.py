@@ -12,16 +12,11 @@ import time
 
 NETWORK_S = 0.4  # for a worker that is there
 WHOLE_S = 1.8  # for everything; the agent's own patience is longer
-END_S = 0.9  # SessionEnd: Claude Code kills at 1.5
+END_S = 0.9  # for the end of a session: agents kill this hook earlier than others, Claude Code after 1.5 s
 SPARE_S = 0.5  # of that, for keeping an event whose contents could not be stripped in time
 LARGEST = 16 << 20  # what the worker takes
 LARGE = 128 << 10  # from here on the look for secrets is felt: it is left to the worker, or to the moment of spooling
 SPOOL_LIMIT = 1 << 30
-CONTINUE = b'{"continue":true,"suppressOutput":true}'
-CONTINUES = ("UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "Stop", "SubagentStop")
-STARTS_WORKER = ("SessionStart", "UserPromptSubmit")
-# Of the session's own variables the worker needs those by which it finds the user's transcripts and login.
-LOGIN = (b"CLAUDE_CONFIG_DIR", b"CLAUDE_CODE_OAUTH_TOKEN", b"CLAUDE_CODE_USE_BEDROCK", b"CLAUDE_CODE_USE_VERTEX")
 
 
 class _Late(Exception):
@@ -43,7 +38,7 @@ def main(argv: list[str]) -> None:
             return _print(_version())
         data, agent, event = argv[:3]
         _signal.signal(_signal.SIGALRM, _ring)
-        deadline = time.monotonic() + (END_S if event == "SessionEnd" else WHOLE_S)
+        deadline = time.monotonic() + (END_S if event.lower() == "sessionend" else WHOLE_S)
         _ring_at(deadline)
         # The observer's own sessions are never observed.
         if not posix.environ.get(b"BACKSTORY_OBSERVER") and (agent + event).replace("-", "").isalnum():
@@ -66,10 +61,11 @@ def _deliver(data: str, agent: str, event: str, deadline: float) -> None:
         f"X-Backstory-Event: {event_id}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     ).encode() + body
     status, reply = _send(request, time.monotonic() + NETWORK_S)
-    if status == 0 and event in STARTS_WORKER and _start_worker() and event == "SessionStart":
-        # Only here is it worth waiting: what the agent is to be told comes with the answer.
+    if status == 0 and (fallback := _fallback(agent)) and event in fallback.STARTS_WORKER:
+        started = _start_worker(fallback)
+        # Where the answer is the session's context, it is worth waiting for.
         limit = deadline - 0.2
-        while status == 0 and time.monotonic() < limit:
+        while status == 0 and started and event in fallback.WAITS and time.monotonic() < limit:
             time.sleep(0.02)
             status, reply = _send(request, limit)
     if 200 <= status < 300:
@@ -84,9 +80,19 @@ def _deliver(data: str, agent: str, event: str, deadline: float) -> None:
 
 
 def _answer(agent: str, event: str) -> None:
-    """What the agent expects when the worker has not answered for us."""
-    if agent == "claude-code" and event in CONTINUES:
-        _print(CONTINUE)
+    """Print what the agent expects when the worker has not answered."""
+    if fallback := _fallback(agent):
+        _print(fallback.REPLIES.get(event, b""))
+
+
+def _fallback(agent: str):  # type: ignore[no-untyped-def]
+    """What the agent's package says for the case that the worker does not answer; only then is it imported."""
+    sys.path.append(__file__.rpartition("/")[0] + "/agents/" + agent.replace("-", "_"))
+    try:
+        import hook_fallback  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        return None
+    return hook_fallback
 
 
 def _version() -> bytes:
@@ -182,10 +188,12 @@ def _length(head: bytes) -> int:
     return int(head[at + 15 :].split(b"\r\n", 1)[0]) if at > 0 else 1 << 40
 
 
-def _start_worker() -> bool:
+def _start_worker(fallback) -> bool:  # type: ignore[no-untyped-def]
     """Start the worker on its own, with nothing of ours attached."""
     quiet = [(posix.POSIX_SPAWN_OPEN, fd, "/dev/null", posix.O_RDWR, 0) for fd in (0, 1, 2)]
-    environment = {k: v for k, v in posix.environ.items() if not k.startswith(b"CLAUDE") or k in LOGIN}
+    environment = {
+        k: v for k, v in posix.environ.items() if not k.startswith(fallback.VARIABLES) or k in fallback.LOGIN
+    }
     try:
         posix.posix_spawn(
             "bin/backstory-worker", ["bin/backstory-worker"], environment, file_actions=quiet, setsid=True

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from backstory.agents.claude_code.hook_fallback import CONTINUE
 from backstory.errors import BadInput
 from backstory.model import ContentId, Kind, Report
 
@@ -29,7 +30,6 @@ EVENTS: dict[str, tuple[Kind, tuple[str, ...]]] = {
     "PostCompact": ("post_compact", ("trigger", "compact_summary")),
     "SessionEnd": ("session_end", ("reason",)),
 }
-_CONTINUE = b'{"continue":true,"suppressOutput":true}'
 #: Their output would become instructions, or nobody reads it.
 _SILENT = ("PreCompact", "PostCompact", "SessionEnd")
 _REMINDER = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.DOTALL)
@@ -95,4 +95,4 @@ def reply(event: str, context: str) -> bytes:
         answer = {"continue": True, "suppressOutput": True, "hookSpecificOutput": output}
         return json.dumps(answer, ensure_ascii=False).encode()
     # What the output of an event that we do not know would do, we do not know either.
-    return b"" if event in _SILENT or event not in EVENTS else _CONTINUE
+    return b"" if event in _SILENT or event not in EVENTS else CONTINUE
