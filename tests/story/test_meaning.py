@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import sqlite3
 import threading
 import time
 from collections.abc import Iterator
@@ -251,21 +250,6 @@ def test_off_makes_none(box: Box) -> None:
     box.settings["BACKSTORY_EMBEDDER"] = "static"
     box.start()
     assert made(box)["vectors"] == 1
-
-
-def test_an_older_database_gets_its_vectors(box: Box) -> None:
-    """What was remembered before there were vectors is embedded after the migration."""
-    worker = box.start()
-    remember(box, "The till is open on Sunday.", "The basket rounds once.")
-    made(box)
-    box.stop(worker)
-    with contextlib.closing(sqlite3.connect(box.data / "backstory.db")) as db:
-        for table in ("vectors", "vectors_due", "vectors_gone", "embedders"):
-            db.execute(f"DROP TABLE {table}")
-        db.execute("DELETE FROM schema_versions WHERE version = 8")
-        db.commit()
-    box.start()
-    assert made(box)["vectors"] == 2
 
 
 def test_an_imported_conversation_is_found_by_its_meaning(

@@ -1,4 +1,4 @@
-"""Brings a database to this version's schema: numbered steps, each once, each whole, after a backup."""
+"""Brings a database to this version's schema: numbered migrations, each in a transaction, after a backup."""
 
 from __future__ import annotations
 
@@ -11,9 +11,14 @@ from backstory.store.db import Store, Tx
 
 log = logging.getLogger(__name__)
 
+#: The steps 2 to 14 were never released and are now part of 0001. Databases record them by number and name. Both count,
+#: because later migrations use the numbers again.
+UNRELEASED_FIRST = (2, "transcripts")
+UNRELEASED_LAST = (14, "forgotten_texts")
+
 
 def migrate(store: Store) -> list[int]:
-    """Apply what is missing; the versions that were."""
+    """Apply the missing migrations and return their versions."""
     store.write(_prepare)
     done = {row["version"] for row in store.read(lambda tx: tx.all("migrations_done"))}
     steps = queries.migrations(store.engine)
@@ -42,3 +47,11 @@ def migrate(store: Store) -> list[int]:
 def _prepare(tx: Tx) -> None:
     tx.one("schema_lock")
     tx.run("schema_versions_exist")
+    done = {(row["version"], row["name"]) for row in tx.all("migrations_done")}
+    if UNRELEASED_LAST in done:
+        tx.run("migrations_merged", last=UNRELEASED_LAST[0])
+    elif UNRELEASED_FIRST in done:
+        raise StoreUnavailable(
+            "The database was made by an unreleased version of backstory.",
+            "Run `backstory export` with that version, and `backstory import backstory` with this one.",
+        )

@@ -660,10 +660,14 @@ DELETE FROM embedders WHERE id = :id;
 DELETE FROM vectors WHERE id IN (SELECT id FROM vectors WHERE embedder_id = :id LIMIT :limit);
 
 -- name: migrations_done
-SELECT version, applied_at FROM schema_versions ORDER BY version;
+SELECT version, name, applied_at FROM schema_versions ORDER BY version;
 
 -- name: migration_done
 INSERT INTO schema_versions (version, name, applied_at) VALUES (:version, :name, :at);
+
+-- name: migrations_merged
+-- The first migration contains what the ones after it did.
+DELETE FROM schema_versions WHERE version BETWEEN 2 AND :last;
 
 -- name: observation_sources
 -- The events that an observation came from.
