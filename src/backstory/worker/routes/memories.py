@@ -189,7 +189,7 @@ class Memories:
         if not asked.project:
             return await self._intake.project(asked.cwd)
         known = await asyncio.to_thread(self._store.read, lambda tx: tx.one("project_key_of", project=asked.project))
-        return Project(known["project"], known.project_key) if known else Project(asked.project, asked.project)
+        return Project(known["project"], known["project_key"]) if known else Project(asked.project, asked.project)
 
     async def forget_one(self, call: Call) -> Gone:
         number = call.number("id")
