@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from backstory.agents.transcripts import Mark, file_state
 from backstory.capture.reconcile import _mark
+from backstory.store.transcripts import ReadTranscript
 
 
 @pytest.mark.parametrize(
@@ -32,5 +34,5 @@ def test_a_damaged_mark_is_no_mark(tmp_path: Path, changed: dict[str, Any], offs
     file = tmp_path / "a.jsonl"
     file.write_bytes(b"0123456789")
     state = file_state(file)
-    known = {"inode": state.inode, "size": 10, "mark_offset": 5, "mark_prompt": "u p"} | changed
-    assert _mark(known, state) == (Mark(offset, "u p") if offset else Mark())
+    known = ReadTranscript("reconcile", str(file), state.inode, 10, 0, 5, "u p")
+    assert _mark(replace(known, **changed), state) == (Mark(offset, "u p") if offset else Mark())

@@ -14,9 +14,8 @@ from backstory.errors import NotFound
 from backstory.model import OBSERVED, Report, Session, SessionStatus
 from backstory.project import Project
 from backstory.settings import Settings
-from backstory.store import forgotten, rounds, sessions
+from backstory.store import events, forgotten, rounds, sessions, turns
 from backstory.store.db import Row, Tx
-from backstory.store.events import is_same_stop
 
 #: A hook and the transcript tell the same moment within this.
 NEAR_MS = 30_000
@@ -88,46 +87,37 @@ class Backfill:
 
 
 def _is_copy(tx: Tx, session: Session | None, report: Report) -> bool:
-    """A fork's transcript begins with the conversation that it came from, told as its own."""
+    """Tell whether a report is of another session. A fork's transcript begins with a copy of the conversation."""
     if session and session.start_source == "fork" and report.occurred_at < session.created_at:
         return True
-    named = {"agent": report.agent, "content_id": report.content_id}
     if report.kind == "reply":
-        return tx.one("turn_elsewhere", mark=report.event_id.removeprefix("transcript-"), **named) is not None
-    found = tx.one(
-        "event_elsewhere",
-        event_id=report.event_id,
-        tool_use_id=report.tool_use_id,
-        **named,
-    )
-    return found is not None
+        return turns.is_in_other_session(tx, report)
+    return events.is_in_other_session(tx, report)
 
 
 def _known(tx: Tx, session: Session, report: Report) -> Row | None:
-    """The event that tells the same, or anything that stands for it."""
-    number, at = session.id, report.occurred_at
-    if row := tx.one("event_by_event_id", session_id=number, event_id=report.event_id):
+    """Return the stored event that is the same as a report, or its kind alone where there is no such row."""
+    if (row := events.same(tx, session, report)) or report.tool_use_id:
         return row
-    if report.tool_use_id:
-        return tx.one("event_by_tool_use", session_id=number, tool_use_id=report.tool_use_id)
     if report.kind == "prompt":
         return _known_prompt(tx, session, report)
     if report.kind == "stop":
         return _known_stop(tx, session, report)
     if report.kind == "post_compact":
-        since, until = (ids.from_ms(ids.at_ms(at) + apart) for apart in (-NEAR_MS, NEAR_MS))
-        return tx.one("event_near", session_id=number, kind=report.kind, since=since, until=until)
-    # A session that told us of its start tells us of its end, too.
+        return events.near(tx, session, report, NEAR_MS)
+    # A session whose start was reported reports its end, too.
     is_ended = session.start_source is not None or session.status == SessionStatus.COMPLETED
     return {"kind": "session_end"} if report.kind == "session_end" and is_ended else None
 
 
 def _known_stop(tx: Tx, session: Session, report: Report) -> Row | None:
-    """The end of the same round, told by a hook. One that was placed by the clock may be the end of a later round whose
-    prompt is not known yet."""
+    """Return the end of the same round, as a hook reported it.
+
+    An end that was placed by the clock may be that of a later round whose prompt is not known yet.
+    """
     prompt = sessions.prompt_for(tx, session, report.prompt_id, report.occurred_at)
-    rows = tx.all("stops_of_round", session_id=session.id, prompt_number=prompt.number)
-    return next((row for row in rows if row["prompt_id"] or is_same_stop(row, report)), None)
+    stops = events.stops_of_round(tx, session, prompt.number)
+    return next((stop for stop in stops if stop["prompt_id"] or events.is_same_stop(stop, report)), None)
 
 
 def _known_prompt(tx: Tx, session: Session, report: Report) -> Row | None:

@@ -22,8 +22,11 @@ from backstory.model import Report
 from backstory.paths import is_observers
 from backstory.settings import Settings
 from backstory.store import events, observations, sessions
-from backstory.store.db import Row, Store, Tx
+from backstory.store import transcripts as stored
+from backstory.store.db import Store, Tx
 from backstory.store.index import chunks
+from backstory.store.migrate import created_at
+from backstory.store.transcripts import ReadTranscript
 
 log = logging.getLogger(__name__)
 READER = "reconcile"
@@ -97,8 +100,7 @@ class Reconcile:
         now = transcripts.state(file)
         inode, mark = self._shown.pop(file, (0, Mark()))
         if inode != now.inode or mark.offset > now.size:
-            key = {"reader": READER, "path": str(file)}
-            mark = _mark(self._store.read(lambda tx: tx.one("transcript_read", **key)), now)
+            mark = _mark(self._last_read(file), now)
         reading, since = transcripts.read(file, Mark(mark.offset), False), self._since(agent)
         prompts = [report for report in reading if report.kind == "prompt" and report.occurred_at >= since]
         self._shown[file] = (now.inode, reading.place)
@@ -165,9 +167,8 @@ class Reconcile:
         """Read on from where the last look ended; how far that was is kept only when all of it is stored."""
         transcripts = AGENTS[agent].transcripts
         before = await asyncio.to_thread(transcripts.state, file)
-        key = {"reader": READER, "path": gate.text(str(file))}
-        known = await asyncio.to_thread(self._store.read, lambda tx: tx.one("transcript_read", **key))
-        if known and _same(known, before):
+        known = await asyncio.to_thread(self._last_read, file)
+        if known and (known.inode, known.size, known.changed_ns) == (before.inode, before.size, before.changed_ns):
             return Counter()
         quiet = time.time() - before.changed_ns / 1e9 > QUIET_S
         reading = transcripts.read(file, _mark(known, before), quiet)
@@ -176,8 +177,13 @@ class Reconcile:
         while batch := await asyncio.to_thread(next, pieces, None):
             counts += await self._backfill.take(batch)
         changed_ns = before.changed_ns if reading.ended else 0  # else it is looked at again, changed or not
-        await self._write(lambda tx: put(tx, READER, file, before, changed_ns, reading.mark))
+        mark = reading.mark
+        read = ReadTranscript(READER, _name(file), before.inode, before.size, changed_ns, mark.offset, mark.prompt)
+        await self._write(lambda tx: stored.put(tx, read))
         return counts
+
+    def _last_read(self, file: Path) -> ReadTranscript | None:
+        return self._store.read(lambda tx: stored.find(tx, READER, _name(file)))
 
     async def _write(self, work: Callable[[Tx], object]) -> None:
         await asyncio.wrap_future(self._store.submit(work))
@@ -193,11 +199,10 @@ class Reconcile:
         return file if wanted and file.is_file() else None
 
     def _since(self, agent: str) -> str:
-        """Nothing from before the install is read unasked; without a record of it, from our own first day on."""
+        """Return the moment from which reports are taken: the install, or else the creation of the database."""
         if (installed := installed_ns(self._settings, agent)) is not None:
             return ids.from_ms(installed // 1_000_000)
-        first = self._store.read(lambda tx: tx.all("migrations_done"))
-        return str(first[0]["applied_at"])
+        return self._store.read(created_at)
 
     def _changed(self) -> list[_Wish]:
         """At the start: open sessions, and what changed since the last look where we are installed; newest first."""
@@ -210,8 +215,7 @@ class Reconcile:
         return list(found)
 
     def _of_open(self, agent: str) -> list[Path]:
-        rows = self._store.read(lambda tx: tx.all("sessions_open_with_transcript", agent=agent))
-        return [Path(row["transcript_path"]) for row in rows]
+        return [Path(path) for path in self._store.read(lambda tx: sessions.open_transcripts(tx, agent))]
 
     def _newer(self, agent: str, installed: int) -> Iterator[Path]:
         stats = []
@@ -239,30 +243,19 @@ def installed_ns(settings: Settings, agent: str) -> int | None:
     return min(times, default=None)
 
 
-def put(tx: Tx, reader: str, file: Path, state: TranscriptState, changed_ns: int, mark: Mark) -> None:
-    """Remember how far a transcript was read."""
-    tx.run(
-        "transcript_put",
-        reader=reader,
-        path=gate.text(str(file)),
-        inode=state.inode,
-        size=state.size,
-        changed_ns=changed_ns,
-        mark_offset=mark.offset,
-        mark_prompt=mark.prompt,
-        at=ids.now(),
-    )
+def _name(file: Path) -> str:
+    """Return the path of a transcript as it is stored."""
+    return gate.text(str(file))
 
 
-def _same(known: Row, now: TranscriptState) -> bool:
-    return (known["inode"], known["size"], known["changed_ns"]) == (now.inode, now.size, now.changed_ns)
+def _mark(known: ReadTranscript | None, now: TranscriptState) -> Mark:
+    """Return where to read on.
 
-
-def _mark(known: Row | None, now: TranscriptState) -> Mark:
-    """Where to read on. Another file under the same name, or a shorter one, is read from its beginning, and so is one
-    whose mark is damaged: what is known is not added again."""
-    if known is None or known["inode"] != now.inode:
+    A transcript is read from its beginning if it is another file under the same name, if it got shorter, or if its
+    mark is damaged. Reports that are known are not added again.
+    """
+    if known is None or known.inode != now.inode:
         return Mark()
-    offset, size, prompt = known["mark_offset"], known["size"], known["mark_prompt"]
+    offset, size, prompt = known.mark_offset, known.size, known.mark_prompt
     is_sound = isinstance(offset, int) and isinstance(size, int) and isinstance(prompt, str)
     return Mark(offset, prompt) if is_sound and 0 <= offset <= size <= now.size else Mark()

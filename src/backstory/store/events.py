@@ -59,7 +59,7 @@ def add(
     tx: Tx, session: Session, report: Report, settle_ms: int = 0, skipped: str | None = None, hold_ms: int = 0
 ) -> Added:
     """Store a report once. A second sending, by event id or tool use id, changes nothing."""
-    if known := _known(tx, session, report):
+    if known := same(tx, session, report):
         return Added(known["id"], known["event_id"], known["session_id"], known["prompt_number"], "duplicate")
     prompt = _round(tx, session, report)
     if twin := _twin(tx, session, report, prompt.number):
@@ -136,7 +136,8 @@ def by_event_id(tx: Tx, session_id: int, event_id: str) -> Row | None:
     return tx.one("event_by_event_id", session_id=session_id, event_id=event_id)
 
 
-def _known(tx: Tx, session: Session, report: Report) -> Row | None:
+def same(tx: Tx, session: Session, report: Report) -> Row | None:
+    """Return the stored event with the same event id or tool use id."""
     row = by_event_id(tx, session.id, report.event_id)
     if row is None and report.tool_use_id:
         row = by_tool_use(tx, session.id, report.tool_use_id)
@@ -164,7 +165,7 @@ def _twin(tx: Tx, session: Session, report: Report, number: int) -> Row | None:
 
 def _stop_told_by_transcript(tx: Tx, session: Session, report: Report, number: int) -> Row | None:
     """The end of a round that the transcript told before its hook did."""
-    for row in tx.all("stops_of_round", session_id=session.id, prompt_number=number):
+    for row in stops_of_round(tx, session, number):
         if row["event_id"].startswith(sessions.LINE) and is_same_stop(row, report):
             return row
     return None
@@ -176,6 +177,25 @@ def is_same_stop(row: Row, report: Report) -> bool:
     if isinstance(said, str) and isinstance(told, str):
         return turns.is_same(said, told)
     return abs(ids.at_ms(row["occurred_at"]) - ids.at_ms(report.occurred_at)) <= sessions.HOOK_AFTER_MS
+
+
+def stops_of_round(tx: Tx, session: Session, number: int) -> list[Row]:
+    """Return the ends of a round, as hooks and the transcript reported them."""
+    return tx.all("stops_of_round", session_id=session.id, prompt_number=number)
+
+
+def near(tx: Tx, session: Session, report: Report, within_ms: int) -> Row | None:
+    """Return an event of the same kind at about the same moment."""
+    at = ids.at_ms(report.occurred_at)
+    around = {"since": ids.from_ms(at - within_ms), "until": ids.from_ms(at + within_ms)}
+    return tx.one("event_near", session_id=session.id, kind=report.kind, **around)
+
+
+def is_in_other_session(tx: Tx, report: Report) -> bool:
+    """Tell whether the same event stands in another session of the agent: a fork repeats what it came from."""
+    names = {"event_id": report.event_id, "tool_use_id": report.tool_use_id}
+    about = {"agent": report.agent, "content_id": report.content_id}
+    return tx.one("event_elsewhere", **names, **about) is not None
 
 
 def by_tool_use(tx: Tx, session_id: int, tool_use_id: str) -> Row | None:

@@ -44,6 +44,11 @@ def migrate(store: Store) -> list[int]:
     return [version for version, _, _ in missing]
 
 
+def created_at(tx: Tx) -> str:
+    """Return when the database was created."""
+    return str(tx.all("migrations_done")[0]["applied_at"])
+
+
 def _prepare(tx: Tx) -> None:
     tx.one("schema_lock")
     tx.run("schema_versions_exist")

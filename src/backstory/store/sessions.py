@@ -133,6 +133,11 @@ def get(tx: Tx, number: int) -> Session:
     return session
 
 
+def open_transcripts(tx: Tx, agent: str) -> list[str]:
+    """Return the transcripts of an agent's open sessions, newest first."""
+    return [row["transcript_path"] for row in tx.all("sessions_open_with_transcript", agent=agent)]
+
+
 def hold(tx: Tx, number: int) -> Session:
     """Return a session as it is now. Nobody else writes to it until this transaction ends."""
     row = tx.one("session_hold", id=number)

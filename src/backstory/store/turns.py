@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from backstory.model import Session
+from backstory.model import Report, Session
 from backstory.store import prompts
 from backstory.store.db import Row, Tx
 from backstory.store.index.hits import IndexedItem, item_of
@@ -200,6 +200,12 @@ def fit_in(tx: Tx, session: Session, row: Row) -> None:
         row["number"] = _next(tx, session)
     if not _is_wanted(tx, session, row["prompt_number"], row["role"]):
         row["text"] = None
+
+
+def is_in_other_session(tx: Tx, report: Report) -> bool:
+    """Tell whether the same message stands in another session of the agent: a fork repeats what it came from."""
+    mark = report.event_id.removeprefix("transcript-")
+    return tx.one("turn_elsewhere", mark=mark, agent=report.agent, content_id=report.content_id) is not None
 
 
 def prompt_number(tx: Tx, session_id: int, number: int) -> int | None:
