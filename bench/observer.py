@@ -78,7 +78,7 @@ def lasting(request: Request) -> Step:
 
 
 def settings(provider: str, endpoint: Endpoint) -> dict[str, str]:
-    given = {"BACKSTORY_PROVIDER": provider, "BACKSTORY_OBSERVERS": "1"}
+    given = {"BACKSTORY_PROVIDER": provider}
     if provider == "claude":
         return given | {
             "ANTHROPIC_BASE_URL": endpoint.url,
@@ -93,6 +93,7 @@ def measure(provider: str, session: Path) -> Cost:
     """Import the session, have it observed, and count."""
     with tempfile.TemporaryDirectory() as folder, Endpoint(lasting) as endpoint:
         box = Box(Path(folder))
+        box.tuning["observers"] = 1
         box.home.mkdir()
         box.project.mkdir()
         box.settings |= settings(provider, endpoint) | {"BACKSTORY_PAST_DAYS": "0"}

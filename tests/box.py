@@ -62,6 +62,8 @@ class Box:
 
     root: Path
     settings: dict[str, str] = field(default_factory=dict)
+    #: Numbers that are no settings, so that tests need not wait (`settings.Tuning`).
+    tuning: dict[str, float] = field(default_factory=lambda: {"settle_seconds": 0.2, "retry_seconds": 0.05})
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
@@ -78,7 +80,8 @@ class Box:
 
     @property
     def env(self) -> dict[str, str]:
-        quick = {"BACKSTORY_PORT": "0", "BACKSTORY_SETTLE_SECONDS": "0.2", "BACKSTORY_RETRY_SECONDS": "0.05"}
+        tuning = " ".join(f"{name}={value}" for name, value in self.tuning.items())
+        quick = {"BACKSTORY_PORT": "0", "BACKSTORY_TESTING": tuning}
         # Loading what makes vectors costs more than most tests: those that are about them ask for it (`meaning`).
         quick["BACKSTORY_EMBEDDER"] = "off"
         return (

@@ -27,6 +27,25 @@ def _say(default: Any, sentence: str, choices: tuple[str, ...] = ()) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
+class Tuning:
+    """Numbers that no user sets. Tests change them, with BACKSTORY_TESTING="settle_seconds=0.2 observers=1"."""
+
+    settle_seconds: float = 10.0  #: a round without an end is observed after this pause: the agent may be thinking
+    retry_seconds: float = 1.0  #: the first pause after a failure; it doubles with each try
+    observers: int = 4  #: sessions observed at the same time; each may run a `claude`
+    requests_per_second: int = 10_000  #: over TCP, more than any program needs: stops one that runs wild
+    spare_mb: int = 200  #: free disk space that backups leave alone; `backstory doctor` warns below it
+
+
+#: How long a round is leased to an observer. Rules need far less; another worker takes a dead one's rounds after it.
+LEASE_SECONDS = 60.0
+#: With a model a round must be quiet this many times longer (a quarter of an hour): each question is paid for.
+MODEL_SETTLES = 90
+#: With a model a round is leased for this many calls: it is asked again where an answer was cut off.
+MODEL_CALLS = 4
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Every setting, typed, with a sentence each."""
 
@@ -87,19 +106,10 @@ class Settings:
     prompt_tokens: int = _say(
         300, "How many tokens a prompt brings along of what is clearly about the same thing, at the most; 0 for none."
     )
-    observers: int = _say(4, "How many sessions are observed at the same time.")
-    settle_seconds: float = _say(10.0, "How long a round must be quiet before it is observed without its end.")
-    lease_seconds: float = _say(
-        60.0,
-        "How long the observer may work on a round, and a worker that died keep it, before it is given to another; "
-        "with a model four times `call_seconds`, if that is longer.",
-    )
-    retry_seconds: float = _say(1.0, "The first pause after a failure; it doubles with each try.")
-    requests_per_second: int = _say(10_000, "How many requests a second are taken over TCP.")
     backup_hours: float = _say(24.0, "How old the newest backup of the database may get; 0 for no backups.")
-    spare_mb: int = _say(200, "Free space below which no backup is made and `backstory doctor` warns, in MB.")
     output_days: int = _say(0, "For how many days what tools answered is kept once it is observed; 0 for always.")
     log_level: str = _say("info", "How much worker.log tells.", ("debug", "info", "warning", "error"))
+    tuning: Tuning = Tuning()
 
     @property
     def paths(self) -> Paths:
@@ -107,14 +117,13 @@ class Settings:
 
     @property
     def quiet_seconds(self) -> float:
-        """How long a round must be quiet before it is observed without its end. A model is paid for each time it is
-        asked, so for one it is long enough (a quarter of an hour) that a round is one question."""
-        return self.settle_seconds * (1 if self.provider == "offline" else 90)
+        """How long a round must be quiet before it is observed without its end."""
+        return self.tuning.settle_seconds * (1 if self.provider == "offline" else MODEL_SETTLES)
 
     @property
     def round_seconds(self) -> float:
-        """How long a round is leased: a model may be asked more than once about it, and takes its time."""
-        return self.lease_seconds if self.provider == "offline" else max(self.lease_seconds, self.call_seconds * 4)
+        """How long a round is leased."""
+        return LEASE_SECONDS if self.provider == "offline" else max(LEASE_SECONDS, self.call_seconds * MODEL_CALLS)
 
     def skips(self, tool: str | None) -> bool:
         """Whether a tool is never remembered. Our own are not: memory that eats itself would keep what is forgotten."""
@@ -122,15 +131,12 @@ class Settings:
         return own or tool in SKIPPED_TOOLS or tool in self.skip_tools
 
 
-NAMES = tuple(f.name for f in fields(Settings) if f.name != "data_dir")
+NAMES = tuple(f.name for f in fields(Settings) if f.name not in {"data_dir", "tuning"})
 #: Numbers that may be 0; the others begin at 1.
 _FROM_ZERO = frozenset(
     {
         "port",
-        "settle_seconds",
-        "retry_seconds",
         "backup_hours",
-        "spare_mb",
         "prompt_tokens",
         "output_days",
         "daily_tokens",
@@ -174,13 +180,20 @@ def data_dir(env: Mapping[str, str]) -> Path:
 def load(env: Mapping[str, str] | None = None) -> Settings:
     """The settings in force."""
     env = os.environ if env is None else env
-    settings = Settings(data_dir=data_dir(env))
+    settings = Settings(data_dir=data_dir(env), tuning=_tuning(env.get("BACKSTORY_TESTING", "")))
     chosen: dict[str, Any] = read_config(settings.paths.config)
     ready = {name: convert(name, value) for name, value in chosen.items()}
     for name in NAMES:
         if value := env.get(f"BACKSTORY_{name.upper()}"):
             ready[name] = convert(name, value, f"BACKSTORY_{name.upper()}")
     return _with_vendors_own(replace(settings, **ready), env)
+
+
+def _tuning(text: str) -> Tuning:
+    """The tuning that a test asks for."""
+    default = Tuning()
+    pairs = (pair.partition("=") for pair in text.split())
+    return replace(default, **{name: type(getattr(default, name))(value) for name, _, value in pairs})
 
 
 def _with_vendors_own(chosen: Settings, env: Mapping[str, str]) -> Settings:

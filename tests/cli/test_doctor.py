@@ -428,10 +428,10 @@ def test_a_disk_that_is_small(small_disk: Box) -> None:
 
 def test_a_disk_nearly_full(well: Box) -> None:
     """Named with what is free; it goes when there is room."""
-    well.settings["BACKSTORY_SPARE_MB"] = "1000000000"
+    well.tuning["spare_mb"] = 1000000000
     assert "free" in found(well)["disk-nearly-full"]["says"]
     assert "disk-nearly-full" in repair(well)
-    del well.settings["BACKSTORY_SPARE_MB"]
+    del well.tuning["spare_mb"]
     assert found(well) == {}
 
 

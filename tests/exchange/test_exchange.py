@@ -315,7 +315,7 @@ def test_i14_a_file_with_private_text_is_stripped_on_its_way_in(running: Box, ot
 
 def test_what_is_being_observed_here_waits_in_the_copy(running: Box, other: Box) -> None:
     """A lease is not carried over: the other store observes it itself."""
-    running.settings["BACKSTORY_SETTLE_SECONDS"] = "600"
+    running.tuning["settle_seconds"] = 600
     running.stop(running.processes[-1])
     running.start()
     running.client.post(

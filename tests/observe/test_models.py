@@ -182,7 +182,7 @@ def test_i10_a_fault_loses_nothing_and_stops_nobody(box: Box, provider: str) -> 
 
     with Endpoint(script) as endpoint:
         choose(box, provider, endpoint, call_seconds=1)
-        box.settings["BACKSTORY_RETRY_SECONDS"] = "0.01"
+        box.tuning["retry_seconds"] = 0.01
         box.start()
         for fault, (_, says) in FAULTS.items():
             before = len(endpoint.requests)
@@ -234,7 +234,7 @@ def test_an_endpoint_that_is_down_comes_back(box: Box) -> None:
     with Endpoint(answer) as endpoint:
         choose(box, "openai", endpoint)
         gone = endpoint.url
-    box.settings["BACKSTORY_RETRY_SECONDS"] = "0.5"
+    box.tuning["retry_seconds"] = 0.5
     box.start()
     work(box, "a")
     until(lambda: "can not be reached" in trouble(box), "the trouble to be told")

@@ -44,7 +44,7 @@ def end(box: Box, session: str) -> int:
 
 def test_an_event_that_is_no_json_is_set_aside(box: Box) -> None:
     """Its session goes on, others are observed, health stays ok, and the queue's commands work on it."""
-    box.settings["BACKSTORY_SETTLE_SECONDS"] = "600"
+    box.tuning["settle_seconds"] = 600
     box.start()
     tool(box, "a", "zebra")
     edit(box, "UPDATE events SET payload = ?", '{"tool_input": {"command": "canary')

@@ -223,7 +223,7 @@ def test_a_made_up_id_is_never_gone_on_with_after_a_change_of_provider(shop: Sho
 
 def test_sessions_at_the_same_time_stay_apart(shop: Shop) -> None:
     """Each has its conversation, and hears nothing of the other. No more run at once than are allowed."""
-    shop.box.settings["BACKSTORY_OBSERVERS"] = "1"
+    shop.box.tuning["observers"] = 1
     at_once = shop.model.at_once
     worker = shop.box.start()
     for number in (1, 2):

@@ -218,7 +218,7 @@ def test_auth_can_be_off_on_a_machine_of_ones_own(box: Box) -> None:
 
 def test_too_many_requests_get_429_and_the_socket_is_not_counted(box: Box) -> None:
     """A runaway program on the port does not cost the hooks anything."""
-    box.settings["BACKSTORY_REQUESTS_PER_SECOND"] = "5"
+    box.tuning["requests_per_second"] = 5
     box.start()
     statuses = [box.http("GET", "/api/health").status for _ in range(12)]
     assert 429 in statuses

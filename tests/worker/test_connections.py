@@ -170,7 +170,7 @@ def test_half_sent_requests_do_not_lock_the_owner_out(box: Box) -> None:
 
 
 def test_requests_without_the_token_do_not_use_up_the_owners_rate(box: Box) -> None:
-    box.settings["BACKSTORY_REQUESTS_PER_SECOND"] = "30"
+    box.tuning["requests_per_second"] = 30
     box.start()
     statuses = {box.http("GET", "/api/sessions", token=False).status for _ in range(200)}
     assert statuses == {401, 429}

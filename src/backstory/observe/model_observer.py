@@ -69,7 +69,7 @@ class ModelObserver:
         self._connecting = asyncio.Lock()
         self._mode: modes.Mode | None = None
         self._mode_trouble = ""
-        self._pauses = Pauses(settings.retry_seconds)
+        self._pauses = Pauses(settings.tuning.retry_seconds)
 
     @property
     def settings(self) -> Settings:

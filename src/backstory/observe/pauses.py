@@ -19,7 +19,7 @@ HOUR_MS = 3_600_000
 PATIENCE_MS = 120_000
 #: A pause that an endpoint asks for without saying how long, and the longest that one grows to by itself.
 RATE_MS = 30_000
-#: The shortest pause that is made of `Retry-After: 0`, whatever `retry_seconds` says.
+#: The shortest pause that is made of `Retry-After: 0`, however short the first pause is.
 LEAST_MS = 50
 #: So many rounds are remembered at the most.
 ROUNDS = 10_000

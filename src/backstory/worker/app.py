@@ -91,9 +91,9 @@ class App:
             provider or self.model,
             settings.provider,
             worker=worker,
-            parallel=settings.observers,
+            parallel=settings.tuning.observers,
             pace=self._pace,
-            retry_s=settings.retry_seconds,
+            retry_s=settings.tuning.retry_seconds,
             listener=self._observed,
         )
         self.forgotten_key = forgotten.key(settings.paths)

@@ -81,8 +81,8 @@ class Guard:
             own = socket.gethostname().lower()
             self._names |= {own, f"{own}.local"}
         # Apart: whoever has no credential can not use up what those who have one may send.
-        self._owner = Rate(settings.requests_per_second)
-        self._strangers = Rate(min(settings.requests_per_second, STRANGERS_PER_SECOND))
+        self._owner = Rate(settings.tuning.requests_per_second)
+        self._strangers = Rate(min(settings.tuning.requests_per_second, STRANGERS_PER_SECOND))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":

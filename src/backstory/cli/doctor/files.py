@@ -60,7 +60,7 @@ def _names(paths: list[Path]) -> str:
 def disk(scene: Machine) -> Iterator[Finding]:
     folder = next(p for p in (scene.settings.data_dir, *scene.settings.data_dir.parents) if p.exists())
     free = shutil.disk_usage(folder).free
-    if free < scene.settings.spare_mb << 20:
+    if free < scene.settings.tuning.spare_mb << 20:
         yield Finding(
             "disk-nearly-full",
             f"{show.size(free)} are free where {scene.settings.data_dir} lies.",

@@ -88,7 +88,7 @@ class Maintenance:
         self._paths.suspect.unlink(missing_ok=True)
 
     def _has_room(self) -> bool:
-        spare = self._settings.spare_mb << 20
+        spare = self._settings.tuning.spare_mb << 20
         return shutil.disk_usage(self._paths.data).free > self._paths.database.stat().st_size + spare
 
     def _shed(self) -> None:
