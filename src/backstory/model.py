@@ -133,6 +133,21 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True)
+class Turn:
+    """A message of a conversation. The fields are the columns of `turns`, in their order."""
+
+    id: int
+    session_id: int
+    number: int  #: from 0, in the order of arrival
+    prompt_number: int
+    role: str  #: "user" or "assistant"
+    speaker: str | None  #: a name, where the conversation has names
+    text: str | None  #: None if it is private or was forgotten
+    at: str
+    mark: str | None  #: the agent's own id of the message
+
+
+@dataclass(frozen=True, slots=True)
 class Event:
     """One stored report: stripped, never edited."""
 

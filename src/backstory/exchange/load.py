@@ -92,7 +92,7 @@ class Load:
         if kind := _INDEXED.get(table.name):
             observations.index_row(tx, kind, row, sessions.get(tx, row["session_id"]))
         if table.name == "turns":
-            turns.index(tx, sessions.get(tx, row["session_id"]), row)
+            turns.index(tx, sessions.get(tx, row["session_id"]), turns.from_row(row))
         if table.name == "user_prompts":
             # It came with its turn, if the other store kept any.
             session = sessions.get(tx, row["session_id"])

@@ -11,7 +11,7 @@ from typing import Any
 
 from backstory import ids
 from backstory.errors import NotFound
-from backstory.model import OURSELVES, Prompt
+from backstory.model import OURSELVES, Prompt, Turn
 from backstory.store import forgotten, ledger, observations, prompts, sessions, turns
 from backstory.store.db import Row, Tx
 from backstory.store.index import bm25, chunks, search, tokens
@@ -105,15 +105,15 @@ def prompt(tx: Tx, number: int, gone: Forgotten) -> None:
 
 def turn(tx: Tx, number: int, gone: Forgotten) -> None:
     """What was said: a prompt, or the replies of a round and what tells of it."""
-    row = tx.one("turn_by_id", id=number)
-    if row is None:
+    said = turns.by_id(tx, number)
+    if said is None:
         return
-    asked = prompts.by_number(tx, row["session_id"], row["prompt_number"])
-    if row["role"] == "user" and asked:
+    asked = prompts.by_number(tx, said.session_id, said.prompt_number)
+    if said.role == "user" and asked:
         prompt(tx, asked.id, gone)
     else:
-        _story(tx, row["session_id"], row["prompt_number"], gone)
-    if left := tx.one("turn_by_id", id=number):
+        _story(tx, said.session_id, said.prompt_number, gone)
+    if left := turns.by_id(tx, number):
         _turn(tx, left, gone)
 
 
@@ -129,8 +129,8 @@ def session(tx: Tx, number: int, gone: Forgotten) -> None:
     for row in tx.all("prompts_list", project="", session_id=number, before=2**62, limit=2**31):
         _prompt(tx, prompts.from_row(row), gone)
     _events(tx, tx.all("events_of_whole_session", session_id=number), gone)
-    for said in tx.all("turns_of_session", session_id=number, after=-1, limit=2**31):
-        _turn(tx, said | {"session_id": number}, gone)
+    for said in turns.of_session(tx, number):
+        _turn(tx, said, gone)
     # What people add by hand is no conversation: more of it may come.
     tx.run("session_forget", id=number, at=None if known.agent == OURSELVES else ids.now())
     if not tx.one("project_key_of", project=known.project_key):
@@ -262,15 +262,15 @@ def _events(tx: Tx, rows: Iterable[Row], gone: Forgotten) -> None:
 
 
 def _turns(tx: Tx, session_id: int, number: int, role: str, gone: Forgotten) -> None:
-    for row in tx.all("turns_of_round", session_id=session_id, prompt_number=number, role=role):
-        _turn(tx, row | {"session_id": session_id}, gone)
+    for said in turns.of_round(tx, session_id, number, role):
+        _turn(tx, said, gone)
 
 
-def _turn(tx: Tx, row: Row, gone: Forgotten) -> None:
-    if row["text"]:
-        _keep_out(tx, row["text"], row["at"], gone)
-    gone.turns += turns.blank(tx, row)
-    gone.talks.add(row["session_id"])
+def _turn(tx: Tx, said: Turn, gone: Forgotten) -> None:
+    if said.text:
+        _keep_out(tx, said.text, said.at, gone)
+    gone.turns += turns.blank(tx, said)
+    gone.talks.add(said.session_id)
 
 
 def _keep_out(tx: Tx, value: Any, at: str, gone: Forgotten) -> None:

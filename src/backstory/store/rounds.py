@@ -134,8 +134,8 @@ def _make_private(tx: Tx, session: Session, number: int) -> None:
         _undo(tx, row["id"], even_theirs=True)
         _blank(tx, row)
     _remove_summary(tx, session.id, number)
-    for row in tx.all("turns_of_round", session_id=session.id, prompt_number=number, role="assistant"):
-        turns.blank(tx, row)
+    for turn in turns.of_round(tx, session.id, number):
+        turns.blank(tx, turn)
     chunks.rebuild(tx, session.id)
     observations.follow_talk(tx, session.id)
 

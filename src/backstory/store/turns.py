@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
-from backstory.model import Report, Session
+from backstory.model import Report, Session, Turn
 from backstory.store import prompts
 from backstory.store.db import Row, Tx
 from backstory.store.index.hits import IndexedItem, item_of
@@ -31,6 +31,27 @@ class Given:
 
 
 NOTHING = Given()
+_COLUMNS = tuple(each.name for each in fields(Turn))
+
+
+def from_row(row: Row) -> Turn:
+    return Turn(**{name: row[name] for name in _COLUMNS})
+
+
+def by_id(tx: Tx, number: int) -> Turn | None:
+    row = tx.one("turn_by_id", id=number)
+    return from_row(row) if row else None
+
+
+def of_session(tx: Tx, session_id: int, after: int = -1, limit: int = 2**31) -> list[Turn]:
+    """Return the turns of a session after a number, in their order."""
+    return [from_row(row) for row in tx.all("turns_of_session", session_id=session_id, after=after, limit=limit)]
+
+
+def of_round(tx: Tx, session_id: int, prompt_number: int, role: str = "assistant") -> list[Turn]:
+    """Return what one side said in a round, in its order."""
+    about = {"session_id": session_id, "prompt_number": prompt_number, "role": role}
+    return [from_row(row) for row in tx.all("turns_of_round", **about)]
 
 
 def ask(
@@ -41,9 +62,8 @@ def ask(
     at: str,
     given: Given = NOTHING,
 ) -> bool:
-    """The user's turn of a prompt; False if it is there already. None is the text of one that is private."""
-    said = {"session_id": session.id, "prompt_number": prompt_number, "role": "user"}
-    if given.number is None and tx.all("turns_of_round", **said):
+    """Add the user's turn of a prompt; its text is None if it is private. Return False if it is known."""
+    if given.number is None and of_round(tx, session.id, prompt_number, "user"):
         return False
     return _add(tx, session, prompt_number, "user", text, at, given)
 
@@ -56,29 +76,32 @@ def reply(
     at: str,
     given: Given = NOTHING,
 ) -> bool:
-    """The assistant's turn, by a hook or by the transcript; False if it is there already. Of a private round, or of
-    one that was forgotten, only the number is kept."""
+    """Add the assistant's turn, from a hook or from the transcript. Return False if it is known.
+
+    A turn of a private round, or of one that was forgotten, gets a number and no text.
+    """
     mark = given.mark
-    if mark and (known := tx.one("turn_by_mark", session_id=session.id, mark=mark)):
-        if known["prompt_number"] != prompt_number:
-            tx.run("turn_put_round", id=known["id"], prompt_number=prompt_number)
+    if mark and (row := tx.one("turn_by_mark", session_id=session.id, mark=mark)):
+        known = from_row(row)
+        if known.prompt_number != prompt_number:
+            tx.run("turn_put_round", id=known.id, prompt_number=prompt_number)
         _grow(tx, session, known, text)
         return False
-    said = tx.all("turns_of_round", session_id=session.id, prompt_number=prompt_number, role="assistant")
+    replies = of_round(tx, session.id, prompt_number)
     if given.number is None:
-        for row in said:
-            # A hook and the transcript tell the same message; two of the agent's own ids are two messages.
-            is_blank = row["text"] is None and row["mark"] is None
-            if not (mark and row["mark"]) and (is_blank or is_same(row["text"] or "", text)):
+        for turn in replies:
+            # A hook and the transcript report the same message. Two ids of the agent's own are two messages.
+            is_blank = turn.text is None and turn.mark is None
+            if not (mark and turn.mark) and (is_blank or is_same(turn.text or "", text)):
                 if mark:
-                    tx.run("turn_put_mark", id=row["id"], mark=mark, at=at)
+                    tx.run("turn_put_mark", id=turn.id, mark=mark, at=at)
                 return False
-    wanted = all(row["text"] is not None for row in said) and _is_wanted(tx, session, prompt_number)
+    wanted = all(turn.text is not None for turn in replies) and _is_wanted(tx, session, prompt_number)
     return _add(tx, session, prompt_number, "assistant", text if wanted else None, at, given)
 
 
 def ended(tx: Tx, session: Session) -> int | None:
-    """The last words of the round that ended last, where nothing but the hook has told them; which round that is."""
+    """Add the last message of the round that ended last, if only a hook has reported it. Return the round's number."""
     if (stop := tx.one("stop_of_session", session_id=session.id)) is None:
         return None
     _last_words(tx, session, stop)
@@ -92,12 +115,12 @@ def _last_words(tx: Tx, session: Session, stop: Row) -> None:
 
 
 def fill(tx: Tx, session: Session) -> None:
-    """Turns of a session that has none, made of its prompts and of how its rounds ended."""
-    prompts = tx.all("prompts_of_session", session_id=session.id)
-    if not prompts or tx.all("turns_of_session", session_id=session.id, after=-1, limit=1):
+    """Make the turns of a session that has none, from its prompts and from the ends of its rounds."""
+    rows = tx.all("prompts_of_session", session_id=session.id)
+    if not rows or of_session(tx, session.id, limit=1):
         return
     stops = tx.all("stops_of_session", session_id=session.id)
-    for prompt in prompts:
+    for prompt in rows:
         number = prompt["prompt_number"]
         ask(tx, session, number, prompt["prompt"], prompt["created_at"])
         for stop in stops:
@@ -106,7 +129,7 @@ def fill(tx: Tx, session: Session) -> None:
 
 
 def is_same(one: str, other: str) -> bool:
-    """Whether two texts are one message: a hook may tell the last of its blocks only."""
+    """Tell whether two texts are one message. A hook may report only the last of its blocks."""
     if one.split() == other.split():
         return True
     shorter, longer = sorted((one.strip(), other.strip()), key=len)
@@ -150,44 +173,42 @@ def _add(
         mark=given.mark,
     )
     assert row is not None  # noqa: S101 - an insert answers with its id
-    index(tx, session, {"id": row["id"], "speaker": given.speaker, "text": text, "at": at})
+    index(tx, session, Turn(row["id"], session.id, number, prompt_number, role, given.speaker, text, at, given.mark))
     return True
 
 
-def _grow(tx: Tx, session: Session, known: Row, text: str) -> None:
-    """A message is written block by block, and may have been read before its end."""
+def _grow(tx: Tx, session: Session, known: Turn, text: str) -> None:
+    """Replace the text of a turn that was read before its end: a message is written block by block."""
     text = text[:LONGEST]
-    if known["text"] and len(text) > len(known["text"]) and text.startswith(known["text"]):
-        tx.run("turn_put_text", id=known["id"], text=text)
-        index(tx, session, known | {"text": text})
-        about = {"session_id": session.id, "prompt_number": known["prompt_number"], "role": "assistant"}
-        for row in tx.all("turns_of_round", **about):
-            # The hook told the whole message while the transcript had only its beginning.
-            if row["mark"] is None and is_same(row["text"] or "", text):
-                remove_words(tx, "turn", row["id"])
-                tx.run("turn_remove", id=row["id"])
+    if known.text and len(text) > len(known.text) and text.startswith(known.text):
+        tx.run("turn_put_text", id=known.id, text=text)
+        index(tx, session, replace(known, text=text))
+        for turn in of_round(tx, session.id, known.prompt_number):
+            # The hook reported the whole message while the transcript had only its beginning.
+            if turn.mark is None and is_same(turn.text or "", text):
+                remove_words(tx, "turn", turn.id)
+                tx.run("turn_remove", id=turn.id)
 
 
-def index(tx: Tx, session: Session, row: Row, put: Put = put_words) -> None:
-    """The words of a turn."""
-    if row["text"]:
-        put(tx, item_of("turn", row["id"], session, row["at"]), "", told(row))
+def index(tx: Tx, session: Session, turn: Turn, put: Put = put_words) -> None:
+    if turn.text:
+        put(tx, item_of("turn", turn.id, session, turn.at), "", with_speaker(turn))
 
 
 def said(tx: Tx, session_id: int, prompt_number: int, until: str = "") -> str:
-    """What the assistant said in a round, up to a time, if it said anything by then."""
-    rows = tx.all("turns_of_round", session_id=session_id, prompt_number=prompt_number, role="assistant")
-    texts = [row["text"] for row in rows if row["text"] and row["at"] <= (until or row["at"])]
-    return "\n".join(texts or [row["text"] for row in rows if row["text"]])[-SAID:]
+    """Return what the assistant said in a round up to a moment, or all of it if it had said nothing by then."""
+    spoken = [(turn.at, turn.text) for turn in of_round(tx, session_id, prompt_number) if turn.text]
+    texts = [text for at, text in spoken if at <= (until or at)]
+    return "\n".join(texts or [text for _, text in spoken])[-SAID:]
 
 
-def told(row: Row) -> str:
-    """What was said, with the name of who said it where there is one."""
-    return f"{row['speaker']}: {row['text']}" if row["speaker"] else str(row["text"])
+def with_speaker(turn: Turn) -> str:
+    """Return the text of a turn, after the name of its speaker if there is one."""
+    return f"{turn.speaker}: {turn.text}" if turn.speaker else str(turn.text)
 
 
 def same(tx: Tx, row: Row) -> Row | None:
-    """The turn of this store that one of another store is."""
+    """Return the stored turn that is the same as a row of an import."""
     if row["mark"] and (known := tx.one("turn_by_mark", session_id=row["session_id"], mark=row["mark"])):
         return known
     known = tx.one("turn_by_number", session_id=row["session_id"], number=row["number"])
@@ -195,7 +216,7 @@ def same(tx: Tx, row: Row) -> Row | None:
 
 
 def fit_in(tx: Tx, session: Session, row: Row) -> None:
-    """A turn of another store: under a number that is free here, and without its text where that was forgotten."""
+    """Fit a row of an import in: give it a free number, and take its text out if that was forgotten here."""
     if tx.one("turn_by_number", session_id=row["session_id"], number=row["number"]):
         row["number"] = _next(tx, session)
     if not _is_wanted(tx, session, row["prompt_number"], row["role"]):
@@ -225,9 +246,9 @@ def _next(tx: Tx, session: Session) -> int:
     return int(row["number"]) if row else 0
 
 
-def blank(tx: Tx, row: Row) -> int:
-    """Take the text out of a turn; its number stays. The chunks that hold it are to be made anew."""
-    if row["text"] is None:
+def blank(tx: Tx, turn: Turn) -> int:
+    """Take the text out of a turn; its number stays. The caller rebuilds the chunks that hold it."""
+    if turn.text is None:
         return 0
-    remove_words(tx, "turn", row["id"])
-    return tx.run("turn_put_text", id=row["id"], text=None)
+    remove_words(tx, "turn", turn.id)
+    return tx.run("turn_put_text", id=turn.id, text=None)

@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from backstory.model import Session
+from backstory.model import Session, Turn
 from backstory.store import sessions
 from backstory.store.db import Row, Tx
 from backstory.store.index.hits import item_of
 from backstory.store.index.search import put_words, remove_words
 from backstory.store.payloads import read_or_nothing
-from backstory.store.turns import told
+from backstory.store.turns import of_session, with_speaker
 
 #: About how many characters a chunk has, and how few are worth being added to one.
 SIZE, LEAST = 900, 200
@@ -30,10 +30,10 @@ class _Open:
     at: str = ""
     text: str = ""
 
-    def add(self, turn: Row, text: str) -> None:
+    def add(self, turn: Turn, text: str) -> None:
         if not self.text:
-            self.first, self.at = turn["number"], turn["at"]
-        self.last = turn["number"]
+            self.first, self.at = turn.number, turn.at
+        self.last = turn.number
         self.text = f"{self.text}\n{text}" if self.text else text
 
     @property
@@ -90,7 +90,7 @@ def _put(tx: Tx, session: Session, chunk: _Open) -> None:
     put_words(tx, item_of("chunk", row["id"], session, chunk.at), "", chunk.text)
 
 
-def _units(tx: Tx, session_id: int, first: int) -> Iterator[tuple[Row, str]]:
+def _units(tx: Tx, session_id: int, first: int) -> Iterator[tuple[Turn, str]]:
     """Each turn from a number on, together with what was done until the next."""
     turns = _turns(tx, session_id, first - 1)
     turn = next(turns, None)
@@ -98,8 +98,8 @@ def _units(tx: Tx, session_id: int, first: int) -> Iterator[tuple[Row, str]]:
     use = next(tools, None)
     while turn:
         after = next(turns, None)
-        parts = [told(turn)] if turn["text"] else []
-        while use and (after is None or use["occurred_at"] < after["at"]):
+        parts = [with_speaker(turn)] if turn.text else []
+        while use and (after is None or use["occurred_at"] < after.at):
             parts += _asked(use)
             use = next(tools, None)
         if parts:
@@ -107,15 +107,15 @@ def _units(tx: Tx, session_id: int, first: int) -> Iterator[tuple[Row, str]]:
         turn = after
 
 
-def _turns(tx: Tx, session_id: int, after: int) -> Iterator[Row]:
-    while rows := tx.all("turns_of_session", session_id=session_id, after=after, limit=PAGE):
-        yield from rows
-        after = rows[-1]["number"]
+def _turns(tx: Tx, session_id: int, after: int) -> Iterator[Turn]:
+    while page := of_session(tx, session_id, after, PAGE):
+        yield from page
+        after = page[-1].number
 
 
-def _tools(tx: Tx, session_id: int, turn: Row, is_first: bool) -> Iterator[Row]:
+def _tools(tx: Tx, session_id: int, turn: Turn, is_first: bool) -> Iterator[Row]:
     """A few at a time, as each may hold a whole file. Before the first turn there may be some, too."""
-    at, number = "" if is_first else turn["at"], 0
+    at, number = "" if is_first else turn.at, 0
     while rows := tx.all("tools_since", session_id=session_id, at=at, after=number, limit=PAGE):
         yield from rows
         at, number = rows[-1]["occurred_at"], rows[-1]["id"]

@@ -38,7 +38,7 @@ def _indexed(kind: str) -> Callable[[Tx, Row], None]:
 
 def _turn(tx: Tx, row: Row) -> None:
     if session := sessions.by_id(tx, row["session_id"]):
-        turns.index(tx, session, row, search.index)
+        turns.index(tx, session, turns.from_row(row), search.index)
 
 
 def _talk(tx: Tx, row: Row) -> None:
