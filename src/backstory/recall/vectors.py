@@ -15,7 +15,7 @@ from backstory.errors import StoreUnavailable
 from backstory.jobs import place_of
 from backstory.recall import embed
 from backstory.recall.vector_index import Near, Seen, VectorBlock, Wanted, block_of
-from backstory.store.db import Row, Store, Tx
+from backstory.store.db import Store, Tx
 from backstory.store.index import vectors
 from backstory.store.index.hits import ANYWHERE, KINDS, Filter, Hit
 
@@ -57,14 +57,14 @@ class Vectors:
 
     def begin(self) -> None:
         """Once, before anything is made: whose vectors are made from now on."""
-        self._store.write(lambda tx: tx.run("vectors_gone_clear"))
+        self._store.write(vectors.clear_removed)
         if not self._name:
             return
-        ours = self._store.write(lambda tx: vectors.embedder(tx, self._name))
-        self._number = int(ours["id"])
-        if ours["state"] == "filling":
+        ours = self._store.write(lambda tx: vectors.start_embedder(tx, self._name))
+        self._number = ours.id
+        if ours.state == "filling":
             vectors.again(self._store)
-            self._store.write(lambda tx: tx.run("embedder_filled", id=self._number))
+            self._store.write(lambda tx: vectors.mark_filled(tx, self._number))
 
     def make_some(self) -> int:
         """Embed some of what is due and keep it; how many were done with. Raises `embed.Away`."""
@@ -105,12 +105,12 @@ class Vectors:
 
     def _state(self, tx: Tx) -> str:
         """How far we are with our embedder's vectors."""
-        row = tx.one("embedder_by_name", name=self._name)
-        if row is None or row["id"] != self._number or row["state"] == "past":
+        ours = vectors.embedder(tx, self._name)
+        if ours is None or ours.id != self._number or ours.state == "past":
             raise embed.Away(
                 "Another worker of this database has another embedder.", "Give all of them the same setting `embedder`."
             )
-        return str(row["state"])
+        return ours.state
 
     def settle(self) -> bool:
         """After everything has its vector: let a new embedder serve, and remove some of an older one's vectors.
@@ -129,16 +129,9 @@ class Vectors:
         return more
 
     def _index(self) -> None:
-        """An index in the database, once there is enough to be worth it."""
-
-        def work(tx: Tx) -> None:
-            count = tx.one("vectors_count", embedder_id=self._number)
-            dims = tx.one("vectors_dims", embedder_id=self._number)
-            if count and dims and count["count"] >= INDEXED and dims["dims"] <= INDEXED_DIMS:
-                tx.one("vectors_make_index", id=self._number, dims=dims["dims"])
-                self._is_indexed = True
-
-        self._store.write(work)
+        """Have the database index the vectors, once there are enough to be worth it."""
+        made = self._store.write(lambda tx: vectors.make_index(tx, self._number, INDEXED, INDEXED_DIMS))
+        self._is_indexed = self._is_indexed or made
 
     def _forms(self, found: NDArray[np.float32]) -> list[tuple[Any, float]]:
         """Vectors in the form that the engine keeps."""
@@ -159,8 +152,7 @@ class Vectors:
         """Whether the database can keep vectors at all; if not, it is asked again after a while."""
         if not self._is_able and time.monotonic() >= self._asked_again:
             self._asked_again = time.monotonic() + PAUSE_S
-            row = self._store.write(lambda tx: tx.one("vectors_can"))
-            self._is_able = bool(row and row["can"])
+            self._is_able = self._store.write(vectors.is_supported)
             self.problem = "" if self._is_able else "the database has no pgvector (0.7 or later)"
         return self._is_able
 
@@ -191,16 +183,16 @@ class Vectors:
         nothing: list[list[Hit]] = [[] for _ in families]
         if not query.strip() or time.monotonic() < self._paused_until or not self._can():
             return nothing
-        serving = self._store.read(lambda tx: tx.one("embedder_serving"))
+        serving = self._store.read(vectors.serving)
         if serving is None:
             return nothing
         try:
-            asked = self._embedder(serving["name"]).embed([query], weights)[0]
+            asked = self._embedder(serving.name).embed([query], weights)[0]
         except embed.Away as error:
             self._paused_until, self.problem = time.monotonic() + PAUSE_S, str(error)
             log.warning("no search by meaning for a while: %s", error)
             return nothing
-        return self._compared(serving["id"], asked, families, where, limit) if asked.any() else nothing
+        return self._compared(serving.id, asked, families, where, limit) if asked.any() else nothing
 
     def _compared(
         self,
@@ -213,7 +205,8 @@ class Vectors:
         try:
             if self._store.engine == "sqlite":
                 return self._look(embedder_id, asked, families, where, limit)
-            return self._store.read(lambda tx: self._ask(tx, embedder_id, _literal(asked), families, where, limit))
+            query = _literal(asked)
+            return self._store.read(lambda tx: vectors.near_each(tx, embedder_id, query, families, where, limit))
         except StoreUnavailable:
             raise
         except Exception as error:  # such as a vector that was damaged: words answer alone
@@ -221,14 +214,6 @@ class Vectors:
             self._paused_until = time.monotonic() + PAUSE_S
             log.warning("no search by meaning for a while: %s", self.problem)
             return [[] for _ in families]
-
-    def _ask(
-        self, tx: Tx, embedder_id: int, query: str, families: Sequence[Sequence[str]], where: Filter, limit: int
-    ) -> list[list[Hit]]:
-        tx.all("vectors_tune")
-        each = [vectors.near(tx, embedder_id, query, kinds, where, limit) if kinds else [] for kinds in families]
-        # An index behind a filter may give them a little out of their order.
-        return [sorted((_hit(row, row["score"]) for row in rows), key=lambda hit: -hit.score) for rows in each]
 
     def _look(
         self,
@@ -273,18 +258,15 @@ class Vectors:
         if not ids:
             return []
         if close is None:
-            rows = [row for row in vectors.some(tx, ids) if _is_sound(row, len(asked))]
-            if not rows:
+            ids, joined, scales = vectors.some(tx, ids, len(asked))
+            if not ids:
                 return []
-            numbers = np.frombuffer(b"".join([row["vector"] for row in rows]), dtype=np.int8).reshape(len(rows), -1)
-            scales = np.array([row["scale"] for row in rows], dtype=np.float32)
-            close, ids = (numbers.astype(np.float32) @ asked) * scales, [row["id"] for row in rows]
+            numbers = np.frombuffer(joined, dtype=np.int8).reshape(len(ids), -1)
+            close = (numbers.astype(np.float32) @ asked) * np.array(scales, dtype=np.float32)
         best = np.lexsort((-np.array(ids), -close)).tolist()
         hits: list[Hit] = []
         for first in range(0, len(best), limit):  # most often the first are those
-            some = best[first : first + limit]
-            known = vectors.whose(tx, [ids[at] for at in some], where)
-            hits += [_hit(row, float(close[at])) for at in some if (row := known.get(ids[at]))]
+            hits += vectors.hits(tx, [(ids[at], float(close[at])) for at in best[first : first + limit]], where)
             if len(hits) >= limit:
                 break
         return hits[:limit]
@@ -293,22 +275,22 @@ class Vectors:
         """What is in memory, brought up to what the store has; without vectors that are damaged."""
         with self._sync:
             if self._near is None or self._near[0] != embedder_id:
-                gone = self._store.read(lambda tx: tx.one("vectors_gone_last"))
-                self._gone, self._near = gone["id"] if gone else 0, (embedder_id, Near())
+                self._gone, self._near = self._store.read(vectors.last_removed), (embedder_id, Near())
             near = self._near[1]
             self._follow(near)
+            next_page = partial(vectors.page, embedder_id=embedder_id, limit=PAGE, dims=dims)
             after = near.last
-            page = {"embedder_id": embedder_id, "limit": PAGE}
-            while rows := self._store.read(lambda tx, after=after: tx.all("vectors_page", after=after, **page)):  # type: ignore[misc]
-                after = rows[-1]["id"]
-                if sound := [row for row in rows if _is_sound(row, dims) and row["kind"] in KINDS]:
-                    near.add(_block(sound))
+            while page := self._store.read(partial(next_page, after=after)):
+                after = page.last
+                if page.ids:
+                    near.add(_block(page))
             return near
 
     def _follow(self, near: Near) -> None:
-        if rows := self._store.read(lambda tx: tx.all("vectors_gone_since", after=self._gone)):
-            near.remove([row["vector_id"] for row in rows])
-            self._gone = rows[-1]["id"]
+        last, removed = self._store.read(lambda tx: vectors.removed_since(tx, self._gone))
+        if removed:
+            near.remove(removed)
+            self._gone = last
 
     def forget(self) -> None:
         """What was removed from the store goes from memory, now."""
@@ -320,33 +302,26 @@ class Vectors:
 
     def status(self, tx: Tx) -> dict[str, Any]:
         """Whose vectors are asked, how many there are, how many are due, and what is in the way."""
-        serving = tx.one("embedder_serving")
-        count = tx.one("vectors_count", embedder_id=serving["id"]) if serving else None
-        due = tx.one("vectors_due_count")
+        serving = vectors.serving(tx)
         return {
-            "embedder": serving["name"] if serving else "",
-            "next": self._name if serving and self._name and serving["name"] != self._name else "",
-            "vectors": count["count"] if count else 0,
-            "due": due["count"] if due and self._name else 0,
+            "embedder": serving.name if serving else "",
+            "next": self._name if serving and self._name and serving.name != self._name else "",
+            "vectors": vectors.count(tx, serving.id) if serving else 0,
+            "due": vectors.count_due(tx) if self._name else 0,
             "problem": self.problem,
         }
 
 
-def _is_sound(row: Row, dims: int) -> bool:
-    vector, scale = row["vector"], row["scale"]
-    return isinstance(vector, bytes) and len(vector) == dims and isinstance(scale, int | float)
-
-
-def _block(rows: list[Row]) -> VectorBlock:
+def _block(page: vectors.VectorPage) -> VectorBlock:
     import numpy as np
 
     return block_of(
-        [row["id"] for row in rows],
-        [row["kind"] for row in rows],
-        [row["session_id"] for row in rows],
-        _seconds([row["at"][:19] for row in rows]),
-        np.frombuffer(b"".join(row["vector"] for row in rows), dtype=np.int8).reshape(len(rows), -1),
-        [row["scale"] for row in rows],
+        page.ids,
+        page.kinds,
+        page.session_ids,
+        _seconds([at[:19] for at in page.times]),
+        np.frombuffer(page.vectors, dtype=np.int8).reshape(len(page.ids), -1),
+        page.scales,
     )
 
 
@@ -368,10 +343,6 @@ def _second(text: str, last: bool = False) -> int | None:
         return int(datetime.fromisoformat(given + full[len(given) :]).timestamp()) if text else None
     except (ValueError, OverflowError):
         return None
-
-
-def _hit(row: Row, score: float) -> Hit:
-    return Hit(row["kind"], row["item_id"], row["session_id"], score, row["at"])
 
 
 def _literal(vector: NDArray[np.float32]) -> str:
