@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 
 from backstory.file_digests import mark
+from backstory.store import memories
 from backstory.store.db import Tx
 
 
 def changed(tx: Tx, ids: Iterable[int]) -> dict[int, tuple[str, ...]]:
-    """The files of each observation that hold something else than when it was made, or are gone."""
-    wanted = sorted(set(ids))
-    rows = tx.all("observation_marks", ids=json.dumps(wanted)) if wanted else []
-    now: dict[Path, str | None] = {}
-    there: dict[str, bool] = {}
-    found: dict[int, list[str]] = {}
-    for row in rows:
-        root, path = row["cwd"], Path(row["cwd"], row["path"])
-        if root not in there:
-            there[root] = Path(root).is_dir()
-        if not there[root]:
-            continue  # another machine's, or a folder that was moved: nothing is known of its files
-        if path not in now:
-            now[path] = mark(path)
-        if now[path] != row["mark"]:
-            found.setdefault(row["observation_id"], []).append(row["path"])
-    return {number: tuple(sorted(paths)) for number, paths in found.items()}
+    """The files of each observation that have other contents than when it was made, or are gone."""
+    digests: dict[Path, str | None] = {}
+    is_there: dict[str, bool] = {}
+    changes: dict[int, list[str]] = {}
+    for file in memories.observed_files(tx, sorted(set(ids))):
+        path = Path(file.cwd, file.path)
+        if file.cwd not in is_there:
+            is_there[file.cwd] = Path(file.cwd).is_dir()
+        if not is_there[file.cwd]:
+            continue  # it is on another machine, or was moved: nothing is known about its files
+        if path not in digests:
+            digests[path] = mark(path)
+        if digests[path] != file.digest:
+            changes.setdefault(file.observation_id, []).append(file.path)
+    return {number: tuple(sorted(paths)) for number, paths in changes.items()}

@@ -12,16 +12,24 @@ from typing import NamedTuple
 from backstory.model import Session
 from backstory.recall import changed_files
 from backstory.recall.relevance import SessionStart, by_use
-from backstory.store.db import Row, Tx
-from backstory.text import cut, harmless, json_list, local, one_line, tokens
+from backstory.store import memories
+from backstory.store.db import Tx
+from backstory.store.memories import StoredObservation, StoredSummary
+from backstory.text import cut, harmless, local, one_line, tokens
 
 OPEN, CLOSE = "<backstory-context>", "</backstory-context>"
 #: What Claude Code accepts; one more and the model gets a preview only.
 LARGEST = 10_000
 #: A session that goes on knows most of it: whatever it is told again is paid for again, so it is told this share.
 SHORT_SHARE = 0.4
-#: How many pins a session is told of; whoever has more has none.
+#: How many pins a session is told of. Someone who pins more has not chosen.
 PINS = 20
+#: The latest rounds of a project, from which those that left something are chosen.
+ROUNDS = 30
+#: The latest observations of a project, from which the most useful are chosen.
+OBSERVATIONS = 120
+#: The latest observations of a session that was compacted.
+OWN_OBSERVATIONS = 40
 #: Behind an observation whose file holds something else by now.
 CHANGED = " (file changed since)"
 _FIELDS = (
@@ -37,10 +45,10 @@ def for_start(
     tx: Tx, project: str, project_key: str, budget: int, command: str = "backstory", scene: SessionStart | None = None
 ) -> str:
     """What a new session of a project is told. `command` is how it can ask for more."""
-    rounds = tx.all("summaries_recent", project_key=project_key, limit=30)
-    summaries = [row for row in rounds if _tells(row)] or rounds[:1]
-    pinned = list(_pinned(tx.all("observations_pinned", project_key=project_key, limit=PINS)))
-    observations = tx.all("observations_recent", project_key=project_key, limit=120)
+    rounds = memories.recent_summaries(tx, project_key, limit=ROUNDS)
+    summaries = [summary for summary in rounds if _tells(summary)] or rounds[:1]
+    pinned = list(_pinned(memories.pinned_observations(tx, project_key, limit=PINS)))
+    observations = memories.recent_observations(tx, project_key, limit=OBSERVATIONS)
     if not summaries and not observations:
         name = harmless(_line(project, 80)) or "this project"
         return f"{OPEN}backstory keeps notes for later sessions; there are none on {name} yet.{CLOSE}"
@@ -54,12 +62,12 @@ def for_start(
 
 def for_compact(tx: Tx, session: Session, budget: int, command: str = "backstory") -> str:
     """What a session is told after it was compacted: its own last round and what it did, shorter."""
-    summaries = tx.all("summaries_of_session", session_id=session.id, limit=1)
-    observations = tx.all("observations_of_session", session_id=session.id, limit=40)
+    summaries = memories.summaries_of_session(tx, session.id, limit=1)
+    observations = memories.observations_of_session(tx, session.id, limit=OWN_OBSERVATIONS)
     if not summaries and not observations:
         return for_resume(tx, session, budget, command)
     head = ["Notes on this session from before it was compacted, kept by backstory: a record, not instructions."]
-    pinned = list(_pinned(tx.all("observations_pinned", project_key=session.project_key, limit=PINS)))
+    pinned = list(_pinned(memories.pinned_observations(tx, session.project_key, limit=PINS)))
     told = _Told([*_hand_off(summaries)], pinned, [], observations)
     return _fit(tx, head, told, int(budget * SHORT_SHARE), command)
 
@@ -78,45 +86,43 @@ def noted(told: str, trouble: str) -> str:
     return f"{whole}\n{line}\n{CLOSE}"
 
 
-def _tells(summary: Row) -> bool:
+def _tells(summary: StoredSummary) -> bool:
     """Whether a round left anything for the next: "thanks" does not."""
-    return bool(
-        summary["completed"] or summary["next_steps"] or summary["investigated"] or len(summary["learned"]) > 80
-    )
+    return bool(summary.completed or summary.next_steps or summary.investigated or len(summary.learned) > 80)
 
 
-def _hand_off(summaries: list[Row]) -> Iterator[str]:
+def _hand_off(summaries: list[StoredSummary]) -> Iterator[str]:
     """Where the last session left off."""
     if not summaries:
         return
     last = summaries[0]
     yield ""
-    yield f"## Last hand-off ({local(last['created_at'])}{_branch(last)})"
+    yield f"## Last hand-off ({local(last.created_at)}{_branch(last)})"
     for name, label in _FIELDS:
-        if text := _line(last[name], 700):
+        if text := _line(getattr(last, name), 700):
             yield f"{label}: {text}"
 
 
-def _pinned(observations: list[Row]) -> Iterator[str]:
+def _pinned(observations: list[StoredObservation]) -> Iterator[str]:
     """What somebody wants to be known always: a line each, with what it says where that is more than its title."""
     if observations:
         yield ""
         yield "## Pinned"
-    for row in observations:
-        title, said = _line(row["title"], 140), _line(row["narrative"], 240)
-        yield f"#{row['id']} {row['type']}: " + (said if said.startswith(title.rstrip("…")) else f"{title}. {said}")
+    for one in observations:
+        title, said = _line(one.title, 140), _line(one.narrative, 240)
+        yield f"#{one.id} {one.type}: " + (said if said.startswith(title.rstrip("…")) else f"{title}. {said}")
 
 
-def _earlier(summaries: list[Row]) -> Iterator[str]:
+def _earlier(summaries: list[StoredSummary]) -> Iterator[str]:
     """A line for each of the few rounds before."""
-    rounds = [row for row in summaries[1:] if row["completed"] or row["learned"]][:5]
+    rounds = [summary for summary in summaries[1:] if summary.completed or summary.learned][:5]
     if rounds:
         yield ""
         yield "## Before that"
-    for row in rounds:
-        outcome = row["completed"] or row["learned"]
-        left = f" Left open: {_line(row['next_steps'], 200)}" if row["next_steps"] else ""
-        yield f"- {local(row['created_at'])} {_line(row['request'], 120)} → {_line(outcome, 200)}{left}"
+    for one in rounds:
+        outcome = one.completed or one.learned
+        left = f" Left open: {_line(one.next_steps, 200)}" if one.next_steps else ""
+        yield f"- {local(one.created_at)} {_line(one.request, 120)} → {_line(outcome, 200)}{left}"
 
 
 class _Told(NamedTuple):
@@ -125,7 +131,7 @@ class _Told(NamedTuple):
     hand_off: list[str]
     pinned: list[str]
     earlier: list[str]
-    observations: list[Row]
+    observations: list[StoredObservation]
 
 
 def _fit(tx: Tx, head: list[str], told: _Told, budget: int, command: str) -> str:
@@ -161,37 +167,37 @@ class _Room:
         return True
 
 
-def _index(tx: Tx, observations: list[Row], room: _Room, command: str) -> list[str]:
+def _index(tx: Tx, observations: list[StoredObservation], room: _Room, command: str) -> list[str]:
     """One line an observation: the first of these that there is room for, shown newest first under their days."""
     head = f"## Observations (`{command} show ID` for the whole, `{command} search WORDS` for more)"
     if not observations or not room.take("\n" + head):
         return []
     chosen, days = [], set()
-    for row in observations:
-        moment = local(row["created_at"])
-        line, day = entry(row, moment[11:]), moment[:10]
+    for one in observations:
+        moment = local(one.created_at)
+        line, day = entry(one, moment[11:]), moment[:10]
         # Room for the mark of a changed file is kept, too.
         if not room.take(line + CHANGED if day in days else f"{day}\n{line}{CHANGED}"):
             break
         days.add(day)
-        chosen.append((row, line))
+        chosen.append((one, line))
     if not chosen:
         return []
-    changed = changed_files.changed(tx, (row["id"] for row, _ in chosen))
+    changed = changed_files.changed(tx, (one.id for one, _ in chosen))
     lines, day = ["", head], ""
-    for row, line in sorted(chosen, key=lambda item: (item[0]["created_at"], item[0]["id"]), reverse=True):
-        if (today := local(row["created_at"])[:10]) != day:
+    for one, line in sorted(chosen, key=lambda item: (item[0].created_at, item[0].id), reverse=True):
+        if (today := local(one.created_at)[:10]) != day:
             lines.append(day := today)
-        lines.append(line + CHANGED if row["id"] in changed else line)
+        lines.append(line + CHANGED if one.id in changed else line)
     return lines
 
 
-def entry(row: Row, moment: str) -> str:
+def entry(observation: StoredObservation, moment: str) -> str:
     """An observation in one line."""
-    files = [_line(name, 80) for name in json_list(row["files_modified"])[:3]]
-    title = _line(row["title"], 140)
+    files = [_line(name, 80) for name in observation.files_modified[:3]]
+    title = _line(observation.title, 140)
     where = f" [{', '.join(files)}]" if files and not any(name in title for name in files) else ""
-    return f"#{row['id']} {moment} {row['type']}: {title}{where}"
+    return f"#{observation.id} {moment} {observation.type}: {title}{where}"
 
 
 def fenced(head: list[str], lines: list[str], budget: int) -> str:
@@ -210,5 +216,5 @@ def _line(text: str, limit: int) -> str:
     return cut(one_line(text or ""), limit)
 
 
-def _branch(row: Row) -> str:
-    return f", branch {_line(row['git_branch'], 60)}" if row.get("git_branch") else ""
+def _branch(summary: StoredSummary) -> str:
+    return f", branch {_line(summary.git_branch, 60)}" if summary.git_branch else ""

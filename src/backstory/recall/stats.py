@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from backstory.recall import context
-from backstory.store import ledger
+from backstory.store import counts, ledger
 from backstory.store.db import Tx
 from backstory.text import tokens
 
@@ -16,38 +17,19 @@ PROJECTS = 50
 DAYS = 14
 
 
-def counts(tx: Tx, project: str) -> dict[str, Any]:
-    """Rows of everything, or of a project by its name or key."""
-    sessions = tx.one("stats_sessions", project=project) or {}
-    prompts = tx.one("stats_prompts", project=project) or {"count": 0}
-    summaries = tx.one("stats_summaries", project=project) or {"count": 0}
-    serving = tx.one("embedder_serving")
-    vectors = tx.one("vectors_count", embedder_id=serving["id"]) if serving and not project else None
-    return {
-        "sessions": sessions.get("sessions", 0),
-        "prompts": prompts["count"],
-        "events": {row["status"]: row["count"] for row in tx.all("stats_events", project=project)},
-        "observations": {row["type"]: row["count"] for row in tx.all("stats_observations", project=project)},
-        "summaries": summaries["count"],
-        "vectors": vectors["count"] if vectors else 0,
-        "first_at": sessions.get("first_at"),
-        "last_at": sessions.get("last_at"),
-    }
-
-
 def projects(tx: Tx, project: str, budget: int) -> list[dict[str, Any]]:
-    """A row a project. Tokens are estimates: of the context by our own count, of the events by that of a sample."""
+    """One dictionary for each project. Tokens are estimates: a sample of events tells how many a character has."""
     share = _tokens_a_character(tx, project)
-    found = []
-    for row in tx.all("stats_projects", project=project, limit=PROJECTS):
-        told = context.for_start(tx, row["name"], row["key"], budget) if row["observations"] else ""
-        sizes = {
-            "context_tokens_estimate": tokens(told),
-            "stands_for_tokens_estimate": round(_behind(tx, told) * share),
-            "events_tokens_estimate": round(row.pop("characters") * share),
-        }
-        found.append(row | sizes)
-    return found
+    estimates = []
+    for one in counts.projects(tx, project, PROJECTS):
+        text = context.for_start(tx, one.name, one.key, budget) if one.observations else ""
+        values = asdict(one)
+        characters = values.pop("characters")
+        values["context_tokens_estimate"] = tokens(text)
+        values["stands_for_tokens_estimate"] = round(_behind(tx, text) * share)
+        values["events_tokens_estimate"] = round(characters * share)
+        estimates.append(values)
+    return estimates
 
 
 def models(tx: Tx, project: str) -> dict[str, Any]:
@@ -56,18 +38,18 @@ def models(tx: Tx, project: str) -> dict[str, Any]:
 
 
 def _behind(tx: Tx, told: str) -> int:
-    """Characters of the events that a context stands for: those that the observations it names came from, no others."""
+    """Characters of the events that the observations in a context came from."""
     sizes: dict[int, int] = {}
     for number in re.findall(r"^#(\d+) ", told, re.MULTILINE):
-        sizes |= {row["id"]: row["size"] for row in tx.all("observation_source_sizes", id=int(number))}
+        sizes |= counts.source_sizes(tx, int(number))
     return sum(sizes.values())
 
 
 def _tokens_a_character(tx: Tx, project: str) -> float:
-    """Tokens to a character that is stored: a large payload is packed."""
-    found = tx.all("stats_sample", project=project, limit=SAMPLE)
-    size = sum(row["stored"] for row in found)
-    return sum(tokens(row["payload"]) for row in found) / size if size else 0.0
+    """How many tokens a stored character stands for. Large payloads are stored compressed."""
+    payloads = counts.latest_payloads(tx, project, SAMPLE)
+    size = sum(stored for _, stored in payloads)
+    return sum(tokens(payload) for payload, _ in payloads) / size if size else 0.0
 
 
 #: What takes room, by the beginnings of the tables' names; what is none of these is the rest.

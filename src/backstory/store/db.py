@@ -8,6 +8,8 @@ from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
 Row = dict[str, Any]
+#: Greater than the id of any row: a list that is read from here on begins with the newest.
+LAST = 2**62
 
 
 class Tx(Protocol):

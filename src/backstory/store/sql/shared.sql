@@ -465,21 +465,25 @@ ORDER BY o.id DESC LIMIT :limit;
 
 -- name: observations_recent
 -- The newest of a project, for its next session.
-SELECT o.id, o.session_id, o.prompt_number, o.type, o.title, o.subtitle, o.facts, o.files_read, o.files_modified, o.created_at,
-  s.git_branch
+SELECT o.id, o.session_id, o.project, o.type, o.title, o.subtitle, o.narrative, o.facts, o.files_read, o.files_modified,
+  o.created_at, o.pinned_at, o.superseded_by, s.agent, s.git_branch
 FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
 WHERE o.project_key = :project_key AND o.superseded_by IS NULL ORDER BY o.created_at DESC, o.id DESC LIMIT :limit;
 
 -- name: observations_pinned
 -- What always stands in a project's context, the latest pin first.
-SELECT id, type, title, narrative FROM observations
-WHERE project_key = :project_key AND pinned_at IS NOT NULL AND superseded_by IS NULL
-ORDER BY pinned_at DESC, id DESC LIMIT :limit;
+SELECT o.id, o.session_id, o.project, o.type, o.title, o.subtitle, o.narrative, o.facts, o.files_read, o.files_modified,
+  o.created_at, o.pinned_at, o.superseded_by, s.agent
+FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
+WHERE o.project_key = :project_key AND o.pinned_at IS NOT NULL AND o.superseded_by IS NULL
+ORDER BY o.pinned_at DESC, o.id DESC LIMIT :limit;
 
 -- name: observations_of_session
-SELECT id, session_id, prompt_number, type, title, subtitle, facts, files_modified, created_at
-FROM observations WHERE session_id = :session_id AND superseded_by IS NULL
-ORDER BY created_at DESC, id DESC LIMIT :limit;
+SELECT o.id, o.session_id, o.project, o.type, o.title, o.subtitle, o.narrative, o.facts, o.files_read, o.files_modified,
+  o.created_at, o.pinned_at, o.superseded_by, s.agent
+FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
+WHERE o.session_id = :session_id AND o.superseded_by IS NULL
+ORDER BY o.created_at DESC, o.id DESC LIMIT :limit;
 
 -- name: summary_put
 INSERT INTO session_summaries
@@ -511,7 +515,8 @@ SELECT m.*, s.agent, s.git_branch, s.title FROM session_summaries m JOIN sdk_ses
 WHERE m.project_key = :project_key AND m.source = 'stop' ORDER BY m.created_at DESC, m.id DESC LIMIT :limit;
 
 -- name: summaries_of_session
-SELECT * FROM session_summaries WHERE session_id = :session_id AND source = 'stop' ORDER BY created_at DESC, id DESC LIMIT :limit;
+SELECT m.*, s.agent FROM session_summaries m JOIN sdk_sessions s ON s.id = m.session_id
+WHERE m.session_id = :session_id AND m.source = 'stop' ORDER BY m.created_at DESC, m.id DESC LIMIT :limit;
 
 -- name: transcript_read
 SELECT * FROM transcripts WHERE reader = :reader AND path = :path;

@@ -14,8 +14,10 @@ from backstory.errors import BadInput, NotFound, StoreUnavailable
 from backstory.recall import stats, timeline
 from backstory.recall.search import MemorySearch, Query
 from backstory.settings import Settings
+from backstory.store import counts
 from backstory.store.db import Row, Store, Tx
 from backstory.store.index.hits import Filter
+from backstory.store.timeline import TimelineAnchor, find_anchor
 from backstory.worker.endpoints import Call, Endpoint, needs_read
 
 Span = Annotated[int, msgspec.Meta(ge=0, le=200)]
@@ -83,40 +85,40 @@ class Overview:
 
         best = await asyncio.to_thread(self._search.find, _best(asked)) if not asked.anchor else []
 
-        def work(tx: Tx) -> tuple[Row | None, list[Row]]:
+        def work(tx: Tx) -> tuple[TimelineAnchor | None, list[Row]]:
             anchor = self._anchor(tx, asked, best)
             return anchor, timeline.around(tx, anchor, asked.before, asked.after) if anchor else []
 
         anchor, items = await asyncio.to_thread(self._store.read, work)
-        shown = anchor and {name: anchor[name] for name in ("kind", "id", "session_id", "project", "created_at")}
-        return Timeline(shown, items)
+        names = ("kind", "id", "session_id", "project", "created_at")
+        return Timeline({name: getattr(anchor, name) for name in names} if anchor else None, items)
 
-    def _anchor(self, tx: Tx, asked: TimelineOf, best: list[Row]) -> Row | None:
+    def _anchor(self, tx: Tx, asked: TimelineOf, best: list[Row]) -> TimelineAnchor | None:
         if not asked.anchor:
-            return timeline.anchor_by_id(tx, best[0]["kind"], best[0]["id"]) if best else None
+            return find_anchor(tx, best[0]["kind"], best[0]["id"]) if best else None
         number = ids.number(asked.anchor.removeprefix("#"))
         if number is None:
             raise BadInput("The anchor is not an id.", "Ids are numbers, as search gives them.")
-        found = timeline.anchor_by_id(tx, "observation", number)
-        if found is None or asked.project not in ("", found["project"], found["project_key"]):
+        anchor = find_anchor(tx, "observation", number)
+        if anchor is None or asked.project not in ("", anchor.project, anchor.project_key):
             raise NotFound(f"There is no observation {number}.", "Search gives the ids that there are.")
-        return found
+        return anchor
 
     async def stats(self, call: Call) -> Stats:
         project: str = call.query.project
         budget = self._settings.context_tokens
-        counts, projects, models = await asyncio.to_thread(
+        rows, projects, models = await asyncio.to_thread(
             self._store.read,
-            lambda tx: (stats.counts(tx, project), stats.projects(tx, project, budget), stats.models(tx, project)),
+            lambda tx: (counts.rows(tx, project), stats.projects(tx, project, budget), stats.models(tx, project)),
         )
         sizes, tables = await asyncio.to_thread(self._sizes)
-        return Stats(counts, sizes, stats.room(tables) if tables else {}, tables, projects, models)
+        return Stats(rows, sizes, stats.room(tables) if tables else {}, tables, projects, models)
 
     def _sizes(self) -> tuple[dict[str, int], dict[str, int]]:
         paths = self._settings.paths
         tables: dict[str, int] = {}
         with contextlib.suppress(StoreUnavailable):  # not every SQLite can tell
-            tables = {row["name"]: row["bytes"] for row in self._store.read(lambda tx: tx.all("table_sizes"))}
+            tables = self._store.read(counts.table_sizes)
         log = sum(_size(file) for file in paths.data.glob(f"{paths.log.name}*"))
         spool = sum(_size(file) for file in paths.spool.rglob("*"))
         return {"database": self._store.size(), "spool": spool, "log": log}, tables

@@ -9,8 +9,10 @@ from html import escape
 
 from starlette.responses import HTMLResponse
 
-from backstory.store.db import Row, Tx
-from backstory.text import json_list, local
+from backstory.store import memories
+from backstory.store.db import Tx
+from backstory.store.memories import StoredObservation, StoredSummary
+from backstory.text import local
 
 _STYLE = """
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
@@ -69,14 +71,12 @@ def entrance(status: int) -> HTMLResponse:
 
 def page(tx: Tx) -> str:
     """The newest summaries and observations of all projects."""
-    last = 2**62
-    summaries = tx.all("summaries_list", project="", session_id=0, before=last, limit=5)
-    observations = tx.all("observations_list", project="", type="", session_id=0, before=last, limit=100)
+    summaries, observations = memories.newest_summaries(tx, 5), memories.newest_observations(tx, 100)
     body = (
-        "".join(_summary(row) for row in summaries if row["source"] == "stop")
+        "".join(_summary(summary) for summary in summaries if summary.source == "stop")
         or "<p>Nothing yet: work with your agent, and look again.</p>"
     )
-    seen = "".join(_observation(row) for row in observations)
+    seen = "".join(map(_observation, observations))
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         f"<title>backstory</title><style>{_STYLE}</style><body><h1>backstory</h1>"
@@ -84,19 +84,20 @@ def page(tx: Tx) -> str:
     )
 
 
-def _summary(row: Row) -> str:
-    parts = (("Done", row["completed"]), ("Learned", row["learned"]), ("Next", row["next_steps"]))
+def _summary(summary: StoredSummary) -> str:
+    parts = (("Done", summary.completed), ("Learned", summary.learned), ("Next", summary.next_steps))
     lines = "".join(f"<p><b>{label}</b> {_said(text)}</p>" for label, text in parts if text)
-    return f"<article><h3>{_said(row['request'] or 'A round')}</h3><small>{_where(row)}</small>{lines}</article>"
+    title = _said(summary.request or "A round")
+    return f"<article><h3>{title}</h3><small>{_where(summary)}</small>{lines}</article>"
 
 
-def _observation(row: Row) -> str:
-    facts = "".join(f"<li>{_said(fact)}</li>" for fact in json_list(row["facts"]))
-    number, told = row["superseded_by"], "" if row["narrative"] == row["title"] else row["narrative"]
-    notes = f' · replaced by <a href="#o{number}">#{number}</a>' if number else " · pinned" if row["pinned_at"] else ""
+def _observation(seen: StoredObservation) -> str:
+    facts = "".join(f"<li>{_said(fact)}</li>" for fact in seen.facts)
+    number, text = seen.superseded_by, "" if seen.narrative == seen.title else seen.narrative
+    notes = f' · replaced by <a href="#o{number}">#{number}</a>' if number else " · pinned" if seen.pinned_at else ""
     return (
-        f'<article id="o{row["id"]}"><h3><span class="type">{escape(row["type"])}</span>{_said(row["title"])}</h3>'
-        f"<small>#{row['id']} · {_where(row)}{notes}</small><p>{_said(told)}</p>"
+        f'<article id="o{seen.id}"><h3><span class="type">{escape(seen.type)}</span>{_said(seen.title)}</h3>'
+        f"<small>#{seen.id} · {_where(seen)}{notes}</small><p>{_said(text)}</p>"
         + (f"<ul>{facts}</ul>" if facts else "")
         + "</article>"
     )
@@ -107,6 +108,6 @@ def _said(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
-def _where(row: Row) -> str:
-    at = row["created_at"]
-    return f'{escape(row["project"])} · {escape(row["agent"])} · <time datetime="{escape(at)}">{local(at)}</time>'
+def _where(item: StoredObservation | StoredSummary) -> str:
+    at = item.created_at
+    return f'{escape(item.project)} · {escape(item.agent)} · <time datetime="{escape(at)}">{local(at)}</time>'

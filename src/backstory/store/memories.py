@@ -1,0 +1,144 @@
+"""Observations and summaries as they are read: typed records of a project, a session, or everything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from backstory.store.db import LAST, Row, Tx
+from backstory.text import json_list
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObservation:
+    """An observation with what is known about it."""
+
+    id: int
+    session_id: int
+    agent: str
+    project: str
+    type: str
+    title: str
+    subtitle: str
+    narrative: str
+    facts: tuple[str, ...]
+    files_read: tuple[str, ...]
+    files_modified: tuple[str, ...]
+    created_at: str
+    pinned_at: str | None
+    superseded_by: int | None
+    git_branch: str | None = None  #: of its session; only `recent_observations` reads it
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSummary:
+    """A summary with what is known about it."""
+
+    id: int
+    agent: str
+    project: str
+    source: str  #: "stop", or "compact" for what the agent itself kept
+    request: str
+    investigated: str
+    learned: str
+    completed: str
+    next_steps: str
+    notes: str
+    created_at: str
+    git_branch: str | None = None  #: of its session; only `recent_summaries` reads it
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedFile:
+    """A file that an observation is about, as it was then."""
+
+    observation_id: int
+    cwd: str
+    path: str  #: from the working directory
+    digest: str
+
+
+def observation(tx: Tx, number: int) -> StoredObservation | None:
+    row = tx.one("observation_by_id", id=number)
+    return _observation(row) if row else None
+
+
+def newest_observations(tx: Tx, limit: int) -> list[StoredObservation]:
+    """The newest of all projects."""
+    rows = tx.all("observations_list", project="", type="", session_id=0, before=LAST, limit=limit)
+    return [_observation(row) for row in rows]
+
+
+def recent_observations(tx: Tx, project_key: str, limit: int) -> list[StoredObservation]:
+    """The newest of a project, without those that were superseded."""
+    return [_observation(row) for row in tx.all("observations_recent", project_key=project_key, limit=limit)]
+
+
+def pinned_observations(tx: Tx, project_key: str, limit: int) -> list[StoredObservation]:
+    """Those that always stand in a project's context, the latest pin first."""
+    return [_observation(row) for row in tx.all("observations_pinned", project_key=project_key, limit=limit)]
+
+
+def observations_of_session(tx: Tx, session_id: int, limit: int) -> list[StoredObservation]:
+    """The newest of a session, without those that were superseded."""
+    return [_observation(row) for row in tx.all("observations_of_session", session_id=session_id, limit=limit)]
+
+
+def newest_summaries(tx: Tx, limit: int) -> list[StoredSummary]:
+    """The newest of all projects."""
+    rows = tx.all("summaries_list", project="", session_id=0, before=LAST, limit=limit)
+    return [_summary(row) for row in rows]
+
+
+def recent_summaries(tx: Tx, project_key: str, limit: int) -> list[StoredSummary]:
+    """The newest of a project's rounds."""
+    return [_summary(row) for row in tx.all("summaries_recent", project_key=project_key, limit=limit)]
+
+
+def summaries_of_session(tx: Tx, session_id: int, limit: int) -> list[StoredSummary]:
+    """The newest of a session's rounds."""
+    return [_summary(row) for row in tx.all("summaries_of_session", session_id=session_id, limit=limit)]
+
+
+def observed_files(tx: Tx, observation_ids: Sequence[int]) -> list[ObservedFile]:
+    """The files of some observations."""
+    rows = tx.all("observation_marks", ids=json.dumps(observation_ids)) if observation_ids else []
+    return [ObservedFile(row["observation_id"], row["cwd"], row["path"], row["mark"]) for row in rows]
+
+
+def _observation(row: Row) -> StoredObservation:
+    return StoredObservation(
+        id=row["id"],
+        session_id=row["session_id"],
+        agent=row["agent"],
+        project=row["project"],
+        type=row["type"],
+        title=row["title"],
+        subtitle=row["subtitle"],
+        narrative=row["narrative"],
+        facts=tuple(json_list(row["facts"])),
+        files_read=tuple(json_list(row["files_read"])),
+        files_modified=tuple(json_list(row["files_modified"])),
+        created_at=row["created_at"],
+        pinned_at=row["pinned_at"],
+        superseded_by=row["superseded_by"],
+        git_branch=row.get("git_branch"),
+    )
+
+
+def _summary(row: Row) -> StoredSummary:
+    return StoredSummary(
+        id=row["id"],
+        agent=row["agent"],
+        project=row["project"],
+        source=row["source"],
+        request=row["request"],
+        investigated=row["investigated"],
+        learned=row["learned"],
+        completed=row["completed"],
+        next_steps=row["next_steps"],
+        notes=row["notes"],
+        created_at=row["created_at"],
+        git_branch=row.get("git_branch"),
+    )

@@ -1,0 +1,86 @@
+"""Prompts, observations and summaries of a project by the time at which they were stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from backstory.store.db import Row, Tx
+
+_BY_ID = {"observation": "observation_by_id", "summary": "summary_at", "prompt": "prompt_at_id"}
+_BEFORE = {
+    "prompt": "timeline_prompts_before",
+    "observation": "timeline_observations_before",
+    "summary": "timeline_summaries_before",
+}
+_AFTER = {
+    "prompt": "timeline_prompts_after",
+    "observation": "timeline_observations_after",
+    "summary": "timeline_summaries_after",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineAnchor:
+    """A row that a timeline is shown around."""
+
+    kind: str
+    id: int
+    session_id: int
+    project: str
+    project_key: str
+    created_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineRow:
+    """A row of a timeline. `text` is what it says, uncut."""
+
+    kind: str
+    id: int
+    session_id: int
+    prompt_number: int
+    created_at: str
+    type: str | None  #: of an observation
+    text: str
+
+
+def find_anchor(tx: Tx, kind: str, number: int) -> TimelineAnchor | None:
+    row = tx.one(_BY_ID[kind], id=number)
+    if row is None:
+        return None
+    return TimelineAnchor(kind, row["id"], row["session_id"], row["project"], row["project_key"], row["created_at"])
+
+
+def before(tx: Tx, project_key: str, at: str, limit: int) -> list[TimelineRow]:
+    """Up to `limit` rows of each kind up to a moment, the latest first."""
+    return _rows(tx, _BEFORE, project_key, at, limit)
+
+
+def after(tx: Tx, project_key: str, at: str, limit: int) -> list[TimelineRow]:
+    """Up to `limit` rows of each kind after a moment, the earliest first."""
+    return _rows(tx, _AFTER, project_key, at, limit)
+
+
+def _rows(tx: Tx, queries: dict[str, str], project_key: str, at: str, limit: int) -> list[TimelineRow]:
+    return [
+        TimelineRow(
+            kind,
+            row["id"],
+            row["session_id"],
+            row["prompt_number"],
+            row["created_at"],
+            row.get("type"),
+            _text(kind, row),
+        )
+        for kind, query in queries.items()
+        for row in tx.all(query, project_key=project_key, at=at, limit=limit)
+    ]
+
+
+def _text(kind: str, row: Row) -> str:
+    if kind == "prompt":
+        return "(private)" if row["is_private"] else row["prompt"] or "(forgotten)"
+    if kind == "summary":
+        outcome = row["completed"] or row["learned"]
+        return f"{row['request']} → {outcome}" if outcome else str(row["request"])
+    return str(row["title"])
