@@ -155,6 +155,21 @@ def test_sql_stands_in_the_store_only() -> None:
                     assert not statement.search(node.value), f"{file.name}: {node.value[:60]}"
 
 
+def test_named_queries_are_run_in_the_store_only() -> None:
+    """Other rooms call functions of the store, whose parameters and results mypy knows."""
+    known = set(queries.load("sqlite")) | set(queries.load("postgres"))
+    for file in FILES:
+        if room_of(file) == "store":
+            continue
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                is_tx = isinstance(node.func.value, ast.Name) and node.func.value.id == "tx"
+                first = node.args[0] if node.args else None
+                named = isinstance(first, ast.Constant) and first.value in known
+                is_query = node.func.attr in {"run", "one", "all", "script"} and (is_tx or named)
+                assert not is_query, f"{file.relative_to(SOURCE)}:{node.lineno} runs a query"
+
+
 def test_the_environment_is_read_in_settings_only() -> None:
     """One place decides what is set. The hook may look at the mark that an observer's session carries."""
     for file in FILES:

@@ -329,7 +329,22 @@ def next_due(tx: Tx) -> int | None:
 def recover(tx: Tx, worker: str = "") -> None:
     """At a worker's start: take over what it had leased before, and trust no conversation of before."""
     tx.run("queue_release", worker=worker, now=ids.now_ms())
-    tx.run("sessions_force_init")
+    sessions.force_init(tx)
+
+
+def queued(tx: Tx, status: str, after: int, limit: int) -> list[Row]:
+    """The events that wait, are being observed or were set aside, or those of one status, oldest first."""
+    return tx.all("queue_list", status=status, after=after, limit=limit)
+
+
+def retry(tx: Tx, number: int) -> int:
+    """Queue an event again that was set aside, or all of them for 0; how many there were."""
+    return tx.run("queue_retry", id=number)
+
+
+def drop(tx: Tx, number: int) -> int:
+    """Drop an event that waits or was set aside, or all that were set aside for 0; how many there were."""
+    return tx.run("queue_drop", id=number)
 
 
 def counts(tx: Tx) -> dict[str, int]:

@@ -232,6 +232,22 @@ def finish(tx: Tx, gone: Forgotten) -> None:
     gone.talks.clear()
 
 
+def request_erasure(tx: Tx) -> None:
+    """Note that the files still hold what this transaction deletes. `Store.scrub` removes it from them."""
+    tx.one("erasure_add", at=ids.now())
+
+
+def open_erasure(tx: Tx) -> int | None:
+    """The id of the latest erasure that was requested and not done yet."""
+    rows = tx.all("erasures_open")
+    return rows[-1]["id"] if rows else None
+
+
+def finish_erasures(tx: Tx, last: int) -> None:
+    """The files hold nothing any more of what erasures up to this id deleted."""
+    tx.run("erasure_done", id=last)
+
+
 def _observation(tx: Tx, row: Row, gone: Forgotten) -> None:
     _mark(tx, row["session_id"], "observation", mark_of(row))
     observations.remove(tx, row["id"])

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from backstory.store import observations
 from backstory.store.db import LAST, Row, Tx
 from backstory.text import json_list
 
@@ -60,7 +62,7 @@ class ObservedFile:
 
 
 def observation(tx: Tx, number: int) -> StoredObservation | None:
-    row = tx.one("observation_by_id", id=number)
+    row = observations.by_id(tx, number)
     return _observation(row) if row else None
 
 
@@ -105,6 +107,30 @@ def observed_files(tx: Tx, observation_ids: Sequence[int]) -> list[ObservedFile]
     """The files of some observations."""
     rows = tx.all("observation_marks", ids=json.dumps(observation_ids)) if observation_ids else []
     return [ObservedFile(row["observation_id"], row["cwd"], row["path"], row["mark"]) for row in rows]
+
+
+def shown_observation(tx: Tx, number: int) -> Row:
+    """An observation as the API shows it, with the event ids that it came from."""
+    events = tx.all("observation_event_ids", id=number)
+    return observations.decode(observations.get(tx, number)) | {"event_ids": [row["event_id"] for row in events]}
+
+
+def shown_summary(tx: Tx, number: int) -> Row | None:
+    """A summary as the API shows it."""
+    return tx.one("summary_by_id", id=number)
+
+
+def listed_observations(
+    tx: Tx, project: str, before: int, limit: int, *, type: str = "", session_id: int = 0
+) -> list[Row]:
+    """Observations with a smaller id than `before` as the API shows them, newest first."""
+    values: dict[str, Any] = {"project": project, "type": type, "session_id": session_id}
+    return [observations.decode(row) for row in tx.all("observations_list", before=before, limit=limit, **values)]
+
+
+def listed_summaries(tx: Tx, project: str, before: int, limit: int, *, session_id: int = 0) -> list[Row]:
+    """Summaries with a smaller id than `before` as the API shows them, newest first."""
+    return tx.all("summaries_list", project=project, session_id=session_id, before=before, limit=limit)
 
 
 def _observation(row: Row) -> StoredObservation:

@@ -114,7 +114,7 @@ def _add(tx: Tx, session: Session, round: Round, seen: Observation, memory_id: s
 def _replace(tx: Tx, old: int, number: int, at: str) -> None:
     """What a model says to be replaced: if it still holds, is of before, and may be. Whoever said otherwise while the
     model thought knows better."""
-    row = tx.one("observation_by_id", id=old)
+    row = by_id(tx, old)
     if row and not row["superseded_by"] and row["created_at"] < at:
         with suppress(BadInput):
             supersede(tx, row, number)
@@ -132,11 +132,25 @@ def state(
             supersede(tx, old, number)
 
 
-def edit(tx: Tx, number: int, changes: Mapping[str, Any]) -> Row | None:
+def by_id(tx: Tx, number: int) -> Row | None:
+    return tx.one("observation_by_id", id=number)
+
+
+def get(tx: Tx, number: int) -> Row:
+    if row := by_id(tx, number):
+        return row
+    raise NotFound(f"There is no observation {number}.", "Search gives the ids that there are.")
+
+
+def of_event(tx: Tx, event_id: int) -> int | None:
+    """The id of the first observation that came from an event."""
+    row = tx.one("observation_of_event", id=event_id)
+    return row["id"] if row else None
+
+
+def edit(tx: Tx, number: int, changes: Mapping[str, Any]) -> Row:
     """Change what an observation says; what it came from stays. The words follow."""
-    row = tx.one("observation_by_id", id=number)
-    if row is None:
-        return None
+    row = get(tx, number)
     changes = gate.document(dict(changes))
     told = {**_compressed(row), **changes}
     changed = {name: _json(value) if isinstance(value, list) else value for name, value in changes.items()}
@@ -173,9 +187,7 @@ def supersede(tx: Tx, row: Row, by: int | None) -> None:
         if by is None:
             tx.run("observation_supersede", id=number, by=None, at=None)
         return
-    new = tx.one("observation_by_id", id=by)
-    if new is None:
-        raise NotFound(f"There is no observation {by}.", "Search gives the ids that there are.")
+    new = get(tx, by)
     if by == number:
         raise BadInput("An observation can not replace itself.", "Name the one that holds now.")
     if new["project_key"] != row["project_key"]:
@@ -190,7 +202,7 @@ def supersede(tx: Tx, row: Row, by: int | None) -> None:
 
 def remove(tx: Tx, number: int) -> None:
     """Delete an observation and its words; what it had replaced is replaced by its own successor, or holds again."""
-    row = tx.one("observation_by_id", id=number)
+    row = by_id(tx, number)
     by = row and row["superseded_by"]
     for old in tx.all("observations_superseded_by", id=number):
         tx.run("observation_supersede", id=old["id"], by=by, at=by and ids.now())

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from backstory.project import Project
+from dataclasses import dataclass
+
 from backstory.store.db import Row, Tx
 
 
-def find(tx: Tx, name: str) -> Project | None:
+@dataclass(frozen=True, slots=True)
+class KnownProject:
+    """A project that a session was in."""
+
+    name: str
+    key: str
+
+
+def find(tx: Tx, name: str) -> KnownProject | None:
     """The project that was last worked in under this name or key."""
     row = tx.one("project_key_of", project=name)
-    return Project(row["project"], row["project_key"]) if row else None
+    return KnownProject(row["project"], row["project_key"]) if row else None
 
 
 def listed(tx: Tx, limit: int) -> list[Row]:

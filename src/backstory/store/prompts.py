@@ -55,5 +55,15 @@ def near(tx: Tx, session_id: int, since: str, until: str) -> list[Prompt]:
     return [from_row(row) for row in tx.all("prompts_near", session_id=session_id, since=since, until=until)]
 
 
+def of_session(tx: Tx, session_id: int) -> list[Row]:
+    """Return the prompts of a session as the API shows them, in their order."""
+    return tx.all("prompts_of_session", session_id=session_id)
+
+
+def listed(tx: Tx, project: str, before: int, limit: int, *, session_id: int = 0) -> list[Row]:
+    """Return prompts with a smaller id than `before` as the API shows them, newest first."""
+    return tx.all("prompts_list", project=project, session_id=session_id, before=before, limit=limit)
+
+
 def place_of(prompt: Prompt) -> PromptPlace:
     return PromptPlace(prompt.prompt_number, prompt.is_private, is_new=False)

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 import msgspec
 
-from backstory import ids
 from backstory.model import OBSERVED, Prompt, Report, Session
 from backstory.store import events, forget, observations, prompts, sessions, turns
 from backstory.store.db import Row, Tx
@@ -143,5 +142,5 @@ def _make_private(tx: Tx, session: Session, number: int) -> None:
 def _blank(tx: Tx, row: Row) -> None:
     """Take out what an event says, and have the files rid of it, too."""
     if row["payload"] is not None:
-        tx.one("erasure_add", at=ids.now())
+        forget.request_erasure(tx)
     tx.run("event_make_private", id=row["id"])

@@ -40,9 +40,20 @@ def shown(session: Session) -> Row:
     return {name: getattr(session, name) for name in _COLUMNS if name not in _INTERNAL}
 
 
-def listed(row: Row) -> Row:
-    """Return a row of the list of sessions as the API shows it."""
-    return shown(from_row(row)) | {"observation_count": row["observation_count"]}
+def listed(tx: Tx, project: str, before: int, limit: int, *, agent: str = "", status: str = "") -> list[Row]:
+    """Return sessions with a smaller id than `before` as the API shows them, newest first."""
+    rows = tx.all("sessions_list", project=project, agent=agent, status=status, before=before, limit=limit)
+    return [shown(from_row(row)) | {"observation_count": row["observation_count"]} for row in rows]
+
+
+def moves(tx: Tx, number: int) -> list[Row]:
+    """Return the moves between the states of a session as the API shows them, oldest first."""
+    return tx.all("session_moves", id=number)
+
+
+def force_init(tx: Tx) -> None:
+    """Have the observer begin a new conversation for every session."""
+    tx.run("sessions_force_init")
 
 
 def get_or_create(tx: Tx, report: Report, project: Project) -> Session:

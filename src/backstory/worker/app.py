@@ -32,7 +32,7 @@ from backstory.recall import embed
 from backstory.recall.search import MemorySearch
 from backstory.recall.vectors import Vectors
 from backstory.settings import Settings, environment
-from backstory.store import events, forgotten, observations, open_store
+from backstory.store import events, forgotten, memories, observations, open_store
 from backstory.store.db import Tx
 from backstory.store.observations import StoredRows
 from backstory.worker import endpoints, guard
@@ -189,14 +189,14 @@ class App:
         self.embedding.wake()
 
         def rows(tx: Tx) -> list[tuple[str, dict[str, Any]]]:
-            found = [
+            news = [
                 ("new_observation", observations.decode(row))
                 for number in told.observation_ids
-                if (row := tx.one("observation_by_id", id=number))
+                if (row := observations.by_id(tx, number))
             ]
-            if told.summary_id and (row := tx.one("summary_by_id", id=told.summary_id)):
-                found.append(("new_summary", row))
-            return found
+            if told.summary_id and (row := memories.shown_summary(tx, told.summary_id)):
+                news.append(("new_summary", row))
+            return news
 
         async def announce() -> None:
             # In a thread: a database may be far away, and hooks wait for this loop.

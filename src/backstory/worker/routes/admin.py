@@ -16,10 +16,10 @@ from backstory.errors import NotFound, Refused, StoreUnavailable
 from backstory.observe.model_observer import State
 from backstory.settings import Settings
 from backstory.store import backups, check, events
-from backstory.store.db import Store
+from backstory.store.db import Store, Tx
 from backstory.worker.endpoints import Call, Endpoint, Json, needs_admin, needs_public, needs_read, openapi
 from backstory.worker.live import Live
-from backstory.worker.routes.recall import Limit, Page, row_after
+from backstory.worker.routes.recall import Limit, Page, page_of, row_after
 from backstory.worker.viewer.browsers import SESSION_S, Browsers, is_of_another_user
 from backstory.worker.viewer.page import HEADERS, page
 
@@ -156,19 +156,18 @@ class Admin:
         asked: QueueOf = call.query
         after = row_after(asked.cursor, 0)
         rows = await asyncio.to_thread(
-            self._store.read, lambda tx: tx.all("queue_list", status=asked.status, after=after, limit=asked.limit + 1)
+            self._store.read, lambda tx: events.queued(tx, asked.status, after, asked.limit + 1)
         )
-        more = len(rows) > asked.limit
-        return Page(rows[: asked.limit], str(rows[asked.limit - 1]["id"]) if more else None)
+        return page_of(rows, asked.limit)
 
     async def retry(self, call: Call) -> Changed:
-        return await self._change("queue_retry", call.body.id)
+        return await self._change(events.retry, call.body.id)
 
     async def drop(self, call: Call) -> Changed:
-        return await self._change("queue_drop", call.body.id)
+        return await self._change(events.drop, call.body.id)
 
-    async def _change(self, query: str, number: int) -> Changed:
-        changed = await asyncio.wrap_future(self._store.submit(lambda tx: tx.run(query, id=number)))
+    async def _change(self, work: Callable[[Tx, int], int], number: int) -> Changed:
+        changed = await asyncio.wrap_future(self._store.submit(lambda tx: work(tx, number)))
         if number and not changed:
             raise NotFound(f"Event {number} does not wait there.", "`backstory queue` lists what does.")
         self._wake(0)

@@ -15,12 +15,12 @@ from msgspec import UNSET, UnsetType
 from backstory import ids
 from backstory.capture.intake import Intake
 from backstory.capture.spool import Spool
-from backstory.errors import BadInput, NotFound, StoreUnavailable
+from backstory.errors import BadInput, StoreUnavailable
 from backstory.jobs import Job
 from backstory.model import OURSELVES, ContentId, Event, Observation, Reply, Report, Round, Session
 from backstory.observe.own_transcripts import OwnTranscripts
 from backstory.project import Project
-from backstory.store import events, forget, observations, sessions
+from backstory.store import events, forget, memories, observations, projects, sessions
 from backstory.store.db import Row, Store, Tx
 from backstory.store.forget import Forgotten
 from backstory.text import cut, one_line
@@ -141,17 +141,15 @@ class Memories:
         pinned, by = changes.pop("pinned", UNSET), changes.pop("superseded_by", UNSET)
 
         def work(tx: Tx) -> Row:
-            before = tx.one("observation_by_id", id=number)
-            if before is None:
-                raise NotFound(f"There is no observation {number}.", "Search gives the ids that there are.")
+            before = observations.get(tx, number)
             after = observations.edit(tx, number, changes) if changes else before
-            if after and forget.mark_of(after) != forget.mark_of(before):
+            if forget.mark_of(after) != forget.mark_of(before):
                 forget.version(tx, before)
             if by is not UNSET:
                 observations.supersede(tx, before, by)
             if pinned is not UNSET:
-                observations.pin(tx, tx.one("observation_by_id", id=number) or before, pinned)
-            return _whole(tx, number)
+                observations.pin(tx, observations.get(tx, number), pinned)
+            return memories.shown_observation(tx, number)
 
         row = await self._intake.write(work)
         self._embedding.wake()
@@ -188,8 +186,8 @@ class Memories:
         """The project by its name or key, else the directory's."""
         if not asked.project:
             return await self._intake.project(asked.cwd)
-        known = await asyncio.to_thread(self._store.read, lambda tx: tx.one("project_key_of", project=asked.project))
-        return Project(known["project"], known["project_key"]) if known else Project(asked.project, asked.project)
+        known = await asyncio.to_thread(self._store.read, lambda tx: projects.find(tx, asked.project))
+        return Project(known.name, known.key) if known else Project(asked.project, asked.project)
 
     async def forget_one(self, call: Call) -> Gone:
         number = call.number("id")
@@ -236,8 +234,8 @@ class Memories:
         def whole(tx: Tx) -> None:
             work(tx, gone)
             forget.finish(tx, gone)
-            tx.run("sessions_force_init")
-            tx.one("erasure_add", at=ids.now())
+            sessions.force_init(tx)
+            forget.request_erasure(tx)
 
         await self._intake.write(whole)
         self._live.forget()
@@ -253,14 +251,14 @@ class Memories:
         """Take what was deleted out of the files, too; False if somebody stood in the way."""
         async with self._wiping:
             try:
-                waiting = await asyncio.to_thread(self._store.read, lambda tx: tx.all("erasures_open"))
-                if not waiting:
+                erasure = await asyncio.to_thread(self._store.read, forget.open_erasure)
+                if erasure is None:
                     return True
                 await asyncio.to_thread(self._store.scrub)
             except StoreUnavailable as error:
                 log.warning("%s", error)
                 return False
-            await self._intake.write(lambda tx: tx.run("erasure_done", id=waiting[-1]["id"]))
+            await self._intake.write(lambda tx: forget.finish_erasures(tx, erasure))
             return True
 
 
@@ -287,13 +285,13 @@ def _remember(tx: Tx, report: Report, where: Project) -> Row:
     session = sessions.get_or_create(tx, report, where)
     added = events.add(tx, session, report)
     if added.skipped == "duplicate":
-        found = tx.one("observation_of_event", id=added.id)
-        if found is None:
+        known_id = observations.of_event(tx, added.id)
+        if known_id is None:
             raise BadInput("This was remembered once, and forgotten since.", "Send it under another `event_id`.")
-        return _whole(tx, found["id"])
+        return memories.shown_observation(tx, known_id)
     sessions.move(tx, session, "work", at=report.occurred_at)
     number = _store(tx, session, report, added).observation_ids[0]
-    return _whole(tx, number)
+    return memories.shown_observation(tx, number)
 
 
 def _store(tx: Tx, session: Session, report: Report, added: events.Added) -> observations.StoredRows:
@@ -320,9 +318,3 @@ def _store(tx: Tx, session: Session, report: Report, added: events.Added) -> obs
         events=(source,),
     )
     return observations.store(tx, round, observations.Stored(Reply((seen,)), "manual"))
-
-
-def _whole(tx: Tx, number: int) -> Row:
-    row = tx.one("observation_by_id", id=number)
-    assert row is not None  # noqa: S101 - made in this transaction
-    return observations.decode(row) | {"event_ids": [e["event_id"] for e in tx.all("observation_event_ids", id=number)]}

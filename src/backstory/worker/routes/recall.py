@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -20,8 +21,8 @@ from backstory.recall.relevance import SessionStart
 from backstory.recall.search import FAMILIES, Query
 from backstory.recall.search import MemorySearch as Finding
 from backstory.settings import Settings
-from backstory.store import observations, sessions
-from backstory.store.db import Row, Store, Tx
+from backstory.store import memories, observations, projects, prompts, sessions, turns
+from backstory.store.db import LAST, Row, Store, Tx
 from backstory.store.index.hits import Filter
 from backstory.worker.endpoints import Call, Endpoint, needs_read
 
@@ -29,8 +30,6 @@ T = TypeVar("T")
 Limit = Annotated[int, msgspec.Meta(ge=1, le=200)]
 #: The beginning of a time as it is stored.
 _PART = re.compile(r"\d{4}(-\d\d(-\d\d(T\d\d(:\d\d(:\d\d(\.\d{3})?)?)?)?)?)?", re.ASCII)
-#: Rows with greater ids than any come first.
-LAST = 2**62
 
 
 class Page(msgspec.Struct):
@@ -159,9 +158,9 @@ class Recall:
         wanted = asked.project or (here.key if here else "")
 
         def work(tx: Tx) -> str:
-            known = tx.one("project_key_of", project=wanted)
-            key = known["project_key"] if known else wanted
-            name = known["project"] if known else wanted.rstrip("/").rpartition("/")[2]
+            known = projects.find(tx, wanted)
+            key = known.key if known else wanted
+            name = known.name if known else wanted.rstrip("/").rpartition("/")[2]
             budget, command = self._settings.context_tokens, self._settings.paths.called
             return context.for_start(tx, name, key, budget, command, scene)
 
@@ -189,38 +188,32 @@ class Recall:
 
     async def observations(self, call: Call) -> Page:
         asked: Observations = call.query
-        page = await self._page("observations_list", asked, type=asked.type, session_id=asked.session)
-        return Page([observations.decode(row) for row in page.items], page.next)
+        return await self._page(asked, partial(memories.listed_observations, type=asked.type, session_id=asked.session))
 
     async def observation(self, call: Call) -> Row:
         return await self.read(lambda tx: self._whole(tx, call.number("id")))
 
     def _whole(self, tx: Tx, number: int) -> Row:
-        row = tx.one("observation_by_id", id=number)
-        if row is None:
-            raise NotFound(f"There is no observation {number}.", "Search gives the ids that there are.")
-        events = [found["event_id"] for found in tx.all("observation_event_ids", id=number)]
-        changed = changed_files.changed(tx, [number]).get(number, ())
-        return observations.decode(row) | {"event_ids": events, "changed": list(changed)}
+        shown = memories.shown_observation(tx, number)
+        return shown | {"changed": list(changed_files.changed(tx, [number]).get(number, ()))}
 
     async def batch(self, call: Call) -> Page:
         def work(tx: Tx) -> list[Row]:
             wanted = [number for number in call.body.ids if abs(number) < LAST]
-            return [self._whole(tx, number) for number in wanted if tx.one("observation_by_id", id=number)]
+            return [self._whole(tx, number) for number in wanted if observations.by_id(tx, number)]
 
         return Page(await self.read(work))
 
     async def summaries(self, call: Call) -> Page:
-        return await self._page("summaries_list", call.query, session_id=call.query.session)
+        return await self._page(call.query, partial(memories.listed_summaries, session_id=call.query.session))
 
     async def prompts(self, call: Call) -> Page:
-        return await self._page("prompts_list", call.query, session_id=call.query.session)
+        return await self._page(call.query, partial(prompts.listed, session_id=call.query.session))
 
     async def sessions(self, call: Call) -> Page:
         asked: Sessions = call.query
         status = "created" if asked.status == "initialized" else asked.status
-        page = await self._page("sessions_list", asked, agent=asked.agent, status=status)
-        return Page([sessions.listed(row) for row in page.items], page.next)
+        return await self._page(asked, partial(sessions.listed, agent=asked.agent, status=status))
 
     async def session(self, call: Call) -> Row:
         return await self.read(lambda tx: self._session(tx, call.request.path_params["id"]))
@@ -231,11 +224,9 @@ class Recall:
 
         def work(tx: Tx) -> list[Row]:
             session = self._found(tx, call.request.path_params["id"])
-            return tx.all("turns_of_session", session_id=session.id, after=after, limit=asked.limit + 1)
+            return [asdict(turn) for turn in turns.of_session(tx, session.id, after, asked.limit + 1)]
 
-        rows = await self.read(work)
-        more = len(rows) > asked.limit
-        return Page(rows[: asked.limit], str(rows[asked.limit - 1]["number"]) if more else None)
+        return page_of(await self.read(work), asked.limit, "number")
 
     def _known(self, tx: Tx, name: str) -> Session | None:
         number = ids.number(name)
@@ -251,25 +242,20 @@ class Recall:
         session = self._found(tx, name)
         number = session.id
         return sessions.shown(session) | {
-            "prompts": tx.all("prompts_of_session", session_id=number),
-            "moves": tx.all("session_moves", id=number),
-            "summaries": tx.all("summaries_list", project="", session_id=number, before=LAST, limit=200),
-            "observations": [
-                observations.decode(o)
-                for o in tx.all("observations_list", project="", type="", session_id=number, before=LAST, limit=200)
-            ],
+            "prompts": prompts.of_session(tx, number),
+            "moves": sessions.moves(tx, number),
+            "summaries": memories.listed_summaries(tx, "", LAST, 200, session_id=number),
+            "observations": memories.listed_observations(tx, "", LAST, 200, session_id=number),
         }
 
     async def projects(self, call: Call) -> Page:
-        return Page(await self.read(lambda tx: tx.all("projects_list", limit=500)))
+        return Page(await self.read(lambda tx: projects.listed(tx, 500)))
 
-    async def _page(self, query: str, asked: Listing, **values: Any) -> Page:
+    async def _page(self, asked: Listing, listed: Callable[[Tx, str, int, int], list[Row]]) -> Page:
+        """A page of a list: `listed` gets the project, the id that its rows come before, and their number."""
         before = row_after(asked.cursor, LAST)
-        rows = await self.read(
-            lambda tx: tx.all(query, project=asked.project, before=before, limit=asked.limit + 1, **values)
-        )
-        more = len(rows) > asked.limit
-        return Page(rows[: asked.limit], str(rows[asked.limit - 1]["id"]) if more else None)
+        rows = await self.read(lambda tx: listed(tx, asked.project, before, asked.limit + 1))
+        return page_of(rows, asked.limit)
 
 
 def _kind(name: str) -> str:
@@ -293,6 +279,11 @@ def _moment(text: str) -> str:
         return ids.from_ms(ids.at_ms(told)) if told else ""
     except (ValueError, OverflowError):
         raise BadInput("That is not a time.", "It looks like 2026-02-21 or 2026-02-21T03:39:07Z.") from None
+
+
+def page_of(rows: list[Row], limit: int, key: str = "id") -> Page:
+    """The first rows as a page. A row more than the limit tells that there is a next page, by the key of the last."""
+    return Page(rows[:limit], str(rows[limit - 1][key]) if len(rows) > limit else None)
 
 
 def row_after(cursor: str, default: int) -> int:
