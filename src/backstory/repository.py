@@ -50,7 +50,7 @@ class Repository:
             if heading := _SECTION.match(line):
                 section = (heading[1].lower(), heading[2] or "")
             if value := _VALUE.match(line, heading.end() if heading else 0):
-                found.setdefault((*section, value[1].lower()), _unquoted(value[2]))
+                found.setdefault((section[0], section[1], value[1].lower()), _unquoted(value[2]))
         return found
 
 

@@ -94,7 +94,8 @@ def _stands_in(value: str) -> bool:
 
 def words(name: str) -> list[str]:
     """`clientSecret_v2` as its words, in small letters."""
-    spread, last = [], ""
+    spread: list[str] = []
+    last = ""
     for letter in name:
         if letter in "_-":
             spread.append(" ")

@@ -41,10 +41,12 @@ class TranscriptReader(Protocol):
     @property
     def place(self) -> Mark:
         """The last entry that was read."""
+        ...
 
     @property
     def ended(self) -> bool:
         """Whether no round is left open."""
+        ...
 
     def __iter__(self) -> Iterator[Report]: ...
 

@@ -22,6 +22,9 @@ class Escaping:
     def write(self, text: str) -> int:
         return self._out.write(escaped(text))
 
+    def flush(self) -> None:
+        self._out.flush()
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._out, name)
 

@@ -19,12 +19,15 @@ class Tx(Protocol):
 
     def run(self, name: str, /, **values: Any) -> int:
         """Change rows; how many."""
+        ...
 
     def one(self, name: str, /, **values: Any) -> Row | None:
         """The first row, if any."""
+        ...
 
     def all(self, name: str, /, **values: Any) -> list[Row]:
         """Every row."""
+        ...
 
     def script(self, sql: str, /) -> None:
         """A migration's statements."""
@@ -37,12 +40,15 @@ class Store(Protocol):
 
     def submit(self, work: Callable[[Tx], T], /) -> Future[T]:
         """Queue work; the future is done when the work is committed."""
+        ...
 
     def write(self, work: Callable[[Tx], T], /) -> T:
         """The same, waited for."""
+        ...
 
     def read(self, work: Callable[[Tx], T], /) -> T:
         """Look, and change nothing."""
+        ...
 
     def backup(self, label: str, /) -> None:
         """A whole copy before something is changed that can't be changed back."""
@@ -55,6 +61,7 @@ class Store(Protocol):
 
     def size(self) -> int:
         """Bytes on disk."""
+        ...
 
     def close(self) -> None:
         """Finish what is queued, then let go."""

@@ -65,8 +65,8 @@ def as_psycopg(sql: str) -> str:
 
 
 @cache
-def _queries() -> dict[str, str]:
-    return {name: as_psycopg(sql) for name, sql in queries.load("postgres").items()}
+def _queries() -> dict[str, bytes]:
+    return {name: as_psycopg(sql).encode() for name, sql in queries.load("postgres").items()}
 
 
 class PostgresTransaction:
@@ -91,7 +91,7 @@ class PostgresTransaction:
 
     def script(self, sql: str) -> None:
         """Run a migration's statements, inside this transaction."""
-        self._connection.execute(sql)
+        self._connection.execute(sql.encode())
 
 
 class PostgresStore:
@@ -148,7 +148,7 @@ class PostgresStore:
     def _once(self, work: Callable[[Tx], T], begin: str) -> T:
         with self._lend() as connection:
             try:
-                connection.execute(begin)
+                connection.execute(begin.encode())
                 result = work(PostgresTransaction(connection))
             except psycopg.OperationalError as error:
                 if connection.broken:
@@ -186,7 +186,7 @@ class PostgresStore:
             if time.monotonic() < self._away_until:
                 raise StoreUnavailable("The database can not be reached.")
         try:
-            connection = psycopg.connect(
+            connection = Connection.connect(
                 self._url,
                 autocommit=True,
                 row_factory=dict_row,

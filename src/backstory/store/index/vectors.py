@@ -171,7 +171,7 @@ def again(store: Store) -> None:
     """Everything that has words is due; what serves goes on serving."""
     last = store.read(lambda tx: tx.one("vectors_last_item"))
     stamp = ids.new_event_id()
-    for after in range(0, (last and last["id"]) or 0, STEP):
+    for after in range(0, last["id"] if last else 0, STEP):
         store.write(partial(_some_due, stamp=stamp, after=after))
 
 
