@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backstory.agents.install import FileChange, Hook, install, uninstall
+from backstory.agents.install import FileChange
+from backstory.agents.json_hooks import install, uninstall
+from backstory.agents.json_text import Hook
 
 HOOKS = {
     "SessionStart": Hook("'/data/bin/hook' claude-code SessionStart", 10),

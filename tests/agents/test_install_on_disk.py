@@ -10,7 +10,9 @@ from unittest.mock import patch
 
 import pytest
 
-from backstory.agents.install import ATTEMPTS, FileChange, Hook, install, uninstall
+from backstory.agents.install import ATTEMPTS, FileChange
+from backstory.agents.json_hooks import install, uninstall
+from backstory.agents.json_text import Hook
 from backstory.errors import SettingsUnreadable
 
 HOOKS = {"Stop": Hook("'/data/bin/hook' claude-code Stop", 5), "PreCompact": Hook("'/data/bin/hook' é", 5, "*")}

@@ -15,8 +15,7 @@ from claude import Claude, binary
 from endpoint import Endpoint, Kind, text, tool_use
 
 from backstory import __version__
-from backstory.agents import AGENTS
-from backstory.agents.claude_code.settings import ours
+from backstory.agents.claude_code.settings import hooks, ours
 
 PLUGIN = Path(__file__).parent.parent.parent / "plugin"
 real = pytest.mark.skipif(binary() is None, reason="this platform's wheel has no claude inside")
@@ -71,7 +70,7 @@ def test_its_manifests_agree_with_the_package() -> None:
     assert [(p["name"], p["source"]) for p in market["plugins"]] == [(manifest["name"], "./")]
     assert (PLUGIN / "LICENSE").read_bytes() == (PLUGIN.parent / "LICENSE").read_bytes()
     assert len((PLUGIN / "README.md").read_text().split()) >= 40
-    wanted = AGENTS["claude-code"].hooks("SHIM")
+    wanted = hooks("SHIM")
     assert set(commands()) == {*wanted, "Setup"}
     for event, hook in wanted.items():
         assert commands()[event].endswith(hook.command.removeprefix("SHIM"))

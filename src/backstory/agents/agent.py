@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from backstory.agents.install import Hook
+from backstory.agents.install import InstalledPart, Place
 from backstory.agents.transcripts import Transcripts
 from backstory.model import Report
 
@@ -23,14 +22,12 @@ class Agent:
     #: (event, context) -> the bytes the agent expects on the hook's standard output
     reply: Callable[[str, str], bytes]
     transcripts: Transcripts
-    #: (scope, home, cwd, environment) -> the settings file
-    settings: Callable[[str, Path, Path, Mapping[str, str]], Path]
-    #: how a shell calls the shim -> the entries to write there
-    hooks: Callable[[str], Mapping[str, Hook]]
-    #: (scope, home, cwd, environment) -> its file of MCP servers, and where its skills lie
-    servers: Callable[[str, Path, Path, Mapping[str, str]], Path]
-    skill: Callable[[str, Path, Path, Mapping[str, str]], Path]
-    #: content of its settings -> a sentence if it is told to run no hooks
-    muted: Callable[[bytes], str]
-    #: is this command of a hook ours, of whatever version
-    ours: Callable[[str], bool]
+    #: what is put into its files for a scope: the hooks first, then whatever lets it ask its memory
+    parts: Callable[[Place], tuple[InstalledPart, ...]]
+    #: who calls our hooks in a session in this directory: "user" and "project" for those scopes, "plugin", or others
+    callers: Callable[[Place], list[str]]
+    #: a sentence if the agent runs no hooks, because it is told so or has not been told to trust them
+    muted: Callable[[Place], str] = lambda place: ""
+    #: whether a plugin of ours is switched on for the user, and the command that removes it
+    plugin_enabled: Callable[[Place], bool] = lambda place: False
+    remove_plugin: str = ""

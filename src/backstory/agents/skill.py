@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 
-from backstory.agents.install import FileChange, missing_dirs, read, remove_empty, swap, write_whole
+from backstory.agents.install import FileChange, InstalledPart, missing_dirs, read, remove_empty, swap, write_whole
 
 
 def text() -> bytes:
     """What teaches an agent to look things up."""
     return (files("backstory.agents") / "skill.md").read_bytes()
+
+
+def part(path: Path, record: Path) -> InstalledPart:
+    """Our skill as a part of an installation."""
+    return InstalledPart("skill is", path, record, partial(install, path, record), partial(uninstall, path, record))
 
 
 def install(path: Path, record: Path, dry_run: bool = False) -> FileChange:

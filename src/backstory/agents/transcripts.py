@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from backstory.agents.install import Place
 from backstory.model import Report
 
 
@@ -52,6 +53,14 @@ class TranscriptReader(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Retention:
+    """How long an agent keeps its transcripts."""
+
+    days: float
+    longer: str  #: a sentence: how to have it keep them longer
+
+
+@dataclass(frozen=True, slots=True)
 class Transcripts:
     """Where an agent records its conversations, and how they are read."""
 
@@ -68,3 +77,5 @@ class Transcripts:
     #: (transcript, roots) -> the assistant's last message, where a payload does not bring it
     last_message: Callable[[str, tuple[Path, ...]], str]
     state: Callable[[Path], TranscriptState] = file_state
+    #: None where the agent deletes none
+    retention: Callable[[Place], Retention | None] = lambda place: None

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import os
 import sys
 from pathlib import Path
 from typing import Any
 
 from backstory import settings
-from backstory.agents import AGENTS, Agent, claude_code, servers, skill
-from backstory.agents import install as installer
-from backstory.agents.install import FileChange
+from backstory.agents import AGENTS, DEFAULT
+from backstory.agents.install import Place, remove_empty
 from backstory.errors import BackstoryError
 from backstory.settings import Settings
 
 _GONE = "#!/bin/sh\n# backstory was uninstalled; sessions that still run may call this, and nothing happens.\nexit 0\n"
-
-
-#: What is put into an agent's files, in this order.
-_PARTS = ("hooks are", "MCP server is", "skill is")
 
 
 def add(commands: Any) -> None:
@@ -29,7 +23,7 @@ def add(commands: Any) -> None:
         ("uninstall", uninstall, "take them out and stop the worker; what is remembered stays"),
     ):
         command = commands.add_parser(name, help=text, description=text.capitalize() + ".")
-        command.add_argument("--agent", default="claude-code", choices=sorted(AGENTS), help="which agent (claude-code)")
+        command.add_argument("--agent", default=DEFAULT, choices=sorted(AGENTS), help=f"which agent ({DEFAULT})")
         command.add_argument(
             "--scope", default="user", choices=["user", "project"], help="for you, or this project only"
         )
@@ -39,27 +33,19 @@ def add(commands: Any) -> None:
 
 def install(options: argparse.Namespace) -> int:
     chosen, agent = settings.load(), AGENTS[options.agent]
-    path = settings_file(agent, options.scope)
-    hooks, record = agent.hooks(called(chosen, options.scope)), record_of(chosen, agent, path)
-
-    def changes(dry_run: bool) -> list[FileChange]:
-        return [
-            installer.install(path, hooks, agent.ours, record, dry_run),
-            *install_tools(chosen, agent, options.scope, dry_run),
-        ]
-
-    planned = changes(dry_run=True)  # a file that can't be read is known before any of them is changed
+    place = place_of(chosen, options.scope)
+    parts = agent.parts(place)
+    planned = [part.install(True) for part in parts]  # a file that can't be read is known before any is changed
     if options.dry_run:
         print("".join(each.diff() or f"{each.path} would stay as it is.\n" for each in planned), end="")
         return 0
     chosen.paths.prepare()
     write_shims(chosen)
-    done = changes(dry_run=False)
-    for name, each in zip(_PARTS, done, strict=True):
-        print(f"{agent.name}: the {name} in {each.path}{' already' if each.what == 'unchanged' else ''}.")
+    done = [part.install(False) for part in parts]
+    for part, each in zip(parts, done, strict=True):
+        print(f"{agent.name}: the {part.what} in {each.path}{' already' if each.what == 'unchanged' else ''}.")
     if done[0].what != "unchanged":
-        muted = agent.muted(path.read_bytes())
-        print(muted or "The next session is remembered, and told what the ones before it did.")
+        print(agent.muted(place) or "The next session is remembered, and told what the ones before it did.")
         if options.scope == "project":
             print("These files are often shared: on a machine without backstory the hooks do nothing.")
     return 0
@@ -68,21 +54,17 @@ def install(options: argparse.Namespace) -> int:
 def uninstall(options: argparse.Namespace) -> int:
     # Whatever is wrong with the settings, one must be able to leave.
     chosen, agent = settings.bare(), AGENTS[options.agent]
-    path = settings_file(agent, options.scope)
-    record = record_of(chosen, agent, path)
-    known = installer.InstallRecord.load(record)
-    changes = [
-        installer.uninstall(path, agent.ours, record, options.dry_run),
-        *uninstall_tools(chosen, agent, options.scope, options.dry_run),
-    ]
+    parts = agent.parts(place_of(chosen, options.scope))
+    made_dirs = [directory for part in parts for directory in part.made_dirs()]
+    changes = [part.uninstall(options.dry_run) for part in parts]
     if options.dry_run:
         print("".join(each.diff() or f"{each.path} holds nothing of ours.\n" for each in changes), end="")
         return 0
-    # A folder that was made for the settings may have held the skill until now.
-    installer.remove_empty(known.made_dirs if known else ())
-    for name, each in zip(_PARTS, changes, strict=True):
-        told = "nothing of ours is" if each.what == "absent" else f"the {name} no longer"
-        print(f"{agent.name}: {told} in {each.path}.")
+    # A folder that was made for one part may have held another until now.
+    remove_empty(made_dirs)
+    for part, each in zip(parts, changes, strict=True):
+        outcome = "nothing of ours is" if each.what == "absent" else f"the {part.what} no longer"
+        print(f"{agent.name}: {outcome} in {each.path}.")
     if not installed(chosen):
         _leave(chosen)
     return 0
@@ -103,40 +85,22 @@ def _leave(chosen: Settings) -> None:
         print(f"What is remembered stays in {chosen.data_dir}; remove that folder to forget it all.")
 
 
-def install_tools(chosen: Settings, agent: Agent, scope: str, dry_run: bool = False) -> tuple[FileChange, FileChange]:
-    """The MCP server and the skill."""
-    servers_file, skill_file = _tools(agent, scope)
-    usual = chosen.data_dir == Path.home() / ".backstory"
-    entry = servers.server("" if usual else str(chosen.paths.mcp))
-    return (
-        servers.install(servers_file, entry, kept_of(chosen, agent, servers_file), dry_run),
-        skill.install(skill_file, kept_of(chosen, agent, skill_file), dry_run),
-    )
-
-
-def uninstall_tools(chosen: Settings, agent: Agent, scope: str, dry_run: bool = False) -> tuple[FileChange, FileChange]:
-    servers_file, skill_file = _tools(agent, scope)
-    return (
-        servers.uninstall(servers_file, kept_of(chosen, agent, servers_file), dry_run),
-        skill.uninstall(skill_file, kept_of(chosen, agent, skill_file), dry_run),
-    )
-
-
-def _tools(agent: Agent, scope: str) -> tuple[Path, Path]:
-    where = (scope, Path.home(), Path.cwd(), settings.environment())
-    return agent.servers(*where), agent.skill(*where)
-
-
 def installed(chosen: Settings) -> list[str]:
-    """Where our hooks are: by our own records, and by the plugin."""
-    found = []
+    """Where our hooks are: by our own records, and by plugins."""
+    names = []
     for file in sorted(chosen.paths.installs.glob("*.json")):
         agent, _, rest = file.stem.rpartition("-")
-        found.append(agent or rest)
-    its, row = claude_code.settings, claude_code.AGENT
-    if its.plugin_enabled(its.read_settings(settings_file(row, "user"))):
-        found.append(f"{row.name} (plugin)")
-    return found
+        names.append(agent or rest)
+    place = place_of(chosen, "user")
+    return names + [f"{agent.name} (plugin)" for agent in AGENTS.values() if agent.plugin_enabled(place)]
+
+
+def place_of(chosen: Settings, scope: str) -> Place:
+    """This machine and directory, as agents' parts see them."""
+    home = Path.home()
+    mcp = "" if chosen.data_dir == home / ".backstory" else str(chosen.paths.mcp)
+    records = chosen.paths.installs
+    return Place(scope, home, Path.cwd(), settings.environment(), called(chosen, scope), mcp, records)
 
 
 def called(chosen: Settings, scope: str) -> str:
@@ -148,20 +112,6 @@ def called(chosen: Settings, scope: str) -> str:
     movable = scope == "project" and shim.is_relative_to(home) and not set('"`$\\') & set(str(shim))
     name = f'"$HOME/{shim.relative_to(home)}"' if movable else _quote(str(shim))
     return f"[ ! -x {name} ] || {name}"
-
-
-def settings_file(agent: Agent, scope: str) -> Path:
-    return agent.settings(scope, Path.home(), Path.cwd(), settings.environment())
-
-
-def record_of(chosen: Settings, agent: Agent, path: Path) -> Path:
-    mark = hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
-    return chosen.paths.installs / f"{agent.name}-{mark}.json"
-
-
-def kept_of(chosen: Settings, agent: Agent, path: Path) -> Path:
-    """The record of a server or a skill; only those of hooks say where an agent reports."""
-    return record_of(chosen, agent, path).with_suffix(".kept")
 
 
 def write_shims(chosen: Settings) -> None:

@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from backstory.agents import json_hooks, json_servers, skill
 from backstory.agents.claude_code.payloads import EVENTS, NAME
-from backstory.agents.install import Hook
-from backstory.agents.servers import server
+from backstory.agents.install import InstalledPart, Place
+from backstory.agents.json_text import Hook
+from backstory.agents.transcripts import Retention
 from backstory.files import read_regular
 
 #: The largest settings file that is read, in bytes; a project's may be anything.
 LARGEST = 16 << 20
+#: How long it keeps transcripts where no setting says otherwise.
+CLEANUP_DAYS = 30
 
 
 def config_dir(home: Path, env: Mapping[str, str]) -> Path:
@@ -26,21 +31,66 @@ def roots(home: Path, env: Mapping[str, str]) -> tuple[Path, ...]:
     return (config_dir(home, env) / "projects",)
 
 
-def settings(scope: str, home: Path, cwd: Path, env: Mapping[str, str]) -> Path:
+def settings_file(place: Place) -> Path:
     """The settings file of a scope."""
-    return cwd / ".claude" / "settings.json" if scope == "project" else config_dir(home, env) / "settings.json"
+    folder = place.cwd / ".claude" if place.scope == "project" else config_dir(place.home, place.env)
+    return folder / "settings.json"
 
 
-def servers(scope: str, home: Path, cwd: Path, env: Mapping[str, str]) -> Path:
+def servers_file(place: Place) -> Path:
     """The file in which it looks for MCP servers."""
-    if scope == "project":
-        return cwd / ".mcp.json"
-    return (Path(env["CLAUDE_CONFIG_DIR"]) if env.get("CLAUDE_CONFIG_DIR") else home) / ".claude.json"
+    if place.scope == "project":
+        return place.cwd / ".mcp.json"
+    return Path(place.env.get("CLAUDE_CONFIG_DIR") or place.home) / ".claude.json"
 
 
-def skill(scope: str, home: Path, cwd: Path, env: Mapping[str, str]) -> Path:
-    """Where our skill lies."""
-    return settings(scope, home, cwd, env).parent / "skills" / "backstory" / "SKILL.md"
+def skill_file(place: Place) -> Path:
+    return settings_file(place).parent / "skills" / "backstory" / "SKILL.md"
+
+
+def parts(place: Place) -> tuple[InstalledPart, ...]:
+    """What is put into its files: hooks, MCP server, skill."""
+    hooks_path, servers_path, skill_path = settings_file(place), servers_file(place), skill_file(place)
+    return (
+        json_hooks.part(hooks_path, hooks(place.hook), ours, place.record(NAME, hooks_path, ".json")),
+        json_servers.part(servers_path, json_servers.server(place.mcp), place.record(NAME, servers_path)),
+        skill.part(skill_path, place.record(NAME, skill_path)),
+    )
+
+
+def _files(place: Place) -> dict[str, Path]:
+    """The settings files that a session in this directory reads, the weakest first."""
+    user, project = (settings_file(replace(place, scope=scope)) for scope in ("user", "project"))
+    files = {"user": user, "project": project, "local": project.with_name("settings.local.json")}
+    return {name: path for name, path in files.items() if name == "user" or path != user}
+
+
+def callers(place: Place) -> list[str]:
+    """Who calls our hooks in a session in this directory: user, project, local, plugin."""
+    values = {name: read_settings(path) for name, path in _files(place).items()}
+    names = [name for name, value in values.items() if any(map(ours, _commands(value)))]
+    enabled: dict[str, Any] = {}
+    for value in values.values():
+        given = value.get("enabledPlugins")
+        enabled |= given if isinstance(given, dict) else {}
+    return [*names, "plugin"] if _enables_plugin({"enabledPlugins": enabled}) else names
+
+
+def _commands(value: dict[str, Any]) -> list[str]:
+    hooks = value.get("hooks")
+    groups = [g for of in hooks.values() if isinstance(of, list) for g in of] if isinstance(hooks, dict) else []
+    entries = [e for g in groups if isinstance(g, dict) and isinstance(g.get("hooks"), list) for e in g["hooks"]]
+    return [str(entry.get("command")) for entry in entries if isinstance(entry, dict)]
+
+
+def retention(place: Place) -> Retention | None:
+    """It deletes transcripts that are older than a setting says; None where that setting makes no sense."""
+    files = _files(place)
+    values = [read_settings(path).get("cleanupPeriodDays") for path in files.values()]
+    days = next((value for value in reversed(values) if value is not None), CLEANUP_DAYS)
+    if not isinstance(days, int | float):
+        return None
+    return Retention(days, f'To keep them longer, set "cleanupPeriodDays" in {files["user"]}.')
 
 
 def read_settings(path: Path) -> dict[str, Any]:
@@ -60,12 +110,9 @@ def hooks(shim: str) -> dict[str, Hook]:
     }
 
 
-def muted(content: bytes) -> str:
+def muted(place: Place) -> str:
     """A sentence if the client is told to run no hooks at all."""
-    try:
-        off = json.loads(content).get("disableAllHooks") is True
-    except (ValueError, AttributeError):
-        off = False
+    off = read_settings(settings_file(place)).get("disableAllHooks") is True
     return "But `disableAllHooks` is on in that file: no hook runs, and nothing is remembered." if off else ""
 
 
@@ -82,11 +129,16 @@ def plugin_hooks() -> dict[str, Any]:
 
 def plugin_servers() -> dict[str, Any]:
     """The plugin's .mcp.json: the bridge of whatever installation there is."""
-    return {"mcpServers": {"backstory": server()}}
+    return {"mcpServers": {"backstory": json_servers.server()}}
 
 
-def plugin_enabled(settings: Mapping[str, Any]) -> bool:
-    """Whether a settings file switches our plugin on, from whatever marketplace."""
+def plugin_enabled(place: Place) -> bool:
+    """Whether our plugin is switched on for the user, wherever a session is started."""
+    return _enables_plugin(read_settings(settings_file(replace(place, scope="user"))))
+
+
+def _enables_plugin(settings: Mapping[str, Any]) -> bool:
+    """Whether settings switch our plugin on, from whatever marketplace."""
     enabled = settings.get("enabledPlugins")
     return isinstance(enabled, dict) and any(
         name.partition("@")[0] == "backstory" and bool(on) for name, on in enabled.items()

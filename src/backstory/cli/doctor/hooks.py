@@ -1,7 +1,8 @@
-"""Checks of the agent's side: the hooks in its settings or its plugin, the shim they call, its old transcripts."""
+"""Checks of the agents' side: the hooks in settings or plugins, the shim that they call, old transcripts."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import shutil
@@ -10,57 +11,37 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from backstory import __version__
-from backstory.agents import AGENTS
-from backstory.agents import install as installer
-from backstory.agents.claude_code import settings as claude_code
-from backstory.cli.agents import (
-    called,
-    install_tools,
-    installed,
-    kept_of,
-    record_of,
-    uninstall_tools,
-    write_shims,
-)
+from backstory.agents import AGENTS, DEFAULT, Agent
+from backstory.agents.install import InstalledPart
+from backstory.cli.agents import installed, place_of, write_shims
 from backstory.cli.doctor.finding import Finding, Machine
 from backstory.errors import SettingsUnreadable
 
-AGENT = AGENTS["claude-code"]
+#: Transcripts that an agent will delete within so many days are told of.
 SOON_DAYS = 7
 
 
-def _files(scene: Machine) -> dict[str, Path]:
-    """Where an agent that is started here looks for settings, the weakest first."""
-    user, project = (AGENT.settings(scope, scene.home, scene.cwd, scene.env) for scope in ("user", "project"))
-    found = {"user": user, "project": project, "local": project.with_name("settings.local.json")}
-    return {name: path for name, path in found.items() if name == "user" or path != user}
+def _parts(scene: Machine, agent: Agent) -> dict[str, tuple[InstalledPart, ...]]:
+    """What is put into an agent's files, by scope. In the home directory both scopes are one."""
+    user, project = (agent.parts(place_of(scene.settings, scope)) for scope in ("user", "project"))
+    return {"user": user} if project[0].path == user[0].path else {"user": user, "project": project}
 
 
-def _commands(value: dict[str, Any]) -> list[str]:
-    hooks = value.get("hooks")
-    groups = [g for of in hooks.values() if isinstance(of, list) for g in of] if isinstance(hooks, dict) else []
-    entries = [e for g in groups if isinstance(g, dict) and isinstance(g.get("hooks"), list) for e in g["hooks"]]
-    return [str(entry.get("command")) for entry in entries if isinstance(entry, dict)]
+def _callers(scene: Machine, agent: Agent) -> list[str]:
+    return agent.callers(place_of(scene.settings, "user"))
 
 
-def _places(scene: Machine) -> list[str]:
-    """Who calls our hooks here: user, project, local, plugin."""
-    values = {name: claude_code.read_settings(path) for name, path in _files(scene).items()}
-    found = [name for name, value in values.items() if any(AGENT.ours(c) for c in _commands(value))]
-    enabled: dict[str, Any] = {}
-    for value in values.values():
-        given = value.get("enabledPlugins")
-        enabled |= given if isinstance(given, dict) else {}
-    return [*found, "plugin"] if claude_code.plugin_enabled({"enabledPlugins": enabled}) else found
+def _is_used(scene: Machine) -> bool:
+    """Whether any agent calls our hooks, or is meant to."""
+    return bool(installed(scene.settings)) or any(_callers(scene, agent) for agent in AGENTS.values())
 
 
 def shim(scene: Machine) -> Iterator[Finding]:
     """The program that hooks call: there, able to run, and of this version."""
     paths = scene.settings.paths
-    if not _places(scene) and not installed(scene.settings):
+    if not _is_used(scene):
         return
 
     def mend() -> str:
@@ -95,85 +76,92 @@ def _interpreter(start_worker: Path) -> Path:
 
 def settings(scene: Machine) -> Iterator[Finding]:
     """Hooks that were put into settings are there, all of them, and name this data directory's shim."""
-    places, files = _places(scene), _files(scene)
-    if not places and not installed(scene.settings):
+    if not _is_used(scene):
         yield Finding(
             "hooks-missing",
             "No agent reports to backstory.",
-            "`backstory install --agent claude-code`, or install the plugin.",
+            f"`backstory install --agent {DEFAULT}`, or install the plugin.",
         )
-    for scope in ("user", "project"):
-        path = files.get(scope)
-        if path is None:
-            continue
-        record = record_of(scene.settings, AGENT, path)
-        if scope not in places and ("plugin" in places or not record.exists()):
-            continue
-        wanted = AGENT.hooks(called(scene.settings, scope))
-        try:
-            change = installer.install(path, wanted, AGENT.ours, record, dry_run=True)
-        except SettingsUnreadable as error:
-            yield Finding("settings-unreadable", str(error), error.hint)
-            continue
-        if change.what == "unchanged" or (scope == "project" and scope in places):
-            continue  # a project's file is often other people's too, whose hooks may name another place
+    for agent in AGENTS.values():
+        callers = _callers(scene, agent)
+        for scope, (hooks, *_) in _parts(scene, agent).items():
+            # A project's file is often other people's too, whose hooks may name another place.
+            if scope in callers or ("plugin" not in callers and hooks.record.exists()):
+                yield from _hooks_of(agent, scope, hooks, is_others=scope == "project" and scope in callers)
 
-        def mend(path: Path = path, wanted: Any = wanted, record: Path = record) -> str:
-            installer.install(path, wanted, AGENT.ours, record)
-            return f"the hooks are in {path}."
 
-        yield Finding(
-            "hooks-missing",
-            f"The hooks in {path} are not all there, or not those of this installation.",
-            f"`backstory install --agent {AGENT.name} --scope {scope}` puts them there.",
-            mend,
-        )
+def _hooks_of(agent: Agent, scope: str, hooks: InstalledPart, is_others: bool) -> Iterator[Finding]:
+    try:
+        change = hooks.install(True)
+    except SettingsUnreadable as error:
+        yield Finding("settings-unreadable", str(error), error.hint)
+        return
+    if change.what == "unchanged" or is_others:
+        return
+
+    def mend() -> str:
+        hooks.install(False)
+        return f"the hooks are in {hooks.path}."
+
+    yield Finding(
+        "hooks-missing",
+        f"The hooks in {hooks.path} are not all there, or not those of this installation.",
+        f"`backstory install --agent {agent.name} --scope {scope}` puts them there.",
+        mend,
+    )
 
 
 def tools(scene: Machine) -> Iterator[Finding]:
     """The MCP server and the skill, where they were put."""
-    for scope in (name for name in ("user", "project") if name in _files(scene)):  # at home they are one
-        where = (scope, scene.home, scene.cwd, scene.env)
-        files = [AGENT.servers(*where), AGENT.skill(*where)]
-        if not any(kept_of(scene.settings, AGENT, file).exists() for file in files):
-            continue
-        try:
-            lost = [c.path for c in install_tools(scene.settings, AGENT, scope, dry_run=True) if c.what != "unchanged"]
-        except SettingsUnreadable as error:
-            yield Finding("settings-unreadable", str(error), error.hint)
-            continue
+    for agent in AGENTS.values():
+        for scope, (_, *parts) in _parts(scene, agent).items():
+            if any(part.record.exists() for part in parts):
+                yield from _tools_of(agent, scope, parts)
 
-        def mend(scope: str = scope) -> str:
-            return " ".join(f"{change.path}: {change.what}." for change in install_tools(scene.settings, AGENT, scope))
 
-        if lost:
-            yield Finding(
-                "tools-missing",
-                f"What lets an agent ask its memory is no longer in {' and '.join(map(str, lost))}.",
-                f"`backstory install --agent {AGENT.name} --scope {scope}` puts it there.",
-                mend,
-            )
+def _tools_of(agent: Agent, scope: str, parts: list[InstalledPart]) -> Iterator[Finding]:
+    try:
+        lost = [part.path for part in parts if part.install(True).what != "unchanged"]
+    except SettingsUnreadable as error:
+        yield Finding("settings-unreadable", str(error), error.hint)
+        return
+
+    def mend() -> str:
+        return " ".join(f"{change.path}: {change.what}." for change in [part.install(False) for part in parts])
+
+    if lost:
+        yield Finding(
+            "tools-missing",
+            f"What lets an agent ask its memory is no longer in {' and '.join(map(str, lost))}.",
+            f"`backstory install --agent {agent.name} --scope {scope}` puts it there.",
+            mend,
+        )
 
 
 def doubled(scene: Machine) -> Iterator[Finding]:
     """Nothing is kept twice, but each event costs twice. Which of them to keep is clear only beside the plugin."""
-    places = _places(scene)
-    if len(places) < 2:
-        return
-    path = _files(scene)["user"]
-    # On for the user, wherever a session is started: then the settings' own can go.
-    clear = "user" in places and claude_code.plugin_enabled(claude_code.read_settings(path))
+    for agent in AGENTS.values():
+        callers = _callers(scene, agent)
+        if len(callers) > 1:
+            yield _doubled(scene, agent, callers)
+
+
+def _doubled(scene: Machine, agent: Agent, callers: list[str]) -> Finding:
+    # The plugin is on for the user, wherever a session is started: then the settings' own can go.
+    is_clear = "user" in callers and "plugin" in callers and agent.plugin_enabled(place_of(scene.settings, "user"))
+    parts = _parts(scene, agent)["user"]
 
     def mend() -> str:
-        installer.uninstall(path, AGENT.ours, record_of(scene.settings, AGENT, path))
-        uninstall_tools(scene.settings, AGENT, "user")
-        return f"taken out of {path}; the plugin brings the same ones."
+        for part in parts:
+            part.uninstall(False)
+        return f"taken out of {parts[0].path}; the plugin brings the same ones."
 
-    yield Finding(
+    plugin = f", or `{agent.remove_plugin}`" if agent.remove_plugin else ""
+    return Finding(
         "hooks-doubled",
-        f"The hooks are installed more than once: {', '.join(places)}. Nothing is kept twice, but each costs time.",
-        "Keep one: `backstory uninstall --scope user` or `--scope project`, or `claude plugin uninstall backstory`.",
-        mend if clear and "plugin" in places else None,
+        f"The hooks are installed more than once: {', '.join(callers)}. Nothing is kept twice, but each costs time.",
+        f"Keep one: `backstory uninstall --scope user` or `--scope project`{plugin}.",
+        mend if is_clear else None,
     )
 
 
@@ -187,23 +175,22 @@ def path(scene: Machine) -> Iterator[Finding]:
 
 
 def transcripts(scene: Machine) -> Iterator[Finding]:
-    """Claude Code deletes old transcripts by itself. A setting of the user's, so it is named and left alone."""
-    told = [claude_code.read_settings(file).get("cleanupPeriodDays") for file in _files(scene).values()]
-    days = next((value for value in reversed(told) if value is not None), 30)
-    if not isinstance(days, int | float):
-        return
-    limit = time.time() - max(days - SOON_DAYS, 0) * 86_400
+    """Agents delete old transcripts by themselves. A setting of the user's, so it is named and left alone."""
+    for agent in AGENTS.values():
+        retention = agent.transcripts.retention(place_of(scene.settings, "user"))
+        if retention is None:
+            continue
+        count = _expiring(scene, agent, time.time() - max(retention.days - SOON_DAYS, 0) * 86_400)
+        if count:
+            says = f"{agent.title} will soon delete {count} transcripts: it keeps them for {retention.days:g} days."
+            yield Finding("transcripts-expire", says, retention.longer, note=True)
+
+
+def _expiring(scene: Machine, agent: Agent, limit: float) -> int:
+    """How many transcripts were last changed before a time."""
     count = 0
-    for root in AGENT.transcripts.roots(scene.home, scene.env):
-        for file in root.glob("*/*.jsonl"):
-            try:
+    for root in agent.transcripts.roots(scene.home, scene.env):
+        for file in agent.transcripts.find(root):
+            with contextlib.suppress(OSError):
                 count += file.stat().st_mtime < limit
-            except OSError:
-                continue
-    if count:
-        yield Finding(
-            "transcripts-expire",
-            f"Claude Code will soon delete {count} transcripts: it keeps them for {days:g} days.",
-            f'To keep them longer, set "cleanupPeriodDays" in {_files(scene)["user"]}.',
-            note=True,
-        )
+    return count

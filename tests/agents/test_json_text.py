@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from backstory.agents.settings_text import Hook, with_hooks, without_hooks
+from backstory.agents.json_text import Hook, with_hooks, without_hooks
 
 HOOKS = {"Stop": Hook("hook é", 5), "PreCompact": Hook("hook", 1, "*")}
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from box import Box
 
-from backstory.agents import servers, skill
+from backstory.agents import json_servers as servers
+from backstory.agents import skill
 from backstory.errors import SettingsUnreadable
 
 ENTRY = servers.server()

@@ -10,7 +10,10 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NoReturn
+
+from backstory.errors import SettingsUnreadable
 
 Ours = Callable[[str], bool]
 
@@ -54,6 +57,20 @@ def value_of(text: str) -> Any:
 
 def is_blank(text: str) -> bool:
     return not text.removeprefix("\ufeff").strip(BLANK)
+
+
+def text_of(path: Path, before: bytes | None) -> str:
+    """The file's text, known to be JSON; an empty one stands for no settings."""
+    try:
+        text = (before or b"").decode()
+        value_of(text)
+    except UnicodeDecodeError as error:
+        raise SettingsUnreadable(f"{path} is not UTF-8 text, so nothing was changed.") from error
+    except ValueError as error:
+        where = isinstance(error, json.JSONDecodeError) and f"{error.msg} at line {error.lineno}, column {error.colno}"
+        hint = "Settings are plain JSON, without comments and without a comma before a closing bracket."
+        raise SettingsUnreadable(f"{path} is not JSON ({where or error}), so nothing was changed.", hint) from error
+    return "{}\n" if is_blank(text) else text
 
 
 def odd_shape(value: Any) -> str | None:
@@ -119,7 +136,7 @@ class JsonItem:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class EntryPlace:
     """Where one of our entries stands: its containers from the inside out, each with the index taken in it."""
 
     event: str
@@ -161,7 +178,7 @@ def members(text: str, at: int, key: str | None = None) -> Iterator[tuple[int, J
             yield index, item, last[item.key] == index
 
 
-def places(text: str, ours: Ours) -> Iterator[Place]:
+def places(text: str, ours: Ours) -> Iterator[EntryPlace]:
     root = skip(text, 0)
     for h, hooks, hooks_live in members(text, root, "hooks"):
         for e, event, event_live in members(text, hooks.at):
@@ -172,13 +189,13 @@ def places(text: str, ours: Ours) -> Iterator[Place]:
                         if isinstance(command, str) and ours(command):
                             steps = ((inner.at, n), (event.at, g), (hooks.at, e), (root, h))
                             live = hooks_live and event_live and inner_live
-                            yield Place(str(event.key), group.value.get("matcher"), entry, steps, live)
+                            yield EntryPlace(str(event.key), group.value.get("matcher"), entry, steps, live)
 
 
 # Edits
 
 
-def cut_out(text: str, place: Place, kept: frozenset[str | None]) -> str:
+def cut_out(text: str, place: EntryPlace, kept: frozenset[str | None]) -> str:
     """Without the entry, and without every container around it that is empty now and was not there before us."""
     stays = (False, place.event in kept, None in kept, True)
     for (at, index), stay in zip(place.steps, stays, strict=True):

@@ -8,19 +8,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from backstory.agents.install import (
-    FileChange,
-    carry_out,
-    made_by_us,
-    remove_empty,
-    swap,
-    text_of,
-    write_whole,
-)
-from backstory.agents.settings_text import DECODER, add, cut, items, members, replace, skip, value_of
+from backstory.agents.install import FileChange, InstalledPart, carry_out, missing_dirs, remove_empty, swap, write_whole
+from backstory.agents.json_text import DECODER, add, cut, items, members, replace, skip, text_of, value_of
 from backstory.errors import SettingsUnreadable
 
 KEY, NAME = "mcpServers", "backstory"
@@ -43,6 +36,13 @@ class ServerRecord:
             return cls(bool(kept["made_file"]), tuple(map(str, kept["made_dirs"])), kept["blank"], kept["inside"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
+
+
+def part(path: Path, entry: dict[str, Any], record: Path) -> InstalledPart:
+    """Our MCP server as a part of an installation."""
+    return InstalledPart(
+        "MCP server is", path, record, partial(install, path, entry, record), partial(uninstall, path, record)
+    )
 
 
 def server(shim: str = "") -> dict[str, Any]:
@@ -74,10 +74,9 @@ def install(path: Path, entry: dict[str, Any], record: Path, dry_run: bool = Fal
         change = FileChange(path, before, after, "unchanged" if after == before else "updated" if held else "installed")
         if dry_run or after == before:
             return change
-        made_file, made_dirs = made_by_us(target, before, None)
         if not held or old is None:
             blank = before.decode() if before is not None and value_of(before.decode()) == {} else None
-            kept = ServerRecord(made_file, made_dirs, blank, _inside(text))
+            kept = ServerRecord(before is None, tuple(missing_dirs(target)), blank, _inside(text))
             record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_whole(record, json.dumps(asdict(kept)).encode(), 0o600)
         return change if swap(target, before, after) else None

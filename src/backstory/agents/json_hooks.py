@@ -1,0 +1,145 @@
+"""Our hooks in an agent's JSON settings file: put in and taken out again, leaving the file as it was found."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from backstory.agents.install import FileChange, InstalledPart, carry_out, missing_dirs, remove_empty, swap, write_whole
+from backstory.agents.json_text import (
+    Hook,
+    Ours,
+    containers,
+    odd_shape,
+    text_of,
+    value_of,
+    with_hooks,
+    without_hooks,
+)
+from backstory.errors import SettingsUnreadable
+
+
+def part(path: Path, hooks: Mapping[str, Hook], ours: Ours, record: Path) -> InstalledPart:
+    """Our hooks as a part of an installation."""
+    return InstalledPart(
+        "hooks are", path, record, partial(install, path, hooks, ours, record), partial(uninstall, path, ours, record)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class InstallRecord:
+    """What we found and what we wrote, kept in our data directory, so that uninstall can lead back."""
+
+    origin: bytes | None  # the file without us
+    written: bytes
+    made_file: bool  # still true when others have added to the file since, so that an emptied one goes
+    made_dirs: tuple[str, ...]  # innermost first
+
+    @classmethod
+    def load(cls, path: Path) -> InstallRecord | None:
+        """A record that is gone or broken is no record: our entries are then found by their command alone."""
+        try:
+            kept = json.loads(path.read_bytes())
+            origin = None if kept["origin"] is None else kept["origin"].encode()
+            meaning(origin)
+            return cls(origin, kept["written"].encode(), bool(kept["made_file"]), tuple(map(str, kept["made_dirs"])))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+
+    def save(self, path: Path) -> None:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        origin = None if self.origin is None else self.origin.decode()
+        kept = {"origin": origin, "written": self.written.decode(), "made_file": self.made_file}
+        write_whole(path, json.dumps(kept | {"made_dirs": self.made_dirs}, indent=1).encode(), 0o600)
+
+
+def install(path: Path, hooks: Mapping[str, Hook], ours: Ours, record: Path, dry_run: bool = False) -> FileChange:
+    """Brings the file to hold exactly these hooks of ours, and all that others have put there."""
+    if not all(ours(hook.command) for hook in hooks.values()):
+        raise ValueError("a hook that `ours` does not know could never be taken out again")
+
+    def attempt(target: Path, before: bytes | None) -> FileChange | None:
+        text, old = text_of(path, before), InstallRecord.load(record)
+        if odd := odd_shape(value_of(text)):
+            raise SettingsUnreadable(f"{path} {odd}, so nothing was changed.")
+        bare = without_ours(path, before, old, ours)
+        after = with_hooks(text, hooks, ours, containers(meaning(bare))).encode()
+        held = bare != before
+        change = FileChange(path, before, after, "unchanged" if after == before else "updated" if held else "installed")
+        if dry_run or (after == before and old is not None):
+            return change
+        # Without our entries in it, the present file is the original, whatever an old record says.
+        made_file, made_dirs = made_by_us(target, before, old if held or before is None else None)
+        # The record goes first: without its entries it does no harm, entries without it lead back less well.
+        InstallRecord(bare, after, made_file, made_dirs).save(record)
+        return change if swap(target, before, after) else None
+
+    known = InstallRecord.load(record)
+    try:
+        return carry_out(path, attempt)
+    except SettingsUnreadable:
+        put_back(known, record)
+        raise
+
+
+def uninstall(path: Path, ours: Ours, record: Path, dry_run: bool = False) -> FileChange:
+    """Takes our entries out: the original bytes again where nobody else has changed the file, else all but ours."""
+
+    def attempt(target: Path, before: bytes | None) -> FileChange | None:
+        old = InstallRecord.load(record)
+        after = without_ours(path, before, old, ours)
+        back = after is None or (old is not None and after == old.origin)
+        change = FileChange(path, before, after, "absent" if after == before else "restored" if back else "removed")
+        if dry_run:
+            return change
+        if not swap(target, before, after):
+            return None
+        if after is None and old is not None:
+            remove_empty(old.made_dirs)
+        record.unlink(missing_ok=True)
+        return change
+
+    return carry_out(path, attempt)
+
+
+def without_ours(path: Path, before: bytes | None, record: InstallRecord | None, ours: Ours) -> bytes | None:
+    """The file as it would be had we never come; None for no file."""
+    if before is None:
+        return None
+    if record is not None and before == record.written:  # whether or not `ours` still knows what an older we wrote
+        return record.origin
+    text = text_of(path, before)
+    origin = record.origin if record is not None else None
+    rest = without_hooks(text, ours, containers(meaning(origin)))
+    if rest == text:
+        return before
+    if record is not None and record.made_file and value_of(rest) == {}:
+        return None
+    # Somebody may have laid the file out anew, as agents do when they store a setting: then it is still the same.
+    return origin if origin is not None and value_of(rest) == meaning(origin) else rest.encode()
+
+
+def meaning(content: bytes | None) -> Any:
+    return value_of((content or b"").decode())
+
+
+def made_by_us(target: Path, before: bytes | None, old: InstallRecord | None) -> tuple[bool, tuple[str, ...]]:
+    """Whether the file, and which directories, are there only because of us, now or since an older record."""
+    made_dirs = dict.fromkeys([*missing_dirs(target), *(old.made_dirs if old else ())])
+    return before is None or (old is not None and old.made_file), tuple(made_dirs)
+
+
+def put_back(known: InstallRecord | None, record: Path) -> None:
+    """Whoever asks the records where we are installed is not told of an install that failed."""
+    if InstallRecord.load(record) == known:
+        return
+    with contextlib.suppress(OSError):
+        if known is None:
+            record.unlink(missing_ok=True)
+        else:
+            known.save(record)
