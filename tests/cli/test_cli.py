@@ -138,7 +138,7 @@ def test_stored_text_can_not_drive_the_terminal(running: Box) -> None:
         (("config", "set", "mode", "../code"), "no name of a mode"),
         (("queue", "retry", "5"), "does not wait"),
         (("search", "--since", "2026-02-30", "x"), "not a time"),
-        (("sessions", "show", ""), "No session is named"),
+        (("sessions", "show", ""), "id is empty"),
         (("sessions", "show", "\udcff"), "no session"),
     ],
 )
@@ -191,9 +191,9 @@ def test_status_tells_what_runs(running: Box) -> None:
 
 def test_queue_shows_retries_and_drops(running: Box) -> None:
     """With nothing set aside, it says so."""
-    assert running.cli("queue").stdout == "Nothing waits.\n"
-    assert running.cli("queue", "retry", "--all").stdout == "0 will be tried again.\n"
-    assert running.cli("queue", "drop", "--all").stdout == "0 dropped.\n"
+    assert running.cli("queue").stdout == "The queue is empty.\n"
+    assert running.cli("queue", "retry", "--all").stdout == "Events that will be retried: 0.\n"
+    assert running.cli("queue", "drop", "--all").stdout == "Events dropped: 0.\n"
     assert running.cli("queue", "drop", check=False).returncode == 2
 
 

@@ -211,7 +211,7 @@ def test_i16_what_somebody_still_reads_is_wiped_when_they_are_done(running: Box)
         reader.execute("SELECT COUNT(*) FROM events").fetchone()
         told = running.cli("forget", "--matching", CANARY, "--yes", check=False)
         assert told.returncode == 1
-        assert "when they are done" in told.stderr
+        assert "wiped when that ends" in told.stderr
         assert not holding(running)
     until(lambda: not running.rows("SELECT 1 FROM erasures"), "the wiping", 60)
     assert_nowhere(running, CANARY)
@@ -246,7 +246,7 @@ def test_forgetting_nothing_is_refused(running: Box) -> None:
     assert running.http("POST", "/api/forget", {"project": "nowhere"}).status == 404
     refused = running.cli("forget", check=False)
     assert refused.returncode == 1
-    assert "Nothing is named" in refused.stderr
+    assert "Nothing to forget was given" in refused.stderr
 
 
 def test_a_live_reader_does_not_get_the_forgotten_again(running: Box) -> None:

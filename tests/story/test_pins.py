@@ -58,14 +58,14 @@ def test_what_was_replaced_is_history(running: Box) -> None:
     hits = {hit["id"]: hit["superseded_by"] for hit in running.client.get("/api/search", query="port")["items"]}
     assert hits == {old: new, new: None}
     assert f"(replaced by #{new})" in running.cli("search", "port").stdout
-    assert f"History: replaced by #{new}" in running.cli("show", str(old)).stdout
+    assert f"Replaced by #{new}" in running.cli("show", str(old)).stdout
     for words, says in (
         ((str(new), str(old)), "was itself replaced"),
         ((str(new), str(new)), "itself"),
         ((str(new), str(other)), "another project"),
         ((str(new), "4711"), "There is no observation 4711"),
         (("4711", str(new)), "There is no observation 4711"),
-        ((str(old),), "Name the older and the newer"),
+        ((str(old),), "Give two ids"),
         (("x", str(new)), "not an id"),
     ):
         refused = running.cli("supersede", *words, check=False)

@@ -1,1 +1,1 @@
-"""The command: one file a noun."""
+"""The `backstory` command. Each module adds the commands of one noun."""

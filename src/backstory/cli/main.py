@@ -1,4 +1,4 @@
-"""`backstory`: reads the command line and hands it to the file of its noun."""
+"""`backstory`: parses the command line and runs the command."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import NoReturn
 from backstory import __version__
 from backstory.errors import BackstoryError
 
-#: The files of the nouns, in the order of `--help`, and the commands that each of them adds.
+#: module in `cli` -> the commands that it adds, in the order of `--help`
 NOUNS = {
     "agents": ("install", "uninstall"),
     "worker": ("start", "stop", "restart", "worker", "status", "open"),
@@ -32,10 +32,10 @@ NOUNS = {
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run a command; one clear sentence on error, never a stack trace for a mistake of the user's."""
+    """Run a command and exit. An expected error is printed as one sentence, without a traceback."""
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["hook"]:
-        _hook(words[1:])  # before anything is imported: it is paid for with every event
+        _hook(words[1:])  # first, because the imports below would slow down every event
     if words == ["mcp"]:
         _mcp()
     if words[:1] == ["version"]:
@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not words:
         words = ["--help"]
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may not know every sign
+        sys.stdout.reconfigure(errors="backslashreplace")  # the terminal's encoding may lack a character
     from backstory.cli.show import Escaping
 
     with contextlib.redirect_stdout(Escaping(sys.stdout)), contextlib.redirect_stderr(Escaping(sys.stderr)):
@@ -60,7 +60,7 @@ def _run(words: list[str]) -> NoReturn:
         code = 1
     except OSError as error:
         if isinstance(error, BrokenPipeError):
-            sys.stderr.close()  # the reader of our output has gone; that is no error
+            sys.stderr.close()  # the reader closed the pipe, as `head` does; this is not an error
             sys.exit(0)
         where = f": {error.filename}" if error.filename else ""
         print(f"backstory: {error.strerror or error}{where}", file=sys.stderr)
@@ -71,7 +71,7 @@ def _run(words: list[str]) -> NoReturn:
 
 
 def _hook(words: list[str]) -> None:
-    """An agent's event on standard input; always exits 0."""
+    """Pass on an agent's event from standard input. Always exits with 0."""
     import os
 
     from backstory import hook, settings
@@ -85,27 +85,27 @@ def _hook(words: list[str]) -> None:
 
 
 def _mcp() -> None:
-    """An agent's MCP messages on standard input, until they end."""
+    """Serve MCP messages on standard input until it is closed."""
     from backstory import mcp_bridge, settings
 
     mcp_bridge.main([str(settings.data_dir(settings.environment()))])
 
 
 def parser(command: str = "") -> argparse.ArgumentParser:
-    """Every command, from the files of the nouns; of a command that is known only its own file is read."""
+    """Build the parser. If `command` is known, only its module is imported, which makes the start faster."""
     top = argparse.ArgumentParser(
         prog="backstory",
-        description="Memory for AI coding agents: what happens in one session is known in the next.",
+        description="Memory for AI coding agents. backstory records each session and informs the next one.",
     )
     top.add_argument("--version", action="version", version=f"backstory {__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     wanted = [noun for noun, words in NOUNS.items() if command in words]
     for noun in wanted if command == "--version" else wanted or NOUNS:
         importlib.import_module(f"backstory.cli.{noun}").add(commands)
-    hook = commands.add_parser("hook", help="take an agent's event from standard input (agents call this)")
+    hook = commands.add_parser("hook", help="read an agent's event from standard input (called by agents)")
     hook.add_argument("agent", metavar="AGENT")
     hook.add_argument("event", metavar="EVENT")
-    text = "Serve the memory as MCP tools on standard input and output (agents call this)."
-    commands.add_parser("mcp", help="serve the memory as MCP tools (agents call this)", description=text)
+    text = "Serve memory as MCP tools on standard input and output. Agents call this."
+    commands.add_parser("mcp", help="serve memory as MCP tools (called by agents)", description=text)
     commands.add_parser("version", help="show the version")
     return top

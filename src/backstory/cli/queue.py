@@ -1,4 +1,4 @@
-"""queue: what waits to be observed, and what was set aside."""
+"""queue: lists events that are not observed yet; retries or drops events that were set aside."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from backstory.cli.worker import connect
 
 
 def add(commands: Any) -> None:
-    text = "Show what waits to be observed; try what was set aside again, or drop it."
-    top = commands.add_parser("queue", help="see what waits, retry or drop what failed", description=text)
+    text = "List events that are not observed yet. An event that fails five times is set aside: retry it or drop it."
+    top = commands.add_parser("queue", help="list, retry or drop events that are not observed yet", description=text)
     actions = top.add_subparsers(metavar="ACTION")
-    for listing in (top, actions.add_parser("list", help="what waits, is at work, or was set aside")):
-        listing.add_argument("--dead", action="store_true", help="only what was set aside")
+    for listing in (top, actions.add_parser("list", help="list events that wait or were set aside (the default)")):
+        listing.add_argument("--dead", action="store_true", help="list only events that were set aside")
         listing.add_argument("--json", action="store_true", help="print JSON")
         listing.set_defaults(run=list_queue)
     for name, run, text in (
-        ("retry", retry, "try again what was set aside"),
-        ("drop", drop, "drop what was set aside, and its payload"),
+        ("retry", retry, "retry events that were set aside"),
+        ("drop", drop, "drop events that were set aside, with their payloads"),
     ):
         action = actions.add_parser(name, help=text)
         which = action.add_mutually_exclusive_group(required=True)
-        which.add_argument("id", nargs="?", type=int, metavar="ID", help="an event's number")
-        which.add_argument("--all", action="store_true", help="all that were set aside")
+        which.add_argument("id", nargs="?", type=int, metavar="ID", help="an event's id, as printed by `queue list`")
+        which.add_argument("--all", action="store_true", help="all events that were set aside")
         action.set_defaults(run=run)
 
 
@@ -34,11 +34,11 @@ def list_queue(options: argparse.Namespace) -> int:
         show.as_json(page)
         return 0
     for row in page["items"]:
-        what = row["tool_name"] or row["kind"]
-        failed = f", {row['attempts']} tries: {row['last_error']}" if row["last_error"] else ""
-        show.line(f"{row['id']:>6} {show.when(row['created_at'])} {row['project']} {row['status']} {what}{failed}")
+        name = row["tool_name"] or row["kind"]
+        error = f", {row['attempts']} attempts: {row['last_error']}" if row["last_error"] else ""
+        show.line(f"{row['id']:>6} {show.when(row['created_at'])} {row['project']} {row['status']} {name}{error}")
     if not page["items"]:
-        print("Nothing waits.")
+        print("No event is set aside." if options.dead else "The queue is empty.")
     elif page["next"]:
         print("… and more.")
     return 0
@@ -46,11 +46,11 @@ def list_queue(options: argparse.Namespace) -> int:
 
 def retry(options: argparse.Namespace) -> int:
     changed = connect().post("/api/queue/retry", {"id": options.id or 0})["changed"]
-    print(f"{changed} will be tried again.")
+    print(f"Events that will be retried: {changed}.")
     return 0
 
 
 def drop(options: argparse.Namespace) -> int:
     changed = connect().post("/api/queue/drop", {"id": options.id or 0})["changed"]
-    print(f"{changed} dropped.")
+    print(f"Events dropped: {changed}.")
     return 0

@@ -1,4 +1,4 @@
-"""sessions: list and show conversations."""
+"""sessions: lists sessions and shows one."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from backstory.errors import BackstoryError
 def add(commands: Any) -> None:
     top = commands.add_parser("sessions", help="list and show sessions", description="List and show sessions.")
     actions = top.add_subparsers(metavar="ACTION")
-    for listing in (top, actions.add_parser("list", help="the newest first (what `sessions` alone does)")):
-        listing.add_argument("--project", default="", help="a project's name or key")
-        listing.add_argument("--limit", type=int, default=20, help="how many (20)")
+    for listing in (top, actions.add_parser("list", help="list sessions, newest first (the default)")):
+        listing.add_argument("--project", default="", help="list only this project (name or key)")
+        listing.add_argument("--limit", type=int, default=20, help="maximum number of sessions (default: 20)")
         listing.add_argument("--json", action="store_true", help="print JSON")
         listing.set_defaults(run=list_sessions)
-    show_ = actions.add_parser("show", help="one session: its prompts and what came of them")
-    show_.add_argument("id", metavar="ID", help="its number, the agent's id, or the beginning of that")
-    show_.add_argument("--turns", action="store_true", help="all that was said, message by message")
+    show_ = actions.add_parser("show", help="show one session: its prompts, summaries and observations")
+    show_.add_argument("id", metavar="ID", help="the session's number, or the (start of the) agent's id")
+    show_.add_argument("--turns", action="store_true", help="show every message instead")
     show_.add_argument("--json", action="store_true", help="print JSON")
     show_.set_defaults(run=show_session)
 
 
 def list_sessions(options: argparse.Namespace) -> int:
     if not 1 <= options.limit <= 200:
-        raise BackstoryError("--limit takes a number from 1 to 200.")
+        raise BackstoryError("--limit must be a number from 1 to 200.")
     page = connect().get("/api/sessions", project=options.project, limit=options.limit)
     if options.json:
         show.as_json(page)
         return 0
     for row in page["items"]:
-        asked = row["title"] or row["first_user_prompt"] or ("(private)" if row["prompt_counter"] else "(no prompt)")
+        title = row["title"] or row["first_user_prompt"] or ("(private)" if row["prompt_counter"] else "(no prompt)")
         state = "" if row["status"] == "completed" else f" ({row['status']})"
-        show.line(f"{row['id']:>4} {show.when(row['last_event_at'])} {row['project']}{state}: {asked}")
+        show.line(f"{row['id']:>4} {show.when(row['last_event_at'])} {row['project']}{state}: {title}")
     if not page["items"]:
-        print("No session is known yet.")
+        print("There are no sessions yet.")
     return 0
 
 
 def show_session(options: argparse.Namespace) -> int:
     if not options.id.strip():
-        raise BackstoryError("No session is named.", "`backstory sessions` lists them.")
+        raise BackstoryError("The session's id is empty.", "List sessions with `backstory sessions`.")
     if options.turns:
         return show_turns(options)
     row = connect().get(f"/api/sessions/{quote(options.id, safe='', errors='replace')}")
@@ -67,30 +67,30 @@ def show_session(options: argparse.Namespace) -> int:
                 ("Note", "notes"),
             ):
                 show.block(label, summary[name])
-        seen = [o for o in reversed(row["observations"]) if o["prompt_number"] == number]
-        for o in seen:
-            show.line(f"  #{o['id']} {o['type']}: {o['title']}")
+        for observation in reversed(row["observations"]):
+            if observation["prompt_number"] == number:
+                show.line(f"  #{observation['id']} {observation['type']}: {observation['title']}")
     return 0
 
 
 def show_turns(options: argparse.Namespace) -> int:
-    """The whole conversation, page by page."""
+    """Print every message of the session, page by page."""
     client, route = connect(), f"/api/sessions/{quote(options.id, safe='', errors='replace')}/turns"
-    said: list[dict[str, Any]] = []
+    turns: list[dict[str, Any]] = []
     cursor = ""
     while True:
         page = client.get(route, limit=200, cursor=cursor)
         if options.json:
-            said += page["items"]
+            turns += page["items"]
         else:
             for turn in page["items"]:
-                who = turn["speaker"] or turn["role"]
+                speaker = turn["speaker"] or turn["role"]
                 show.block(
-                    f"{turn['number']}. {who}, {show.when(turn['at'])}",
-                    turn["text"] or "(private, or forgotten)",
+                    f"{turn['number']}. {speaker}, {show.when(turn['at'])}",
+                    turn["text"] or "(private or forgotten)",
                 )
         if not (cursor := page["next"]):
             break
     if options.json:
-        show.as_json({"items": said})
+        show.as_json({"items": turns})
     return 0

@@ -1,4 +1,4 @@
-"""How things are printed: fitted to the terminal, stored text made harmless, or as JSON."""
+"""Output of the commands: fits text to the terminal, escapes control characters, prints JSON."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from backstory.text import escaped, fit, json_escaped, local
 
 
 class Escaping:
-    """An output on which control characters are shown, not obeyed.
+    """A stream that escapes control characters, so that stored text cannot control the terminal.
 
-    Everything that a command prints goes through here: stored text, file names, and the user's own arguments.
+    All output of a command passes through it: stored text, file names, and the user's own arguments.
     """
 
     def __init__(self, out: TextIO) -> None:
@@ -30,7 +30,7 @@ class Escaping:
 
 
 def terminal() -> TextIO:
-    """Standard error without `Escaping`: for progress bars, which move the cursor."""
+    """Standard error without `Escaping`, for progress bars, which move the cursor."""
     return sys.__stderr__ or sys.stderr
 
 
@@ -39,13 +39,13 @@ def columns() -> int:
 
 
 def line(text: str) -> None:
-    """One line, cut to the terminal if there is one; piped output is whole."""
+    """Print one line. It is cut to the width of a terminal, but not if the output is piped."""
     text = escaped(text).replace("\n", " ")
     print(fit(text, columns()) if sys.stdout.isatty() else text)
 
 
 def paragraph(text: str, indent: str = "", hang: str = "") -> None:
-    """Wrapped between words."""
+    """Print text wrapped between words."""
     import textwrap
 
     width = max(min(columns(), 100), 30)
@@ -55,7 +55,7 @@ def paragraph(text: str, indent: str = "", hang: str = "") -> None:
 
 
 def block(label: str, text: str) -> None:
-    """A labelled paragraph, wrapped."""
+    """Print a label and, indented below it, wrapped text. Print nothing if there is no text."""
     if not text:
         return
     print(f"{label}:")
@@ -68,12 +68,12 @@ def as_json(value: Any) -> None:
 
 
 def mark(item: dict[str, Any]) -> str:
-    """What to ask on with: #12 is an observation, S3 a session."""
+    """The id to pass to the next command: #12 is an observation, S3 a session."""
     return f"#{item['id']}" if item["kind"] == "observation" else f"S{item['session_id']}"
 
 
 def when(stamp: str | None) -> str:
-    """A stored time as people here read it: local."""
+    """A stored time in the local time zone."""
     return local(stamp) if stamp else "-"
 
 
