@@ -296,7 +296,7 @@ def test_one_can_leave_whatever_stands_in_the_configuration(running: Box) -> Non
     assert "no longer" in running.cli("uninstall").stdout
     assert not running.health()
     (running.data / "config.toml").write_text("exclude_project = ['x']")
-    assert "`exclude_project` is no setting" in running.cli("status", check=False).stdout
+    assert "`exclude_project` is not a setting" in running.cli("status", check=False).stdout
 
 
 def test_a_hung_worker_is_named_at_once(running: Box) -> None:
@@ -334,7 +334,7 @@ def test_no_permission_is_one_sentence(box: Box) -> None:
 def test_what_is_forbidden_holds_from_the_next_event_on(running: Box) -> None:
     """Without a restart."""
     running.hook("UserPromptSubmit", {"session_id": "a", "prompt": "kept"})
-    assert "from now on" in running.cli("config", "set", "exclude_projects", "shop").stdout
+    assert "applies now" in running.cli("config", "set", "exclude_projects", "shop").stdout
     running.hook("UserPromptSubmit", {"session_id": "a", "prompt": "not kept"})
     assert [row["prompt"] for row in running.rows("SELECT prompt FROM user_prompts")] == ["kept"]
 

@@ -360,7 +360,7 @@ def test_a_budget_stops_calls_and_not_memory(box: Box) -> None:
     }
     total = box.client.get("/api/stats")["models"]["total"]
     assert total["calls"] == rows[0]["calls"] and total["cost_micros"] == rows[0]["cost_micros"] > 0
-    assert "by list prices" in box.cli("stats").stdout
+    assert "at list prices" in box.cli("stats").stdout
 
 
 def test_an_import_of_the_past_costs_nothing_until_it_is_asked_for(box: Box) -> None:

@@ -94,7 +94,7 @@ def test_the_worker_lets_output_go_after_the_days_that_are_set(box: Box) -> None
     box.hook("PostToolUse", {"session_id": "s", "tool_use_id": "t1"} | call)
     box.hook("Stop", {"session_id": "s", "last_assistant_message": "Seen."})
     box.settle()
-    assert "takes room" in box.cli("stats").stdout
+    assert "by content" in box.cli("stats").stdout
     room = box.client.get("/api/stats")["room"]
     assert set(room) == {"events", "conversation", "memory", "index", "vectors", "rest"}
     assert room["index"] > 0 < room["events"]

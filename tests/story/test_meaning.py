@@ -234,7 +234,7 @@ def test_the_conversation_is_embedded_and_made_anew_on_request(running: Box) -> 
     until(lambda: {row["kind"] for row in running.rows(kinds)} == every and not told(running)["due"], "all five kinds")
     before = {row["kind"]: row["n"] for row in running.rows(kinds)}
     first = {row["id"] for row in running.rows("SELECT id FROM vectors")}
-    assert "were made anew" in running.cli("reindex", "--vectors").stdout
+    assert "were rebuilt" in running.cli("reindex", "--vectors").stdout
     assert {row["kind"]: row["n"] for row in running.rows(kinds)} == before
     assert not first & {row["id"] for row in running.rows("SELECT id FROM vectors")}
 

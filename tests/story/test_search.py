@@ -144,7 +144,7 @@ def test_the_index_is_made_anew(running: Box) -> None:
     change(running, "UPDATE word_rows SET item_id = -1 WHERE item_id = (SELECT MAX(item_id) FROM word_rows)")
     running.start()
     assert found(running, '"zebra"') == []
-    assert "made anew" in running.cli("reindex").stdout
+    assert "was rebuilt" in running.cli("reindex").stdout
     assert set(found(running, '"zebra"', limit=100)) == numbers
     assert running.rows("SELECT COUNT(*) AS n FROM word_rows") == running.rows("SELECT COUNT(*) AS n FROM words")
     running.stop(running.processes[-1])

@@ -331,7 +331,7 @@ def test_i11_stop_leaves_no_process_no_port_no_socket(box: Box) -> None:
     assert not (box.data / "worker.json").exists()
     with Path("/proc/net/tcp").open() as table:
         assert not any(f":{port:04X} " in line and " 0A " in line for line in table)
-    assert box.cli("stop").stdout == "No worker runs.\n"
+    assert box.cli("stop").stdout == "The worker is not running.\n"
 
 
 def test_one_worker_for_a_data_directory(running: Box) -> None:

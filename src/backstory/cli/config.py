@@ -1,4 +1,4 @@
-"""config: the settings, where each comes from, and changing one."""
+"""config: lists settings and where each comes from; gets, sets and unsets one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from backstory import settings
 from backstory.cli import show
 
-#: What the worker follows while it runs.
+#: Settings that a running worker applies without a restart.
 AT_ONCE = frozenset({"skip_tools", "exclude_projects", "provider", "model", "base_url", "api_key", "mode", "language"})
 AT_ONCE |= {"daily_tokens", "daily_money", "call_seconds"}
 
@@ -17,17 +17,20 @@ AT_ONCE |= {"daily_tokens", "daily_money", "call_seconds"}
 def add(commands: Any) -> None:
     top = commands.add_parser("config", help="show and change settings", description="Show and change settings.")
     actions = top.add_subparsers(metavar="ACTION")
-    for listing in (top, actions.add_parser("list", help="every setting, its value and what it is for")):
+    for listing in (
+        top,
+        actions.add_parser("list", help="list every setting, its value and what it does (the default)"),
+    ):
         listing.add_argument("--json", action="store_true", help="print JSON")
         listing.set_defaults(run=list_settings)
-    get_ = actions.add_parser("get", help="one setting's value")
+    get_ = actions.add_parser("get", help="print the value of a setting")
     get_.add_argument("name", metavar="NAME")
     get_.set_defaults(run=get)
     set_ = actions.add_parser("set", help="change a setting")
     set_.add_argument("name", metavar="NAME")
     set_.add_argument("value", metavar="VALUE")
     set_.set_defaults(run=change)
-    unset_ = actions.add_parser("unset", help="go back to a setting's default")
+    unset_ = actions.add_parser("unset", help="reset a setting to its default")
     unset_.add_argument("name", metavar="NAME")
     unset_.set_defaults(run=unset)
 
@@ -36,23 +39,22 @@ def _text(value: Any) -> str:
     return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
-def _when(name: str) -> str:
-    """What is forbidden holds at once; the rest is read when the worker starts."""
-    return ", from now on." if name in AT_ONCE else "; `backstory restart` puts it in force."
+def _when_applied(name: str) -> str:
+    return "It applies now." if name in AT_ONCE else "Run `backstory restart` to apply it."
 
 
 def list_settings(options: argparse.Namespace) -> int:
-    found, sources = dataclasses.asdict(settings.load()), settings.sources()
-    chosen = {name: settings.shown(name, value) for name, value in found.items()}
+    sources = settings.sources()
+    values = {name: settings.shown(name, value) for name, value in dataclasses.asdict(settings.load()).items()}
     if options.json:
-        show.as_json({n: {"value": chosen[n], "from": sources.get(n, "default")} for n in settings.NAMES})
+        show.as_json({n: {"value": values[n], "from": sources.get(n, "default")} for n in settings.NAMES})
         return 0
     for name in settings.NAMES:
         source = f" (from {sources[name]})" if name in sources else ""
-        print(f"{name} = {_text(chosen[name])}{source}")
+        print(f"{name} = {_text(values[name])}{source}")
         show.paragraph(settings.sentence(name), "    ")
     for name in settings.unknown(settings.load().paths.config):
-        print(f"`{name}` in config.toml is no setting, and does nothing.")
+        print(f"`{name}` in config.toml is not a setting and is ignored.")
     return 0
 
 
@@ -72,7 +74,8 @@ def change(options: argparse.Namespace) -> int:
         modes.load(options.value, chosen.paths.modes)
     settings.change(chosen.paths.config, options.name, options.value)
     value = _text(settings.shown(options.name, settings.convert(options.name, options.value)))
-    print(f"{options.name} = {value}{_when(options.name)}")
+    print(f"{options.name} = {value}")
+    print(_when_applied(options.name))
     return 0
 
 
@@ -82,5 +85,6 @@ def unset(options: argparse.Namespace) -> int:
         print(f"{options.name} is not set in config.toml.")
         return 0
     settings.change(config, options.name, None)
-    print(f"{options.name} is at its default again{_when(options.name)}")
+    print(f"{options.name} has its default value again.")
+    print(_when_applied(options.name))
     return 0

@@ -1,4 +1,4 @@
-"""Looking over memory: timeline and stats."""
+"""timeline and stats: overviews of memory."""
 
 from __future__ import annotations
 
@@ -12,68 +12,77 @@ from backstory.errors import BackstoryError
 
 
 def add(commands: Any) -> None:
-    timeline_ = commands.add_parser("timeline", help="show what lay around an observation")
-    timeline_.description = "Show the prompts, observations and summaries around an observation, in the order of time."
-    timeline_.add_argument("id", nargs="?", metavar="ID", help="an observation, as search and context show it")
-    timeline_.add_argument("--query", nargs="+", metavar="WORDS", help="around the best match of these words")
-    timeline_.add_argument("--before", type=int, default=10, metavar="N", help="how many things before it (10)")
-    timeline_.add_argument("--after", type=int, default=10, metavar="N", help="how many things after it (10)")
-    timeline_.add_argument("--project", default="", help="a project's name or key")
+    timeline_ = commands.add_parser("timeline", help="show what happened before and after an observation")
+    timeline_.description = "Show the prompts, observations and summaries before and after an observation, by time."
+    timeline_.add_argument("id", nargs="?", metavar="ID", help="an observation's id, as printed by search and context")
+    timeline_.add_argument(
+        "--query", nargs="+", metavar="WORDS", help="use the best match for these words instead of ID"
+    )
+    timeline_.add_argument(
+        "--before", type=int, default=10, metavar="N", help="number of entries before it (default: 10)"
+    )
+    timeline_.add_argument(
+        "--after", type=int, default=10, metavar="N", help="number of entries after it (default: 10)"
+    )
+    timeline_.add_argument("--project", default="", help="show only this project (name or key)")
     timeline_.add_argument("--json", action="store_true", help="print JSON")
     timeline_.set_defaults(run=timeline)
-    stats_ = commands.add_parser("stats", help="show how much is remembered")
-    stats_.description = "Show how much is remembered, how large it is, and what a session is told of it."
-    stats_.add_argument("--project", default="", help="a project's name or key")
+    stats_ = commands.add_parser("stats", help="show the size of memory and what models cost")
+    stats_.description = (
+        "Show how much is stored, how large it is, how much of it a session gets, and what models cost."
+    )
+    stats_.add_argument("--project", default="", help="count only this project (name or key)")
     stats_.add_argument("--json", action="store_true", help="print JSON")
     stats_.set_defaults(run=stats)
 
 
 def timeline(options: argparse.Namespace) -> int:
     if bool(options.id) == bool(options.query):
-        raise BackstoryError("Name an observation's id, or --query WORDS.")
+        raise BackstoryError("Give either an observation's id or --query WORDS.")
     if not (0 <= options.before <= 200 and 0 <= options.after <= 200):
-        raise BackstoryError("--before and --after take a number from 0 to 200.")
-    asked = {"anchor": number_of(options.id)} if options.id else {"query": " ".join(options.query)}
-    found = connect().get("/api/timeline", **asked, before=options.before, after=options.after, project=options.project)
+        raise BackstoryError("--before and --after must be numbers from 0 to 200.")
+    anchor = {"anchor": number_of(options.id)} if options.id else {"query": " ".join(options.query)}
+    page = connect().get("/api/timeline", **anchor, before=options.before, after=options.after, project=options.project)
     if options.json:
-        show.as_json(found)
+        show.as_json(page)
         return 0
-    for item in found["items"]:
-        here = ">" if item["is_anchor"] else " "
-        what = item["type"] or item["kind"]
-        show.line(f"{here} {show.mark(item):>6} {show.when(item['created_at'])} {what}: {item['title']}")
-    if not found["items"]:
+    for item in page["items"]:
+        arrow = ">" if item["is_anchor"] else " "
+        kind = item["type"] or item["kind"]
+        show.line(f"{arrow} {show.mark(item):>6} {show.when(item['created_at'])} {kind}: {item['title']}")
+    if not page["items"]:
         print("Nothing was found.")
     return 0
 
 
 def stats(options: argparse.Namespace) -> int:
-    found = connect().get("/api/stats", project=options.project)
+    report = connect().get("/api/stats", project=options.project)
     if options.json:
-        show.as_json(found)
+        show.as_json(report)
         return 0
-    counts, sizes = found["counts"], found["sizes"]
+    counts, sizes = report["counts"], report["sizes"]
     if counts["first_at"]:
         print(f"from          {show.when(counts['first_at'])} to {show.when(counts['last_at'])}")
     print(f"sessions      {counts['sessions']}")
     print(f"prompts       {counts['prompts']}")
-    print(f"events        {_counted(counts['events'])}")
-    print(f"observations  {_counted(counts['observations'])}")
+    print(f"events        {_total(counts['events'])}")
+    print(f"observations  {_total(counts['observations'])}")
     print(f"summaries     {counts['summaries']}")
     if counts["vectors"]:
         print(f"vectors       {counts['vectors']}")
     _row("on disk       ", ", ".join(f"{name} {show.size(size)}" for name, size in sizes.items()))
-    if found["room"]:
-        shown = sorted(((size, name) for name, size in found["room"].items() if size), reverse=True)
-        _row("takes room    ", ", ".join(f"{name} {show.size(size)}" for size, name in shown))
-    for row in found["projects"]:
+    if report["room"]:
+        largest = sorted(((size, name) for name, size in report["room"].items() if size), reverse=True)
+        _row("by content    ", ", ".join(f"{name} {show.size(size)}" for size, name in largest))
+    for row in report["projects"]:
         show.paragraph(
             f"{row['name']}: {row['sessions']} sessions, {row['observations']} observations, "
-            f"last {show.when(row['last_at'])}; a session is told about {row['context_tokens_estimate']:,} tokens, "
-            f"which stand for {row['stands_for_tokens_estimate']:,} of {row['events_tokens_estimate']:,} (estimates)",
+            f"last {show.when(row['last_at'])}. A session's context has about {row['context_tokens_estimate']:,} "
+            f"tokens. They cover about {row['stands_for_tokens_estimate']:,} of {row['events_tokens_estimate']:,} "
+            "tokens of events.",
             hang="  ",
         )
-    _print_models(found["models"])
+    _print_models(report["models"])
     return 0
 
 
@@ -82,24 +91,24 @@ def _row(label: str, text: str) -> None:
 
 
 def _print_models(models: dict[str, Any]) -> None:
-    """What models took, the latest days first."""
+    """The calls, tokens and cost of models, newest day first."""
     for row in models["days"]:
-        where = f" for {row['project']}" if row["project"] else ""
-        show.line(f"{row['day']}  {row['provider']} ({row['model']}){where}: {_taken(row)}")
+        project = f" for {row['project']}" if row["project"] else ""
+        show.line(f"{row['day']}  {row['provider']} ({row['model']}){project}: {_usage(row)}")
     if models["total"]["calls"]:
         unpriced = models["total"]["calls_without_price"]
-        known = f"; {unpriced} calls have no known price" if unpriced else ""
-        show.line(f"models in all: {_taken(models['total'])}{known}")
+        unknown = f"; {unpriced} calls have no known price" if unpriced else ""
+        show.line(f"models in total: {_usage(models['total'])}{unknown}")
 
 
-def _taken(row: dict[str, Any]) -> str:
-    money = "" if row["cost_micros"] is None else f", ${row['cost_micros'] / 1_000_000:,.4f} by list prices"
+def _usage(row: dict[str, Any]) -> str:
+    cost = "" if row["cost_micros"] is None else f", ${row['cost_micros'] / 1_000_000:,.4f} at list prices"
     cached = f" ({row['cached_tokens']:,} cached)" if row["cached_tokens"] else ""
     return (
-        f"{row['calls']:,} calls, {row['input_tokens']:,} tokens read{cached}, {row['output_tokens']:,} written{money}"
+        f"{row['calls']:,} calls, {row['input_tokens']:,} tokens read{cached}, {row['output_tokens']:,} written{cost}"
     )
 
 
-def _counted(counts: dict[str, int]) -> str:
+def _total(counts: dict[str, int]) -> str:
     parts = ", ".join(f"{name} {number}" for name, number in counts.items())
     return f"{sum(counts.values())}" + (f" ({parts})" if parts else "")

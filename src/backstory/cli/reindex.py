@@ -1,4 +1,4 @@
-"""The index: made anew from what is stored."""
+"""reindex: rebuilds the search index from the stored rows."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ from backstory.cli import show
 from backstory.cli.worker import connect
 from backstory.client import Client
 
-ROUTE, VECTORS = "/api/reindex", "/api/vectors"
-LOOK_S = 0.2
+INDEX_ROUTE = "/api/reindex"
+VECTORS_ROUTE = "/api/vectors"
+#: Pause between two requests for the progress, in seconds.
+POLL_S = 0.2
 
 
 def add(commands: Any) -> None:
-    told = (
-        "Make the index of words anew from what is stored, or the vectors. Search goes on meanwhile, and so does this."
+    text = (
+        "Rebuild the index of words, or the vectors, from the stored rows. You can search meanwhile. "
+        "If this command is interrupted, the worker continues."
     )
-    reindex_ = commands.add_parser("reindex", help="make the search index anew", description=told)
-    reindex_.add_argument("--vectors", action="store_true", help="make the vectors anew, not the words")
-    reindex_.add_argument("--no-wait", action="store_true", help="begin it, and do not wait until it is done")
+    reindex_ = commands.add_parser("reindex", help="rebuild the search index", description=text)
+    reindex_.add_argument("--vectors", action="store_true", help="rebuild the vectors instead of the index of words")
+    reindex_.add_argument("--no-wait", action="store_true", help="start it and return at once")
     reindex_.add_argument("--json", action="store_true", help="print JSON")
     reindex_.set_defaults(run=reindex)
 
@@ -31,42 +34,40 @@ def reindex(options: argparse.Namespace) -> int:
     quiet = options.json or not sys.stderr.isatty()
     if options.vectors:
         return _vectors(client, options, quiet)
-    left = client.post(ROUTE, {})["left"]
+    left = client.post(INDEX_ROUTE, {})["left"]
     while left and not options.no_wait:
         if not quiet:
-            now = left[0]
-            show.terminal().write(f"\r{now['step']}: {now['done']:,} of {now['total']:,}\x1b[K")
+            current = left[0]
+            show.terminal().write(f"\r{current['step']}: {current['done']:,} of {current['total']:,}\x1b[K")
             sys.stderr.flush()
-        time.sleep(LOOK_S)
-        left = client.get(ROUTE)["left"]
+        time.sleep(POLL_S)
+        left = client.get(INDEX_ROUTE)["left"]
     if not quiet:
         show.terminal().write("\r\x1b[K")
     if options.json:
         show.as_json({"left": left})
     else:
-        print("The index is being made anew; search goes on meanwhile." if left else "The index was made anew.")
+        print("The index is being rebuilt. You can search meanwhile." if left else "The index was rebuilt.")
     return 0
 
 
 def _vectors(client: Client, options: argparse.Namespace, quiet: bool) -> int:
-    told = client.post(VECTORS, {})
-    total = told["due"]
-    while told["due"] and not options.no_wait and not told["problem"]:
+    vectors = client.post(VECTORS_ROUTE, {})
+    total = vectors["due"]
+    while vectors["due"] and not options.no_wait and not vectors["problem"]:
         if not quiet:
-            show.terminal().write(f"\rvectors: {total - told['due']:,} of {total:,}\x1b[K")
+            show.terminal().write(f"\rvectors: {total - vectors['due']:,} of {total:,}\x1b[K")
             sys.stderr.flush()
-        time.sleep(LOOK_S)
-        told = client.get(VECTORS)
+        time.sleep(POLL_S)
+        vectors = client.get(VECTORS_ROUTE)
     if not quiet:
         show.terminal().write("\r\x1b[K")
     if options.json:
-        show.as_json(told)
-    elif told["problem"]:
-        show.line(f"The vectors can not be made now: {told['problem']}")
+        show.as_json(vectors)
+    elif vectors["problem"]:
+        show.line(f"The vectors cannot be rebuilt now: {vectors['problem']}")
+    elif vectors["due"]:
+        print("The vectors are being rebuilt. Search uses the old ones meanwhile.")
     else:
-        print(
-            "The vectors are being made anew; the old serve meanwhile."
-            if told["due"]
-            else "The vectors were made anew."
-        )
-    return 1 if told["problem"] else 0
+        print("The vectors were rebuilt.")
+    return 1 if vectors["problem"] else 0

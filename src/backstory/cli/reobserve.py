@@ -1,4 +1,4 @@
-"""reobserve: what the rules observed in a model's place, asked of the model."""
+"""reobserve: asks the model about rounds that were observed by rules in its place."""
 
 from __future__ import annotations
 
@@ -11,32 +11,33 @@ from backstory.cli import show
 from backstory.cli.worker import connect
 from backstory.client import Client
 
-#: A round may be asked about twice, by a model that takes its time.
-PATIENCE_S = 600.0
+#: How long to wait for the worker, in seconds. It may ask a slow model twice about a round.
+TIMEOUT_S = 600.0
 
 
 def add(commands: Any) -> None:
     text = (
-        "Ask the model about what the rules observed in its place, while it could not be asked. Its observations take "
-        "the place of theirs, a round at a time; what you pinned or changed stays. It can be broken off and run again."
+        "Ask the model about rounds that were observed by rules because the model was not available. Its observations "
+        "replace those of the rules, one round at a time. Observations that you pinned or changed stay. You can "
+        "interrupt this and run it again."
     )
-    top = commands.add_parser("reobserve", help="redo with the model what was observed without it", description=text)
-    top.add_argument("--project", default="", help="a project's name or key")
-    top.add_argument("--since", default="", metavar="TIME", help="a day or time, such as 2026-02-21")
-    top.add_argument("--dry-run", action="store_true", help="only say how much there is, and about what it would take")
+    top = commands.add_parser("reobserve", help="ask the model about rounds observed without it", description=text)
+    top.add_argument("--project", default="", help="only this project (name or key)")
+    top.add_argument("--since", default="", metavar="TIME", help="not before this time, such as 2026-02-21")
+    top.add_argument("--dry-run", action="store_true", help="only show how many rounds there are and their tokens")
     top.add_argument("--json", action="store_true", help="print JSON")
     top.set_defaults(run=reobserve)
 
 
 def reobserve(options: argparse.Namespace) -> int:
     connect()
-    client = Client(settings.load().paths.socket, PATIENCE_S)
-    asked = {"project": options.project, "since": options.since, "dry_run": options.dry_run}
+    client = Client(settings.load().paths.socket, TIMEOUT_S)
+    body = {"project": options.project, "since": options.since, "dry_run": options.dry_run}
     total = {"rounds": 0, "events": 0, "done": 0, "observations": 0, "tokens_estimate": 0}
     after: int | None = 0
     pieces = 0
     while after is not None:
-        answer = client.post("/api/reobserve", asked | {"after": after})
+        answer = client.post("/api/reobserve", body | {"after": after})
         after = answer["next"]
         if pieces == 0:
             total |= {"rounds": answer["rounds"], "events": answer["events"]}
@@ -51,20 +52,19 @@ def reobserve(options: argparse.Namespace) -> int:
     if options.json:
         show.as_json(total)
     else:
-        print(_told(total, options.dry_run))
+        print(_result(total, options.dry_run))
     return 0
 
 
-def _told(total: dict[str, int], only_looked: bool) -> str:
+def _result(total: dict[str, int], dry_run: bool) -> str:
     if not total["rounds"]:
-        return "Nothing was observed in a model's place."
-    if only_looked:
+        return "There are no rounds to observe again."
+    if dry_run:
         return (
-            f"{total['rounds']} rounds with {total['events']} events would be asked of the model; it would read about "
-            f"{total['tokens_estimate']:,} tokens."
+            f"The model would be asked about {total['rounds']} rounds with {total['events']} events.\n"
+            f"It would read about {total['tokens_estimate']:,} tokens."
         )
     left = total["rounds"] - total["done"]
-    told = f"{total['done']} rounds were redone: {total['observations']} observations."
-    return told + (
-        f" {left} are as they were: the model's answers could not be read, or another is asking." if left > 0 else ""
-    )
+    done = f"{total['done']} rounds were observed again, with {total['observations']} observations."
+    why = "The model's answers could not be read, or another command is asking about them."
+    return done + (f"\n{left} rounds are unchanged. {why}" if left > 0 else "")
