@@ -26,6 +26,8 @@ Kind = Literal[
     "memory",
     "reply",  # what the assistant said, from a transcript: a turn of the conversation, and no event
 ]
+#: The event id of a report from a line of a transcript begins with this.
+FROM_LINE = "transcript-"
 #: The agent of the sessions `manual:{project}`, which hold what people add without a conversation.
 OURSELVES = "backstory"
 #: Kinds that wait for the observer; the others are finished when they are stored.

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from engines import BROKEN_RULE, Opener
 
 from backstory import ids
-from backstory.model import ContentId, MemoryId, Observation, Reply, Report, Session
+from backstory.model import ContentId, MemoryId, Observation, Prompt, Reply, Report, Session, Turn
 from backstory.project import Project
-from backstory.store import events, sessions
+from backstory.store import events, queries, sessions
 from backstory.store.db import Store, Tx
 from backstory.store.migrate import migrate
 from backstory.store.observations import Stored
@@ -145,3 +146,10 @@ def test_a_database_of_a_newer_version_is_left_alone(store: Store) -> None:
     store.write(lambda tx: tx.run("migration_done", version=9999, name="later", at=ids.now()))
     with pytest.raises(StoreUnavailable, match="newer"):
         migrate(store)
+
+
+@pytest.mark.parametrize(("record", "table"), [(Session, "sdk_sessions"), (Prompt, "user_prompts"), (Turn, "turns")])
+def test_a_record_has_the_columns_of_its_table_in_their_order(record: type, table: str, engine: str) -> None:
+    """The routes show records, so the order of their fields is the order of the JSON."""
+    names = [field.name for field in dataclasses.fields(record) if field.name != "is_new"]
+    assert names == list(queries.owned(engine)[table].columns)

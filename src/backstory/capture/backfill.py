@@ -1,4 +1,4 @@
-"""Takes in what happened earlier, from transcripts: only what is not known yet, where and when it happened."""
+"""Takes in reports of the past, from transcripts. Each is compared with what is known and stored at its own time."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ from backstory.settings import Settings
 from backstory.store import events, forgotten, rounds, sessions, turns
 from backstory.store.db import Row, Tx
 
-#: A hook and the transcript tell the same moment within this.
+#: Milliseconds between the times that a hook and the transcript give to one event, at most.
 NEAR_MS = 30_000
-#: What is stored in one transaction at the most, so that nobody waits long behind it.
-REPORTS, BYTES = 100, 1 << 20
+#: Reports in one transaction, at most, so that other writers do not wait long.
+REPORTS = 100
+#: Bytes of payloads in one transaction, at most.
+BYTES = 1 << 20
 
 
 def batches(reports: Iterable[Report]) -> Iterator[list[Report]]:
-    """Reports in pieces that are small enough to be stored at once."""
+    """Split reports into batches that are small enough for one transaction."""
     batch: list[Report] = []
     size = 0
     for report in reports:
@@ -39,14 +41,16 @@ def batches(reports: Iterable[Report]) -> Iterator[list[Report]]:
 
 
 class Backfill:
-    """The way in for what is late: the intake's own, after a look at what is known."""
+    """Stores late reports by way of the intake, unless they are known."""
 
     def __init__(self, settings: Settings, intake: Intake, key: bytes) -> None:
         self._settings, self._intake, self._key = settings, intake, key
 
     async def take(self, reports: Sequence[Report], project: str = "") -> Counter[str]:
-        """Store what is new, each session's in one transaction; how many were added, known and skipped, and how many
-        turns of the assistant's were new."""
+        """Store the reports that are new, those of a session in one transaction.
+
+        Return how many were `added`, `known` and `skipped`, and how many `turns` of the assistant were new.
+        """
         counts: Counter[str] = Counter()
         for _, group in groupby(reports, lambda report: (report.agent, report.content_id)):
             wanted = []
@@ -60,14 +64,14 @@ class Backfill:
         return counts
 
     async def _where(self, report: Report, project: str) -> Project:
-        """Its project; the branch is the one it had then, not the one that is checked out now."""
-        found = Project(project, project) if project else await self._intake.project(report.cwd)
-        return replace(found, branch=report.git_branch)
+        """Return the project of a report, with the branch that was checked out then."""
+        where = Project(project, project) if project else await self._intake.project(report.cwd)
+        return replace(where, branch=report.git_branch)
 
     def _take(self, tx: Tx, report: Report, where: Project) -> str:
         left = forgotten.without(tx, self._key, report.payload, report.occurred_at)
         if left is not report.payload:
-            # A copy of what was forgotten. A prompt without words is a private one, and hides what was done for it.
+            # A copy of a forgotten text. A prompt without words is private and hides what was done for it.
             if report.kind not in ("prompt", "stop"):
                 return "skipped" if report.kind != "reply" else ""
             report = replace(report, payload={**left, "prompt": ""} if report.kind == "prompt" else left)
@@ -82,7 +86,7 @@ class Backfill:
         try:
             taken = WORK.get(report.kind, take_event)(tx, self._settings, report, where, None)
         except NotFound:
-            return "skipped"  # the end of a session of which nothing was wanted
+            return "skipped"  # the end of a session whose reports were not wanted
         return {None: "added", "duplicate": "known"}.get(taken.skipped, "skipped")
 
 

@@ -1,4 +1,4 @@
-"""Takes a report in: where it belongs, whether it is wanted, and one transaction that stores it."""
+"""Takes reports in: finds the project, decides whether the report is wanted, and stores it in one transaction."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from backstory import project as projects
 from backstory.agents import AGENTS
 from backstory.capture.excluded import is_excluded
 from backstory.errors import BadSetting, NotFound
-from backstory.model import Report, Session, Summary
+from backstory.model import FROM_LINE, Report, Session, Summary
 from backstory.paths import OBSERVING
 from backstory.project import Project
 from backstory.settings import Settings
@@ -27,13 +27,14 @@ from backstory.store.index import chunks
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-#: agent -> the folders under which its transcripts lie; nothing else is ever opened
+#: agent -> the folders that hold its transcripts; no other file is opened
 Roots = Mapping[str, tuple[Path, ...]]
-#: (event, data): tells those who watch what happens
+#: (event, data): sends a live event to those who watch
 Announce = Callable[[str, Any], None]
 Untold = Literal["take", "hold back", "refuse"]
+#: Seconds for which the project of a directory is remembered.
 PROJECT_S = 30.0
-#: A round that ended waits this long at the most for its transcript to be looked at, so that it is observed whole.
+#: Milliseconds that a round that ended waits for its transcript to be read, so that it is observed whole.
 HOLD_MS = 2000
 
 
@@ -42,14 +43,14 @@ class Receipt:
     """What became of a report."""
 
     event_id: str
-    session: Session | None = None  #: None where it was not even looked at: an excluded project, our own session
+    session: Session | None = None  #: None if the report was refused: an excluded project, a session of the observer
     prompt_number: int = 0
     is_private: bool = False
     skipped: str | None = None
 
 
 class Intake:
-    """The one way in, for hooks, routes and the spool alike."""
+    """Stores the reports of hooks, routes and the spool."""
 
     def __init__(
         self, settings: Settings, store: Store, announce: Announce, wake: Callable[[int], None], roots: Roots
@@ -57,7 +58,7 @@ class Intake:
         self._settings, self._store, self._tell, self._wake, self._roots = settings, store, announce, wake, roots
         self._projects: dict[str, tuple[float, Project]] = {}
         self._config_seen = self._config_stamp()
-        self.wipe: Callable[[], None] = lambda: None  #: called when something was taken out that files may still hold
+        self.wipe: Callable[[], None] = lambda: None  #: called after a deletion, to remove the text from the files, too
 
     def _config_stamp(self) -> int:
         try:
@@ -66,7 +67,7 @@ class Intake:
             return 0
 
     def _reread(self) -> None:
-        """What people forbid holds from the next event on, without a restart."""
+        """Read the settings that forbid things again if the file has changed. They hold from the next event on."""
         stamp = self._config_stamp()
         if stamp != self._config_seen:
             self._config_seen = stamp
@@ -86,7 +87,7 @@ class Intake:
         return await asyncio.wrap_future(self._store.submit(work))
 
     async def project(self, cwd: str, name: str = "") -> Project:
-        """A directory's project; read from git now and then, not with every event, and never in the others' way."""
+        """Return the project of a directory. Git is read in a thread, and not with every event."""
         if not cwd:
             return Project(name, name)
         now = time.monotonic()
@@ -101,8 +102,11 @@ class Intake:
     async def take(
         self, report: Report, project_name: str = "", number: int | None = None, untold: Untold = "take"
     ) -> Receipt:
-        """Store a report, committed when this returns. `untold` says what to do if the prompt that it was done for is
-        not known: take it nevertheless, hold back what it says, or refuse it for now."""
+        """Store a report. It is committed when this returns.
+
+        `untold` says what to do if the prompt that it belongs to is not known: take it all the same, hold back its
+        contents, or refuse it for now.
+        """
         where = await self.project(report.cwd, project_name)
         if reason := await self.unwanted(report, where):
             return Receipt(report.event_id, skipped=reason)
@@ -126,7 +130,7 @@ class Intake:
     async def store_past(
         self, reports: Sequence[tuple[Report, Project]], take: Callable[[Tx, Report, Project], str]
     ) -> Counter[str]:
-        """Store a session's late reports in one transaction."""
+        """Store late reports of one session in one transaction."""
 
         def work(tx: Tx) -> Counter[str]:
             counts = Counter(take(tx, report, where) for report, where in reports)
@@ -141,7 +145,7 @@ class Intake:
         return counts
 
     async def unwanted(self, report: Report, where: Project) -> str | None:
-        """Why nothing of this is wanted: our own session, or a project that is excluded."""
+        """Return why a report is not wanted: it is of the observer's own session, or its project is excluded."""
         self._reread()
         own = str(self._settings.paths.observer)
         if report.cwd == own or report.cwd.startswith(own + "/") or report.cwd.endswith("/" + OBSERVING):
@@ -152,7 +156,7 @@ class Intake:
         return None
 
     async def _complete(self, report: Report) -> Report:
-        """The last message from the transcript where the payload does not bring it."""
+        """Add the last message from the transcript if the payload lacks it."""
         if report.kind == "stop" and "last_assistant_message" not in report.payload and report.transcript_path:
             reader, roots = AGENTS[report.agent].transcripts.last_message, self._roots.get(report.agent, ())
             message = await asyncio.to_thread(reader, report.transcript_path, roots)
@@ -161,7 +165,7 @@ class Intake:
         return report
 
     def _announce(self, report: Report, taken: Receipt) -> None:
-        """Tell those who watch."""
+        """Send the live events of a report."""
         session = taken.session
         if session is None or taken.skipped == "duplicate":
             return
@@ -191,8 +195,10 @@ def _session(tx: Tx, report: Report) -> Session | None:
 
 
 def take_untold(tx: Tx, settings: Settings, report: Report, where: Project, untold: Untold) -> Receipt:
-    """Keep an event whose prompt is not known, without what it says: that prompt may turn out to be private. The
-    transcript tells it again, after its prompt."""
+    """Store an event whose prompt is not known, without its contents: that prompt may turn out to be private.
+
+    The transcript reports the event again, after its prompt.
+    """
     if untold == "refuse":
         return Receipt(report.event_id, skipped="untold")
     session = sessions.get_or_create(tx, report, where)
@@ -210,7 +216,7 @@ def take_event(tx: Tx, settings: Settings, report: Report, where: Project, numbe
     if added.skipped is None and report.kind == "pre_compact":
         events.close_round(tx, session.id, _hold_ms(report))
     if added.skipped is None and report.kind == "stop" and not report.transcript_path:
-        # Else the transcript is looked at next, which tells all that was said, in its order.
+        # With a transcript, that is read next: it has all that was said, in its order.
         observations.follow_round(tx, session)
         chunks.extend(tx, session)
     return Receipt(added.event_id, session, added.prompt_number, skipped=added.skipped)
@@ -258,7 +264,7 @@ def _take_end(tx: Tx, settings: Settings, report: Report, where: Project, number
 
 
 def _take_compacted(tx: Tx, settings: Settings, report: Report, where: Project, number: int | None) -> Receipt:
-    """The agent's own summary of what it compacted is kept beside ours."""
+    """Store the agent's own summary of what it compacted, beside those of the observer."""
     session = sessions.get_or_create(tx, report, where)
     added = events.add(tx, session, report)
     text = report.payload.get("compact_summary")
@@ -270,7 +276,7 @@ def _take_compacted(tx: Tx, settings: Settings, report: Report, where: Project, 
 
 
 def _take_reply(tx: Tx, settings: Settings, report: Report, where: Project, number: int | None) -> Receipt:
-    """What the assistant said is no event: a turn, and no more."""
+    """Store a message of the assistant as a turn. It is no event."""
     session = sessions.get_or_create(tx, report, where)
     prompt = sessions.prompt_for(tx, session, report.prompt_id, report.occurred_at)
     text = report.payload.get("text")
@@ -283,8 +289,8 @@ def _take_reply(tx: Tx, settings: Settings, report: Report, where: Project, numb
 
 
 def _line_of(report: Report) -> turns.Given:
-    """The agent's own id of a message: that of its line in the transcript."""
-    line = report.event_id.removeprefix("transcript-")
+    """Return the agent's own id of a message: that of its line in the transcript."""
+    line = report.event_id.removeprefix(FROM_LINE)
     return turns.Given(mark=line) if line != report.event_id else turns.NOTHING
 
 

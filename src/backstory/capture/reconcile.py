@@ -1,4 +1,4 @@
-"""Reads transcripts behind the hooks' back and adds what they missed. In the background, and never twice."""
+"""Reads transcripts in the background and adds the events that hooks missed. Each line is read once."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from backstory.store.transcripts import ReadTranscript
 
 log = logging.getLogger(__name__)
 READER = "reconcile"
-#: A transcript that nobody has written to for so long has ended, and its last round with it.
+#: Seconds after which a transcript that does not grow has ended, and its last round with it.
 QUIET_S = 600.0
-#: The client writes its last lines after it has called the hooks: so much later there is a second look.
+#: Seconds until a second look: the client writes its last lines after it has called the hooks.
 AGAIN_S = 3.0
-#: So many transcripts are followed line by line for events whose prompt is not known.
+#: Transcripts that are followed line by line for events whose prompt is not known, at most.
 SHOWN = 64
 
 
@@ -44,12 +44,12 @@ class _Wish:
 
     agent: str
     path: Path
-    session_id: int | None = None  #: whose round waits for this
+    session_id: int | None = None  #: the session whose round waits for this
     again: bool = False
 
 
 class Reconcile:
-    """One transcript at a time: those of sessions at work first, then what changed while nobody listened."""
+    """Reads one transcript at a time: those of active sessions first, then those that changed without a worker."""
 
     def __init__(
         self,
@@ -64,23 +64,23 @@ class Reconcile:
         self._roots, self._wake = roots, wake
         self._wishes: dict[_Wish, None] = {}
         self._wished = asyncio.Event()
-        self._after = after  #: what hooks left in the spool is told better by them, so it comes first
+        self._after = after  #: set when the spool is empty: its reports come first
         self.job = Job("reconcile", self._work)
         #: the inode of a transcript, and how far it was read for prompts alone
         self._shown: dict[Path, tuple[int, Mark]] = {}
 
     def soon(self, report: Report, session_id: int | None) -> None:
-        """A round, a session or a conversation's memory ends here: look at its transcript when this is answered."""
+        """Have a report's transcript read soon if it ends a round, a session or a context window."""
         if report.kind in ("stop", "pre_compact", "session_end") and report.transcript_path:
             self._want(_Wish(report.agent, Path(report.transcript_path), session_id))
 
     def read(self, report: Report) -> None:
-        """Look at a report's transcript, because the report lacks what that has."""
+        """Have a report's transcript read, because the report lacks its contents."""
         if report.transcript_path:
             self._want(_Wish(report.agent, Path(report.transcript_path)))
 
     async def tell_prompts(self, report: Report) -> bool:
-        """Take in the prompts that a report's transcript shows and hooks have missed; False if there is none."""
+        """Store the prompts of a report's transcript that hooks missed. Return False if there is no transcript."""
         path = Path(report.transcript_path) if report.transcript_path else None
         file = path and await asyncio.to_thread(self._within, report.agent, path)
         if file is None:
@@ -89,13 +89,13 @@ class Reconcile:
             prompts = await asyncio.to_thread(self._read_prompts, file, report.agent)
         except OSError as error:
             log.warning("a transcript could not be read (%s)", type(error).__name__)
-            return True  # it is there, and may be read later
+            return True  # it exists and may be read later
         for batch in batches(prompts):
             await self._backfill.take(batch)
         return True
 
     def _read_prompts(self, file: Path, agent: str) -> list[Report]:
-        """Those that came since the last call: each line is read once."""
+        """Return the prompts since the last call."""
         transcripts = AGENTS[agent].transcripts
         now = transcripts.state(file)
         inode, mark = self._shown.pop(file, (0, Mark()))
@@ -130,7 +130,7 @@ class Reconcile:
                 await self._look(older)
 
     async def look(self, agent: str, path: Path, session_id: int | None = None) -> None:
-        """Look at a transcript now."""
+        """Read a transcript now."""
         await self._look(_Wish(agent, path, session_id))
 
     async def _look(self, wish: _Wish) -> None:
@@ -141,7 +141,7 @@ class Reconcile:
         except StoreUnavailable as error:
             log.warning("a transcript was not taken in: %s", error)
         except Exception as error:
-            # The kind of error and no more: its text may quote what was read.
+            # Only the type is logged: the text of the error may quote the transcript.
             log.warning("a transcript could not be read (%s)", type(error).__name__)
         finally:
             if wish.session_id is not None:
@@ -164,7 +164,7 @@ class Reconcile:
         return counts["added"]
 
     async def _read_one(self, agent: str, file: Path, since: str) -> Counter[str]:
-        """Read on from where the last look ended; how far that was is kept only when all of it is stored."""
+        """Read on from where the last pass ended. The new place is kept when everything before it is stored."""
         transcripts = AGENTS[agent].transcripts
         before = await asyncio.to_thread(transcripts.state, file)
         known = await asyncio.to_thread(self._last_read, file)
@@ -176,7 +176,7 @@ class Reconcile:
         counts: Counter[str] = Counter()
         while batch := await asyncio.to_thread(next, pieces, None):
             counts += await self._backfill.take(batch)
-        changed_ns = before.changed_ns if reading.ended else 0  # else it is looked at again, changed or not
+        changed_ns = before.changed_ns if reading.ended else 0  # else it is read again, changed or not
         mark = reading.mark
         read = ReadTranscript(READER, _name(file), before.inode, before.size, changed_ns, mark.offset, mark.prompt)
         await self._write(lambda tx: stored.put(tx, read))
@@ -189,7 +189,7 @@ class Reconcile:
         await asyncio.wrap_future(self._store.submit(work))
 
     def _within(self, agent: str, path: Path) -> Path | None:
-        """A transcript under the agent's own roots, links resolved; nothing else is ever opened."""
+        """Return the file of a transcript, links resolved, if it is under the roots of the agent."""
         try:
             file = path.resolve(strict=True)
             inside = any(file.is_relative_to(root.resolve()) for root in self._roots.get(agent, ()))
@@ -205,7 +205,7 @@ class Reconcile:
         return self._store.read(created_at)
 
     def _changed(self) -> list[_Wish]:
-        """At the start: open sessions, and what changed since the last look where we are installed; newest first."""
+        """Return the transcripts to read at the start: those of open sessions, and those newer than the install."""
         found: dict[_Wish, None] = {}
         for agent in AGENTS:
             found |= dict.fromkeys(_Wish(agent, path) for path in self._of_open(agent))
@@ -227,7 +227,7 @@ class Reconcile:
 
 
 def _close(tx: Tx, number: int) -> None:
-    """A round was looked at: it may be observed, and its last words are kept even where the transcript lacks them."""
+    """Release a round after its transcript was read. Its last message is kept even if the transcript lacks it."""
     events.close_round(tx, number)
     if session := sessions.by_id(tx, number):
         observations.follow_round(tx, session)
@@ -235,7 +235,7 @@ def _close(tx: Tx, number: int) -> None:
 
 
 def installed_ns(settings: Settings, agent: str) -> int | None:
-    """When we were installed for an agent, by the oldest record of it; None if we are not."""
+    """Return when backstory was installed for an agent, by the oldest record of it."""
     times = []
     with contextlib.suppress(OSError):
         for record in settings.paths.installs.glob(f"{agent}-*.json"):

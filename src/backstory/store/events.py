@@ -11,7 +11,7 @@ import msgspec
 from backstory import ids
 from backstory.errors import LeaseLost
 from backstory.jobs import place_of
-from backstory.model import OBSERVED, Event, ModelCall, Report, Round, Session
+from backstory.model import FROM_LINE, OBSERVED, Event, ModelCall, Report, Round, Session
 from backstory.store import ledger, observations, prompts, sessions, turns
 from backstory.store.db import Row, Tx
 from backstory.store.payloads import decode_sound, read_or_nothing
@@ -166,7 +166,7 @@ def _twin(tx: Tx, session: Session, report: Report, number: int) -> Row | None:
 def _stop_told_by_transcript(tx: Tx, session: Session, report: Report, number: int) -> Row | None:
     """The end of a round that the transcript told before its hook did."""
     for row in stops_of_round(tx, session, number):
-        if row["event_id"].startswith(sessions.LINE) and is_same_stop(row, report):
+        if row["event_id"].startswith(FROM_LINE) and is_same_stop(row, report):
             return row
     return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 from backstory import ids
-from backstory.model import ContentId, MemoryId, Prompt, Report, Session, SessionStatus
+from backstory.model import FROM_LINE, ContentId, MemoryId, Prompt, Report, Session, SessionStatus
 from backstory.project import Project
 from backstory.sessions import states
 from backstory.store import prompts, turns
@@ -21,8 +21,6 @@ TWIN_MS = 3_000
 #: A hook starts up to this long after the time of its prompt's line. Older clients write the line after their hooks.
 HOOK_AFTER_MS = 3_000
 HOOK_BEFORE_MS = 30_000
-#: The event id of a report from a line of a transcript begins with this.
-LINE = "transcript-"
 #: The columns of a session.
 _COLUMNS = tuple(each.name for each in fields(Session) if each.name != "is_new")
 #: Columns that only the queue and the observer need.
@@ -222,13 +220,13 @@ def same_prompt(tx: Tx, session: Session, report: Report, text: str) -> Prompt |
     A hook and a line of the transcript report the same prompt, with the same words and at about the same moment. A
     prompt that both have reported matches no third report.
     """
-    is_line = report.event_id.startswith(LINE)
+    is_line = report.event_id.startswith(FROM_LINE)
     at = ids.at_ms(report.occurred_at)
     before, after = (HOOK_BEFORE_MS, HOOK_AFTER_MS) if is_line else (HOOK_AFTER_MS, HOOK_BEFORE_MS)
     near = prompts.near(tx, session.id, ids.from_ms(at - before), ids.from_ms(at + after))
     for prompt in sorted(near, key=lambda one: abs(ids.at_ms(one.created_at) - at)):
         tellers = tx.all("prompt_tellers", session_id=session.id, prompt_number=prompt.prompt_number)
-        lines = {teller["event_id"] for teller in tellers if teller["event_id"].startswith(LINE)}
+        lines = {teller["event_id"] for teller in tellers if teller["event_id"].startswith(FROM_LINE)}
         is_met = bool(lines) if is_line else not lines or len(lines) < len(tellers)
         if not is_met and _may_be_same(prompt, report, lines) and _reads_the_same(prompt, text):
             return prompt
@@ -239,7 +237,7 @@ def _may_be_same(prompt: Prompt, report: Report, lines: set[str]) -> bool:
     """Tell whether the ids allow it. Two ids of the agent's are two prompts; a line without one is named by itself."""
     if report.prompt_id is None or prompt.prompt_id is None or report.prompt_id == prompt.prompt_id:
         return True
-    return report.event_id == LINE + report.prompt_id or LINE + prompt.prompt_id in lines
+    return report.event_id == FROM_LINE + report.prompt_id or FROM_LINE + prompt.prompt_id in lines
 
 
 def _reads_the_same(prompt: Prompt, text: str) -> bool:

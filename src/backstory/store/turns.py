@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
-from backstory.model import Report, Session, Turn
+from backstory.model import FROM_LINE, Report, Session, Turn
 from backstory.store import prompts
 from backstory.store.db import Row, Tx
 from backstory.store.index.hits import IndexedItem, item_of
@@ -225,7 +225,7 @@ def fit_in(tx: Tx, session: Session, row: Row) -> None:
 
 def is_in_other_session(tx: Tx, report: Report) -> bool:
     """Tell whether the same message stands in another session of the agent: a fork repeats what it came from."""
-    mark = report.event_id.removeprefix("transcript-")
+    mark = report.event_id.removeprefix(FROM_LINE)
     return tx.one("turn_elsewhere", mark=mark, agent=report.agent, content_id=report.content_id) is not None
 
 

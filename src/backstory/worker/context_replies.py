@@ -1,4 +1,4 @@
-"""What a session is told: at its start, and with a prompt that clearly concerns something known."""
+"""Answers hooks with context: at the start of a session, and with a prompt that clearly concerns something known."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from backstory.recall.search import MemorySearch
 from backstory.settings import Settings
 from backstory.store.db import Store, Tx
 
-#: An agent waits with its prompt: what takes longer is not told.
+#: Seconds for the context of a prompt. The agent waits for it.
 PROMPT_S = 0.25
-#: What comes out of the spool as late as this has nobody who waits for the answer.
+#: Milliseconds after which nobody waits for the answer: the report comes from the spool.
 LATE_MS = 10_000
-#: So many sessions are known by what they were told; the others may be told again.
+#: Sessions for which the observations that they were given are remembered, at most.
 SESSIONS = 500
 _NAMED = re.compile(r"^#(\d+) ", re.MULTILINE)
 
 
 class ContextReplies:
-    """Puts together what goes back to an agent. It writes nothing."""
+    """Renders the context that goes back to an agent. It writes nothing to the store."""
 
     def __init__(
         self,
@@ -39,16 +39,16 @@ class ContextReplies:
         state: Callable[[], Awaitable[State]],
     ) -> None:
         self._settings, self._store, self._intake, self._search = settings, store, intake, search
-        self._state = state  #: how it goes with the provider
-        self._told: dict[int, frozenset[int]] = {}  #: which observations a session was told of
+        self._state = state  #: the state of the provider
+        self._given: dict[int, frozenset[int]] = {}  #: session -> the observations that it was given
 
     async def at_start(self, report: Report, taken: Receipt) -> str:
-        """What this start of a session is told: one that goes on has most of it already."""
+        """Return the context for the start of a session. One that goes on has most of it already and gets less."""
         where, session = await self._intake.project(report.cwd), taken.session
         budget, command = self._settings.context_tokens, self._settings.paths.called
         shorter = {"compact": context.for_compact, "resume": context.for_resume, "fork": context.for_resume}
         goes_on = shorter.get(str(report.payload.get("source"))) if session else None
-        # An agent waits: the working tree is looked at only where the answer counts.
+        # The agent waits: the working tree is looked at only if the result is used.
         scene = SessionStart() if goes_on else SessionStart(where.branch, await worktree.changed_files(report.cwd))
 
         def render(tx: Tx) -> str:
@@ -57,32 +57,34 @@ class ContextReplies:
             return context.for_start(tx, where.name, where.key, budget, command, scene)
 
         try:
-            told = await asyncio.to_thread(self._store.read, render)
+            rendered = await asyncio.to_thread(self._store.read, render)
         except StoreUnavailable:
             return ""
         if session:
-            self._remember(session.id, map(int, _NAMED.findall(told)))
-        return context.noted(told, (await self._state()).trouble)
+            self._remember(session.id, map(int, _NAMED.findall(rendered)))
+        return context.noted(rendered, (await self._state()).trouble)
 
     async def at_prompt(self, report: Report, taken: Receipt) -> str:
-        """What is clearly about the same as this prompt, and was not told yet."""
+        """Return observations that clearly concern a prompt and that the session was not given yet."""
         budget, session, text = self._settings.prompt_tokens, taken.session, report.payload.get("prompt")
         if not budget or session is None or taken.is_private or taken.skipped or report.is_notification:
             return ""
         if not isinstance(text, str) or ids.at_ms(report.occurred_at) < ids.now_ms() - LATE_MS:
             return ""
-        known = self._told.get(session.id, frozenset())
+        known = self._given.get(session.id, frozenset())
         prompt = PromptQuestion(text, session.project_key, session.id, known)
         command = self._settings.paths.called
         try:
             async with asyncio.timeout(PROMPT_S):
-                told, named = await asyncio.to_thread(for_prompt, self._store, self._search, prompt, budget, command)
+                rendered, named = await asyncio.to_thread(
+                    for_prompt, self._store, self._search, prompt, budget, command
+                )
         except (TimeoutError, StoreUnavailable):
             return ""
         self._remember(session.id, named)
-        return told
+        return rendered
 
     def _remember(self, session_id: int, numbers: Iterable[int]) -> None:
-        self._told[session_id] = self._told.pop(session_id, frozenset()).union(numbers)
-        if len(self._told) > SESSIONS:
-            del self._told[next(iter(self._told))]
+        self._given[session_id] = self._given.pop(session_id, frozenset()).union(numbers)
+        if len(self._given) > SESSIONS:
+            del self._given[next(iter(self._given))]

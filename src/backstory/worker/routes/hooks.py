@@ -1,4 +1,4 @@
-"""Where agents report: their own payloads at /hooks, and the routes of the seeds."""
+"""Routes by which agents report: their own payloads at /hooks, and neutral ones under /api/sessions."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from backstory.worker.endpoints import Call, Endpoint, needs_capture, read_repor
 from backstory.worker.live import Live
 
 T = TypeVar("T")
-#: Kinds whose contents a transcript has, too.
+#: Kinds whose contents stand in a transcript, too.
 IN_TRANSCRIPT = ("prompt", "tool", "tool_failure")
-#: Stands for a prompt that the hook could not strip in time, of an agent that writes no transcript.
+#: The text of a prompt that the hook could not strip in time, if the agent writes no transcript.
 NOT_KEPT = "[This prompt was too large to be looked through for secrets in time. It was not kept.]"
 Id = Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
 Number = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
@@ -116,7 +116,7 @@ class Ok(msgspec.Struct):
 
 
 class Reporting:
-    """The routes by which things come in."""
+    """The routes of reports."""
 
     def __init__(
         self,
@@ -170,32 +170,35 @@ class Reporting:
         return await self.deliver(agent.name, event, payload, event_id)
 
     async def deliver(self, agent_name: str, event: str, payload: dict[str, Any], event_id: str) -> Response:
-        """Take a payload in and answer it; the spool comes here too."""
+        """Store a payload and answer it. The spool delivers its payloads here, too."""
         agent = AGENTS[agent_name]
         at = ids.event_time(event_id) or ids.now()
         is_dropped = payload.get(CONTENTS_DROPPED) is True
         if is_dropped:
             payload = {"prompt": NOT_KEPT, **payload}
         report = agent.read(event, payload, event_id[:512], min(at, ids.now()))
-        told = ""
+        context = ""
         if report is not None and is_dropped and report.transcript_path and report.kind in IN_TRANSCRIPT:
-            self._reconcile.read(report)  # stored without its contents, it would be known and not be read again
+            self._reconcile.read(report)  # once stored without its contents, it would be known and never be read
         elif report is not None:
             try:
                 taken = await self._take(report)
             except NotFound:
                 self._reconcile.soon(report, None)
-                return Response(b"", 200)  # the end of a session that we never saw
+                return Response(b"", 200)  # the end of an unknown session
             self._reconcile.soon(report, taken.session.id if taken.session else None)
             if report.kind == "session_start" and taken.skipped in (None, "duplicate"):
-                told = await self._replies.at_start(report, taken)
+                context = await self._replies.at_start(report, taken)
             elif report.kind == "prompt":
-                told = await self._replies.at_prompt(report, taken)
-        return Response(agent.reply(event, told), 200, media_type="application/json")
+                context = await self._replies.at_prompt(report, taken)
+        return Response(agent.reply(event, context), 200, media_type="application/json")
 
     async def _take(self, report: Report) -> Receipt:
-        """Take a hook's report in. If its prompt is not known, that prompt's hook was lost or is late: the transcript
-        is asked for it first, because it may be private."""
+        """Store the report of a hook.
+
+        If its prompt is not known, that prompt's hook was lost or is late. The transcript is read for it first,
+        because the prompt may be private.
+        """
         if report.kind not in OBSERVED or not report.transcript_path:
             return await self._intake.take(report)
         if report.prompt_id:
