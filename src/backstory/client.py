@@ -1,4 +1,4 @@
-"""Calls the worker over its socket. Near side: standard library only."""
+"""HTTP client for the worker, over its Unix socket. Standard library only."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Connection(http.client.HTTPConnection):
         if len(name.encode()) < 100:
             self.sock.connect(name)
             return
-        # Longer than a socket's path may be: reach it through its folder.
+        # The path is longer than a socket address may be, so open its directory and connect through that.
         folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:
             self.sock.connect(f"/proc/self/fd/{folder}/{self._path.name}")
@@ -35,24 +35,24 @@ class _Connection(http.client.HTTPConnection):
 
 
 class Client:
-    """One call at a time to the worker of a data directory."""
+    """Sends requests to the worker. Each request opens its own connection."""
 
     def __init__(self, path: Path, timeout: float = 30.0) -> None:
         self._path, self._timeout = path, timeout
 
     def get(self, route: str, /, **query: Any) -> Any:
-        asked = {name: value for name, value in query.items() if value not in (None, "")}
-        return self._call("GET", f"{route}?{urlencode(asked, errors='replace')}")  # a shell may pass any bytes
+        params = {name: value for name, value in query.items() if value not in (None, "")}
+        return self._call("GET", f"{route}?{urlencode(params, errors='replace')}")  # may hold invalid UTF-8
 
     def lines(self, route: str) -> Iterator[bytes]:
-        """An answer that may be larger than memory, line by line."""
+        """Stream a response line by line; it may be larger than memory."""
         connection = _Connection(self._path, self._timeout)
         try:
             connection.request("GET", route)
-            answer = connection.getresponse()
-            if answer.status >= 400:
-                raise BackstoryError(f"The worker answered {answer.status}.")
-            yield from answer
+            response = connection.getresponse()
+            if response.status >= 400:
+                raise BackstoryError(f"The worker answered {response.status}.")
+            yield from response
         except (OSError, http.client.HTTPException):
             raise WorkerAway from None
         finally:
@@ -69,17 +69,18 @@ class Client:
         headers = {"Content-Type": "application/json"} if body is not None else {}
         try:
             connection.request(method, route, body, headers)
-            answer = connection.getresponse()
-            raw = answer.read()
+            response = connection.getresponse()
+            raw = response.read()
         except (OSError, http.client.HTTPException):
             raise WorkerAway from None
         finally:
             connection.close()
-        is_json = answer.headers.get_content_type() == "application/json"
+        is_json = response.headers.get_content_type() == "application/json"
         value = json.loads(raw) if is_json and raw else raw.decode()
-        if answer.status >= 400:
-            told = value if isinstance(value, dict) else {}
-            error = BackstoryError(told.get("error", f"The worker answered {answer.status}."), told.get("hint", ""))
-            error.status = answer.status
+        if response.status >= 400:
+            details = value if isinstance(value, dict) else {}
+            message = details.get("error", f"The worker answered {response.status}.")
+            error = BackstoryError(message, details.get("hint", ""))
+            error.status = response.status
             raise error
         return value

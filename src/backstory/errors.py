@@ -1,4 +1,4 @@
-"""Everything that can go wrong in a way people should read: the docstring is the message, `hint` says what to do."""
+"""Errors that are shown to users. The docstring of a class is its message; `hint` says what to do."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ class BackstoryError(Exception):
     """Something went wrong in backstory."""
 
     hint = ""
-    status = 400  #: what the worker answers with, where a request caused it
+    status = 400  #: HTTP status of the worker's response
 
     def __init__(self, message: str | None = None, hint: str | None = None) -> None:
         super().__init__(message or (self.__doc__ or "").strip())
@@ -63,34 +63,34 @@ class TooMany(BackstoryError):
 class StoreUnavailable(BackstoryError):
     """The database could not be written."""
 
-    hint = "Look at free disk space and at `backstory status`; what was sent is kept by its sender and comes again."
+    hint = "Check free disk space and `backstory status`. Hooks keep their events and send them again."
     status = 503
 
 
 class Broken(BackstoryError):
-    """The worker made a mistake."""
+    """Internal error in the worker."""
 
-    hint = "Its log (worker.log in the data directory) says where; please report it."
+    hint = "See worker.log in the data directory, and please report this."
     status = 500
 
 
 class LeaseLost(BackstoryError):
-    """Somebody else has taken these events over."""
+    """Another worker has taken over these events."""
 
 
 class WorkerAway(BackstoryError):
     """The worker does not answer."""
 
-    hint = "Start it with `backstory start`; its log is worker.log in the data directory."
+    hint = "Start it with `backstory start`. Its log is worker.log in the data directory."
 
 
 class SettingsUnreadable(BackstoryError):
     """The agent's settings file could not be read, so nothing was changed."""
 
-    hint = "Mend the file, or move it away, and try again."
+    hint = "Repair the file, or move it away, and try again."
 
 
 class BadSetting(BackstoryError):
     """A setting could not be used."""
 
-    hint = "See `backstory config` for the settings and what they take."
+    hint = "Run `backstory config` for a list of settings and their values."

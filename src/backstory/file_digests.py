@@ -1,4 +1,4 @@
-"""What a file holds, as a short mark: to tell later whether it has changed since."""
+"""Short digests of files, to detect later whether a file has changed."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 
 from backstory.files import open_regular
 
-#: A larger file is known by its size and time: reading it would cost more than the answer is worth.
+#: Maximum bytes of a file that is hashed. The digest of a larger one is its size and modification time.
 READ = 2_000_000
-#: Files of one round that are looked at; a round that touched more is not about one of them.
+#: Maximum number of files per round. A round that touched more is not about any single one.
 MOST = 40
 
 
-def mark(path: Path) -> str | None:
-    """The mark of a file's content; None if it is no file that can be read."""
+def digest(path: Path) -> str | None:
+    """Return a digest of the content of a file; None if it can not be read."""
     try:
         with os.fdopen(open_regular(path), "rb") as file:
             status = os.fstat(file.fileno())
@@ -27,12 +27,12 @@ def mark(path: Path) -> str | None:
         return None
 
 
-def marks(cwd: str, paths: Iterable[str]) -> dict[str, str]:
-    """The marks of the files that are there, by the names they were told under."""
-    found: dict[str, str] = {}
+def digests(cwd: str, paths: Iterable[str]) -> dict[str, str]:
+    """Map each path that names a readable file to its digest."""
+    by_path: dict[str, str] = {}
     for path in dict.fromkeys(paths):
-        if len(found) >= MOST:
+        if len(by_path) >= MOST:
             break
-        if value := mark(Path(cwd, path)):
-            found[path] = value
-    return found
+        if value := digest(Path(cwd, path)):
+            by_path[path] = value
+    return by_path

@@ -1,4 +1,4 @@
-"""Opens regular files only: a pipe, a device or a directory in their place never blocks or fills the reader."""
+"""Opens regular files only, so that a pipe or a device in place of a file can neither block nor flood the reader."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ import os
 import stat
 from pathlib import Path
 
-#: Bytes asked of the kernel at once.
+#: Bytes per read call.
 CHUNK = 1 << 20
 
 
 def open_regular(path: str | bytes | Path, *, within: int | None = None) -> int:
-    """A descriptor of a regular file, to read from; OSError if it is anything else.
+    """Open a regular file for reading and return its descriptor; raise OSError if it is anything else.
 
-    Symbolic links are followed, except with `within`, the descriptor of the directory that `path` names an entry of.
+    With `within`, the descriptor of a directory, `path` is an entry of it and symbolic links are not followed.
     """
     follow = within is None
-    _check(path, os.stat(path, dir_fd=within, follow_symlinks=follow))  # opening some devices has an effect of its own
+    # Checked before opening, because opening a device can have side effects.
+    _check(path, os.stat(path, dir_fd=within, follow_symlinks=follow))
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     handle = os.open(path, flags, dir_fd=within)
     try:
-        _check(path, os.fstat(handle))  # it may have been exchanged in between
+        _check(path, os.fstat(handle))  # the file may have been replaced in between
     except OSError:
         os.close(handle)
         raise
@@ -28,7 +29,7 @@ def open_regular(path: str | bytes | Path, *, within: int | None = None) -> int:
 
 
 def read_regular(path: str | bytes | Path, limit: int, *, within: int | None = None) -> bytes:
-    """The first `limit` bytes of a regular file; OSError if it is anything else."""
+    """Read the first `limit` bytes of a regular file; raise OSError if it is anything else."""
     handle = open_regular(path, within=within)
     try:
         chunks = []

@@ -1,4 +1,4 @@
-"""Ids and times: sortable, and the same everywhere."""
+"""Ids and timestamps in the forms that are stored. Both sort by time."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 
 
 def now() -> str:
-    """This moment, in UTC, as it is stored everywhere: 2026-02-21T03:39:07.123Z."""
+    """Return the current time in UTC in the stored format: 2026-02-21T03:39:07.123Z."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def today() -> str:
-    """The day on the user's own clock."""
+    """Return today's date in local time."""
     return datetime.now().astimezone().strftime("%Y-%m-%d")
 
 
@@ -21,12 +21,12 @@ def now_ms() -> int:
 
 
 def at_ms(stamp: str) -> int:
-    """A stored time as milliseconds."""
+    """Convert a stored timestamp to milliseconds since 1970."""
     return int(datetime.fromisoformat(stamp).timestamp() * 1000)
 
 
 def stored_ms(stamp: str) -> int:
-    """The same of a row that may have been edited by hand; 0 for what is no time."""
+    """The same for a row that may have been edited by hand. Returns 0 if it is not a timestamp."""
     try:
         return at_ms(stamp)
     except (ValueError, OverflowError):
@@ -38,12 +38,12 @@ def from_ms(ms: int) -> str:
 
 
 def new_event_id() -> str:
-    """Time first, so that a folder of them sorts as things happened. `hook.py` mints the same form by hand."""
+    """Return a new id. It starts with the time, so that ids sort by it. `hook.py` builds the same form."""
     return f"{now_ms():013x}-{os.urandom(8).hex()}"
 
 
 def event_time(event_id: str) -> str | None:
-    """When an id of ours was minted; None for an id that somebody else made."""
+    """Return the time in an id that `new_event_id` made; None for any other id."""
     head, dash, tail = event_id.partition("-")
     if not dash or len(head) != 13 or len(tail) != 16:
         return None
@@ -54,8 +54,8 @@ def event_time(event_id: str) -> str | None:
 
 
 def number(text: str) -> int | None:
-    """A row's number as a request names it: up to 18 ASCII digits, so that both engines can hold it; else None.
+    """Parse a row number from a request: up to 18 ASCII digits, which fit a 64-bit column; else None.
 
-    `int` alone also takes signs, spaces, underscores and the digits of other scripts, and fails on thousands of digits.
+    `int` alone also accepts signs, spaces, underscores and non-ASCII digits, and fails on thousands of digits.
     """
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None

@@ -1,4 +1,4 @@
-"""Background jobs: one that ends by an exception is logged, started again after a growing pause, and reported."""
+"""Background jobs. A job that fails is logged, reported, and restarted after an exponentially growing delay."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 log = logging.getLogger(__name__)
-#: Seconds between a failure and the next start: the first pause, and the longest that it doubles to.
+#: Seconds between the first failure and the restart. The delay doubles with each further failure.
 FIRST_S = 1.0
+#: Maximum seconds between a failure and the restart.
 LONGEST_S = 300.0
-#: Seconds without a failure after which a job counts as well again.
+#: Seconds without a failure after which a job counts as healthy again.
 WELL_S = 60.0
 
 
 class Job:
-    """A coroutine function that runs until it returns or is stopped, and survives its own failures."""
+    """Runs a coroutine function until it returns or is stopped. Restarts it when it raises."""
 
     def __init__(
         self,
@@ -32,15 +33,15 @@ class Job:
         self._pause_s = first_s
         self._task: asyncio.Task[None] | None = None
         self._cause = ""
-        self._well_at = 0.0  #: on the monotonic clock
+        self._well_at = 0.0  #: when it counts as healthy again, on the monotonic clock
 
     @property
     def trouble(self) -> str:
-        """What went wrong lately, for people; empty if the job is well."""
+        """A recent failure as a message for the user; empty if the job is healthy."""
         return f"{self.name}: {self._cause}" if time.monotonic() < self._well_at else ""
 
     def start(self) -> None:
-        """Run it; one that runs already goes on."""
+        """Start the job, unless it is running already."""
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._supervise(), name=self.name)
 
@@ -52,7 +53,7 @@ class Job:
             await self._on_stop()
 
     def failed(self, error: BaseException) -> None:
-        """Log and report a failure: of the job, or of a task that it started."""
+        """Log and report a failure of the job or of a task that it started."""
         if time.monotonic() >= self._well_at:
             self._pause_s = self._first_s
         self._cause = place_of(error)
@@ -72,7 +73,7 @@ class Job:
 
 
 def place_of(error: BaseException) -> str:
-    """An error's type and place. Not its text, which may quote a payload."""
+    """Return type, file and line of an error. Its message is left out, because it may quote a payload."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f" in {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
     return f"{type(error).__name__}{place}"

@@ -1,7 +1,7 @@
-"""`backstory mcp`, near side: an agent's MCP messages from standard input to the worker, its answers back. No more.
+"""`backstory mcp`: forwards an agent's MCP messages from standard input to the worker, and prints the responses.
 
-Every session of every agent starts one, so it imports C modules only and passes bytes on: the protocol is spoken by the
-worker. `python -I -S -c 'import mcp_bridge' DATA_DIR` is how the shim calls it. Nothing but answers is ever printed.
+Every session of every agent starts one, so it imports C modules only and does not parse messages; the worker implements
+the protocol. The launch script runs `python -I -S -c 'import mcp_bridge' DATA_DIR`. It prints nothing but responses.
 """
 
 import _signal  # type: ignore[import-not-found]
@@ -11,80 +11,80 @@ import posix
 import sys
 import time
 
-START_S = 10.0  # for a worker that has to be started
-GRACE_S = 3.0  # for another, if the one that we started has gone: it was there already, or none can start
-ANSWER_S = 900.0  # for an answer: to forget something, a large database is rewritten
-LEAVE_S = 60.0  # for answers under way when nobody asks any more, as long as somebody listens
-LARGEST = 16 << 20  # what the worker takes
-READ = 1 << 16
-SOMEBODY = -1  # a worker that somebody else has started
+START_S = 10.0  # seconds to wait for a worker to start
+GRACE_S = 3.0  # seconds to wait for another worker after ours has exited: it exits at once if one is running
+ANSWER_S = 900.0  # seconds to wait for a response: `forget` rewrites the whole database
+LEAVE_S = 60.0  # seconds to wait for pending responses after standard input has ended
+LARGEST = 16 << 20  # bytes of a message that the worker accepts
+READ = 1 << 16  # bytes per read call
+SOMEBODY = -1  # instead of a process id: the worker was not started by us
 
 _printing = _thread.allocate_lock()
 _starting = _thread.allocate_lock()
-_under_way: list[bytes] = []
+_pending: list[bytes] = []  # messages that have no response yet
 
 
 def main(argv: list[str]) -> None:
-    """Until standard input ends."""
+    """Forward messages until standard input ends."""
     try:
-        _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)  # nobody waits for a worker that was started here
-        _read(_go(argv[0]))
-        until = time.monotonic() + LEAVE_S
-        while _under_way and time.monotonic() < until and _is_heard():
+        _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)  # a worker that we start needs no wait()
+        _read_messages(_enter(argv[0]))
+        deadline = time.monotonic() + LEAVE_S
+        while _pending and time.monotonic() < deadline and _is_heard():
             time.sleep(0.002)
-    except BaseException:  # noqa: S110 - told to go; there is nobody to tell
+    except BaseException:  # noqa: S110 - nothing but responses may be printed
         pass
-    # No interpreter shutdown: threads that still wait for a worker are not waited for.
+    # Skip the interpreter's shutdown, which would wait for threads that wait for the worker.
     posix._exit(0)
 
 
 def _is_heard() -> bool:
-    """Whether somebody still reads what is printed."""
+    """Whether standard output is still open at the other end."""
     import select
 
     output = select.poll()
-    output.register(1, 0)  # errors are always told
+    output.register(1, 0)  # no events: errors are always reported
     return not output.poll(0)
 
 
-def _go(data: str) -> bytes:
-    """Into the data directory, where the socket is; what every request begins with."""
+def _enter(data_dir: str) -> bytes:
+    """Change to the data directory, cwd the socket is. Returns the head of every request."""
     try:
-        where = posix.getcwdb()
+        cwd = posix.getcwdb()
     except OSError:
-        where = b""
+        cwd = b""
     try:
-        posix.chdir(data)
+        posix.chdir(data_dir)
     except FileNotFoundError:
-        posix.mkdir(data, 0o700)
-        posix.chdir(data)
-    told = b"" if b"\n" in where or b"\r" in where else b"X-Backstory-Cwd: " + where + b"\r\n"
+        posix.mkdir(data_dir, 0o700)
+        posix.chdir(data_dir)
+    cwd_header = b"" if b"\n" in cwd or b"\r" in cwd else b"X-Backstory-Cwd: " + cwd + b"\r\n"
     return (
         b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
-        b"Accept: application/json, text/event-stream\r\n" + told + b"Content-Length: "
+        b"Accept: application/json, text/event-stream\r\n" + cwd_header + b"Content-Length: "
     )
 
 
-def _read(head: bytes) -> None:
-    """Pass on what comes on standard input, one message a line, each in its own time, until it ends."""
+def _read_messages(head: bytes) -> None:
+    """Read messages from standard input, one per line, and forward each in a thread of its own."""
     rest = bytearray()
     while chunk := posix.read(0, READ):
         *lines, end = chunk.split(b"\n")
         for line in lines:
-            _begin(head, bytes(rest + line))
+            _start_forwarding(head, bytes(rest + line))
             rest.clear()
         rest += end
-    _begin(head, bytes(rest))
+    _start_forwarding(head, bytes(rest))
 
 
-def _begin(head: bytes, line: bytes) -> None:
+def _start_forwarding(head: bytes, line: bytes) -> None:
     if line.strip():
-        _under_way.append(line)
-        _thread.start_new_thread(_pass, (head, line))
+        _pending.append(line)
+        _thread.start_new_thread(_forward, (head, line))
 
 
-def _pass(head: bytes, line: bytes) -> None:
-    """One message there, and its answer back, if it has one."""
+def _forward(head: bytes, line: bytes) -> None:
+    """Send one message to the worker and print the response, if there is one."""
     try:
         status, body = (413, b"") if len(line) > LARGEST else _ask(b"%s%d\r\n\r\n%s" % (head, len(line), line))
         if not (200 <= status < 300 or body.startswith(b'{"jsonrpc"')):
@@ -93,55 +93,58 @@ def _pass(head: bytes, line: bytes) -> None:
             _print(body.rstrip(b"\n") + b"\n")
     except BrokenPipeError:
         posix._exit(0)
-    except BaseException:  # noqa: S110 - one message must not end the others, nor print anything
+    except BaseException:  # noqa: S110 - a failed message must not affect the others
         pass
     finally:
-        _under_way.remove(line)
+        _pending.remove(line)
 
 
 def _ask(request: bytes) -> tuple[int, bytes]:
-    """The worker's answer; it is started if it is away. The status is 0 if none came, -1 if one broke off."""
-    until, started = time.monotonic() + START_S, 0
+    """Return status and body of the worker's response. Starts the worker if it is not running.
+
+    The status is 0 without a response, and -1 if the response is incomplete.
+    """
+    deadline, started = time.monotonic() + START_S, 0
     while True:
         connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
         try:
             connection.settimeout(ANSWER_S)
             connection.connect("worker.sock")
-            return _talk(connection, request)
+            return _exchange(connection, request)
         except OSError:
             if not started:
                 with _starting:
-                    started = SOMEBODY if _there() else _start_worker()
+                    started = SOMEBODY if _is_running() else _start_worker()
             if started > 0 and _is_gone(started):
-                until, started = min(until, time.monotonic() + GRACE_S), SOMEBODY
-            if time.monotonic() > until or not started:
+                deadline, started = min(deadline, time.monotonic() + GRACE_S), SOMEBODY
+            if time.monotonic() > deadline or not started:
                 return 0, b""
             time.sleep(0.02)
         finally:
             connection.close()
 
 
-def _talk(connection: _socket.socket, request: bytes) -> tuple[int, bytes]:
-    """Never sent a second time: it may have been done, though the worker ended before it could say so."""
+def _exchange(connection: _socket.socket, request: bytes) -> tuple[int, bytes]:
+    """Send a request and read the response. A request is never repeated: the worker may have executed it already."""
     try:
         connection.sendall(request)
     except ConnectionError:
-        pass  # a worker that refuses a body before its end has answered all the same
+        pass  # a worker that rejects a body early has sent a response nevertheless
     except OSError:
         return -1, b""
-    answer = bytearray()
+    response = bytearray()
     try:
         while chunk := connection.recv(1 << 16):
-            answer += chunk
-        head, _, body = bytes(answer).partition(b"\r\n\r\n")
+            response += chunk
+        head, _, body = bytes(response).partition(b"\r\n\r\n")
         length = head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0]
         return int(head[9:12]) if len(body) == int(length or 0) else -1, body
     except (OSError, ValueError):
         return -1, b""
 
 
-def _there() -> bool:
-    """Whether a worker has come meanwhile: another message may have started it."""
+def _is_running() -> bool:
+    """Whether a worker accepts connections. Another thread may have started it in the meantime."""
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         connection.connect("worker.sock")
@@ -161,8 +164,8 @@ def _is_gone(pid: int) -> bool:
 
 
 def _start_worker() -> int:
-    """Start the worker on its own, with nothing of ours attached; its process id, or 0. One that runs is left alone."""
-    quiet = [(posix.POSIX_SPAWN_OPEN, fd, "/dev/null", posix.O_RDWR, 0) for fd in (0, 1, 2)]
+    """Start the worker as a detached process and return its process id, or 0. It exits if another one is running."""
+    to_dev_null = [(posix.POSIX_SPAWN_OPEN, fd, "/dev/null", posix.O_RDWR, 0) for fd in (0, 1, 2)]
     environment = {k: v for k, v in posix.environ.items() if not k.startswith(b"CLAUDE")}
     for command in (["bin/backstory-worker"], [sys.executable, "-P", "-m", "backstory", "worker"]):
         try:
@@ -170,7 +173,7 @@ def _start_worker() -> int:
                 command[0],
                 command,
                 environment,
-                file_actions=quiet,
+                file_actions=to_dev_null,
                 setsid=True,
                 setsigdef=[_signal.SIGCHLD],
             )
@@ -180,27 +183,27 @@ def _start_worker() -> int:
 
 
 def _failure(line: bytes, status: int, body: bytes) -> bytes:
-    """What went wrong, as an answer to a request; nothing for a notification. Only here is anything parsed."""
+    """Return a JSON-RPC error for a request; nothing for a notification. Only this parses the message."""
     import json
 
-    says = {
-        0: "The worker of backstory does not answer; `backstory doctor` says why.",
-        -1: "The worker of backstory ended before it had answered; ask again.",
+    message = {
+        0: "The worker of backstory does not answer. Run `backstory doctor` to find out why.",
+        -1: "The worker of backstory exited before it answered; ask again.",
         413: "The message is larger than 16 MiB.",
     }.get(status, f"The worker of backstory answered {status}.")
     try:
-        number = json.loads(line)["id"]
+        request_id = json.loads(line)["id"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return b""
     if body.startswith(b'{"error"'):
-        says = json.loads(body)["error"]
-    return json.dumps({"jsonrpc": "2.0", "id": number, "error": {"code": -32000, "message": says}}).encode()
+        message = json.loads(body)["error"]
+    return json.dumps({"jsonrpc": "2.0", "id": request_id, "error": {"code": -32000, "message": message}}).encode()
 
 
-def _print(answer: bytes) -> None:
+def _print(response: bytes) -> None:
     with _printing:
-        while answer:
-            answer = answer[posix.write(1, answer) :]
+        while response:
+            response = response[posix.write(1, response) :]
 
 
 if __name__ in ("__main__", "mcp_bridge"):

@@ -1,4 +1,4 @@
-"""Where things lie in the data directory, and its modes: nobody but its owner looks in."""
+"""Paths of all files in the data directory. Only the owner of the directory has access to it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-#: Whatever happens in a directory of this name is the observer's own doing, be it of another data directory.
+#: Working directory of the observer's own sessions, in any data directory. Sessions in it are never observed.
 OBSERVING = ".backstory-observer"
 
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """Every file and folder of ours, by name."""
+    """Every file and directory that backstory keeps, relative to the data directory."""
 
     data: Path
 
@@ -34,12 +34,12 @@ class Paths:
 
     @property
     def worker(self) -> Path:
-        """`{pid, port, version, started_at}` of the worker that runs."""
+        """`{pid, port, version, started_at}` of the running worker."""
         return self.data / "worker.json"
 
     @property
     def lock(self) -> Path:
-        """Held by the one worker; its text is that worker's process id."""
+        """Lock file of the running worker. It contains the worker's process id."""
         return self.data / "worker.lock"
 
     @property
@@ -56,7 +56,7 @@ class Paths:
 
     @property
     def bin(self) -> Path:
-        """The shims that agents' settings name, so that an upgrade never rewrites those."""
+        """Launch scripts with stable paths. Settings of agents refer to them, so an upgrade need not edit settings."""
         return self.data / "bin"
 
     @property
@@ -65,7 +65,7 @@ class Paths:
 
     @property
     def mcp(self) -> Path:
-        """The bridge between an agent and the worker's tools."""
+        """The MCP server that agents start. It forwards messages to the worker."""
         return self.bin / "backstory-mcp"
 
     @property
@@ -74,12 +74,12 @@ class Paths:
 
     @property
     def command(self) -> Path:
-        """`backstory` itself, by a name that never changes."""
+        """The `backstory` command, at a path that never changes."""
         return self.bin / "backstory"
 
     @property
     def called(self) -> str:
-        """How an agent's shell calls `backstory`."""
+        """The `backstory` command as an agent's shell can run it."""
         if not self.command.exists():
             return "backstory"
         home = Path.home()
@@ -87,72 +87,72 @@ class Paths:
 
     @property
     def backups(self) -> Path:
-        """The last good copies of the database."""
+        """Recent intact copies of the database."""
         return self.data / "backups"
 
     @property
     def suspect(self) -> Path:
-        """There while the database is thought to be damaged: the next start reads it through, however large it is."""
+        """Exists while the database may be damaged. The next start then checks all of it, whatever its size."""
         return self.data / "suspect"
 
     @property
     def restored(self) -> Path:
-        """What was done about a damaged database, until somebody has read it."""
+        """Report of how a damaged database was repaired. Kept until it has been shown to the user."""
         return self.data / "restored.json"
 
     @property
     def rescued(self) -> Path:
-        """The database, written out by a worker whose files were removed; the next start puts it in place."""
+        """Copy of the database, saved by a worker whose files were deleted. The next start restores it."""
         return self.data / "backstory.db.rescued"
 
     @property
     def extent(self) -> Path:
-        """How many rows the database had, as `{"rows": n}`: by this a database that was emptied is noticed."""
+        """Number of rows in the database, as `{"rows": n}`. Used to notice a database that was emptied."""
         return self.data / "database.json"
 
     @property
     def forgotten_key(self) -> Path:
-        """Without it nobody can tell from a tombstone what was forgotten."""
+        """Key of the hashes in tombstones. Without it a hash does not reveal what was forgotten."""
         return self.data / "forgotten.key"
 
     @property
     def installs(self) -> Path:
-        """What each settings file was before we touched it."""
+        """Copies of agents' settings files from before backstory edited them."""
         return self.data / "installs"
 
     @property
     def modes(self) -> Path:
-        """The user's own modes."""
+        """Modes that the user has defined."""
         return self.data / "modes"
 
     @property
     def observer(self) -> Path:
-        """What the observer needs: sessions in here are never observed."""
+        """Files of the observer. Sessions in this directory are never observed."""
         return self.data / "observer"
 
     @property
     def observing(self) -> Path:
-        """The directory that the observer's own sessions work in, of a name that tells them from everybody else's."""
+        """Working directory of the observer's own sessions. Its name identifies them."""
         return self.observer / OBSERVING
 
     def prepare(self) -> None:
-        """Make the data directory, closed to others."""
+        """Create the data directory, accessible only to its owner."""
         self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self.data.stat().st_mode & 0o077:
             self.data.chmod(0o700)
 
     def spooled(self) -> tuple[int, int]:
-        """How many events wait in the spool, and how many were rejected."""
+        """Return the number of events in the spool and the number of rejected ones."""
         return sum(1 for _ in self.spool.glob("[!.]*.json")), sum(1 for _ in self.rejected.glob("*.json"))
 
 
 def is_observers(transcript: Path) -> bool:
-    """Whether a transcript is of the observer's own session: `claude` names its folder after the working directory."""
+    """Whether a transcript belongs to the observer. `claude` names the folder after the working directory."""
     return transcript.parent.name.endswith("-" + OBSERVING.replace(".", "-"))
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Write a file that only its owner reads, whole or not at all."""
+    """Write a file atomically, readable only by its owner."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)

@@ -1,4 +1,4 @@
-"""Which project a directory belongs to: a name for people, a key for us. Reads git's files, runs nothing."""
+"""Determines the project of a directory: its name for display and its unique key. Reads git's files, never runs git."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 from backstory import gate
 from backstory.repository import Repository, locate
 
-#: Characters of a remote's address; a longer one is cut.
+#: Maximum characters of a remote's URL. Longer ones are truncated.
 ADDRESS = 2048
 
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A repository, or a directory that is none. Private text and secrets are removed when it is made."""
+    """A repository, or a directory outside of any. The constructor removes private text and secrets."""
 
     name: str
-    key: str  #: the remote's address, else the root's path: two repositories called `api` stay apart
+    key: str  #: the remote's URL, else the path of the root: two repositories named `api` differ
     branch: str | None = None
 
     def __post_init__(self) -> None:
@@ -28,7 +28,7 @@ class Project:
 
 
 def find(cwd: str) -> Project:
-    """The project of a working directory. Worktrees of one repository are one project."""
+    """Return the project of a working directory. All worktrees of a repository are one project."""
     if repository := locate(cwd):
         return _of(repository)
     here = _home_of(Path(cwd))
@@ -36,10 +36,10 @@ def find(cwd: str) -> Project:
 
 
 def _home_of(here: Path) -> Path:
-    """Of a directory that is gone, such as one of another machine's: a worktree still belongs to its repository."""
-    for at, part in enumerate(here.parts):
-        if part in (".worktrees", "worktrees") and at > 1:
-            home = Path(*here.parts[:at])
+    """Guess the repository of a worktree from its path alone, for a directory that does not exist on this machine."""
+    for index, part in enumerate(here.parts):
+        if part in (".worktrees", "worktrees") and index > 1:
+            home = Path(*here.parts[:index])
             return home.parent if home.name == ".claude" else home
     return here
 
@@ -53,7 +53,7 @@ def _of(repository: Repository) -> Project:
 
 
 def _remote(repository: Repository) -> str | None:
-    """The address of `origin`, else of the first remote that has one."""
+    """Return the URL of `origin`, else of the first remote that has one."""
     config = repository.config()
     addresses = [value for (section, _, key), value in config.items() if (section, key) == ("remote", "url")]
     address = config.get(("remote", "origin", "url")) or next(iter(addresses), "")
@@ -61,16 +61,16 @@ def _remote(repository: Repository) -> str | None:
 
 
 def normalize(address: str) -> str:
-    """One form for every way to write a remote: no scheme, no user, no password, no query, no `.git`."""
+    """Normalise the URL of a remote: remove scheme, user, password, port, query and `.git`."""
     address = "".join(filter(str.isprintable, address[:ADDRESS])).strip()
-    address = re.sub(r"^(?:[\w+.-]+::)+", "", address)  # git's way to name the program that fetches
-    address = re.sub(r"(?<=/)[^/:@]*:[^/]*@", "", address)  # wherever it stands, however many slashes are before it
+    address = re.sub(r"^(?:[\w+.-]+::)+", "", address)  # transport helper, as in `ext::ssh …`
+    address = re.sub(r"(?<=/)[^/:@]*:[^/]*@", "", address)  # user and password, after any number of slashes
     if scheme := re.match(r"[a-zA-Z][\w+.-]*://", address):
         host, _, path = _without_user_of_url(address[scheme.end() :]).partition("/")
         host = re.sub(r":\d*$", "", host)
     elif re.match(r"[^/.~][^/]*[:@]", address):
-        found = re.match(r"(\[[^]]*\]|[^:/]*)[:/]?(.*)", _without_user_of_scp(address))
-        host, path = found.groups() if found else ("", "")
+        match = re.match(r"(\[[^]]*\]|[^:/]*)[:/]?(.*)", _without_user_of_scp(address))
+        host, path = match.groups() if match else ("", "")
     else:
         return address.removesuffix("/").removesuffix(".git")
     host, path = (re.split(r"[?#]", part, maxsplit=1)[0] for part in (host, path))
@@ -79,18 +79,18 @@ def normalize(address: str) -> str:
 
 
 def _without_user_of_url(text: str) -> str:
-    """`user:password@host/path` from the host on. Both passwords and paths may hold `@`."""
+    """Return `host/path` of `user:password@host/path`. Both password and path may contain `@`."""
     head = text.partition("/")[0]
     if "@" in head:
         return text[head.rindex("@") + 1 :]
-    if re.search(r":(?!\d{0,5}$)", head):  # what follows is no port, so it begins a password with a slash in it
+    if re.search(r":(?!\d{0,5}$)", head):  # not a port, so this is a password that contains a slash
         _, at, host = text.rpartition("@")
         return host if at else head.partition(":")[0]
     return text
 
 
 def _without_user_of_scp(text: str) -> str:
-    """`user:password@host:path` from the host on."""
+    """Return `host:path` of `user:password@host:path`."""
     head = text.partition("/")[0]
     name = head.partition(":")[0]
     if ":" in head.partition("@")[0] and "@" in head:

@@ -1,4 +1,4 @@
-"""Finds the git repository of a directory and reads its files. Runs nothing, and trusts nothing that it reads."""
+"""Finds the git repository of a directory and reads its files. Never runs git, and treats the files as untrusted."""
 
 from __future__ import annotations
 
@@ -8,61 +8,61 @@ from pathlib import Path
 
 from backstory.files import read_regular
 
-#: Bytes of HEAD, of a `.git` file and of `commondir`: each holds one path or one reference.
+#: Maximum bytes read of HEAD, of a `.git` file and of `commondir`. Each holds one path or one reference.
 LINE = 8 << 10
-#: Bytes of a configuration; what lies behind them is not read.
+#: Maximum bytes read of a configuration file.
 CONFIG = 1 << 20
-#: Bytes of a branch's name; git can store none that is longer than a file's name.
+#: Maximum bytes of a branch name. git stores a branch as a file, so the limit is that of file names.
 BRANCH = 255
 _SECTION = re.compile(r'\s*\[\s*([\w.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]', re.ASCII)
 _VALUE = re.compile(r"\s*([a-z][\w-]*)\s*=\s*(.*)", re.ASCII | re.IGNORECASE)
-_NO_REF = re.compile(r"[ ~^:?*\[\\]|\.\.|@\{|^[-/.]|/\.|//|[/.]$|\.lock$")
+_INVALID_REF = re.compile(r"[ ~^:?*\[\\]|\.\.|@\{|^[-/.]|/\.|//|[/.]$|\.lock$")
 
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """Where a working tree and its git directories are."""
+    """The paths of a working tree and of its git directories."""
 
-    root: Path  #: of the working tree
-    git_dir: Path  #: HEAD and index; each worktree has its own
-    common_dir: Path  #: configuration and references; worktrees share it
+    root: Path  #: the top directory of the working tree
+    git_dir: Path  #: holds HEAD and index; each worktree has its own
+    common_dir: Path  #: holds configuration and references; shared by all worktrees
 
     def branch(self) -> str | None:
-        """The branch that is checked out; None if there is none, or if its name is none that git would accept."""
+        """Return the branch that is checked out; None if there is none or if git would not accept its name."""
         try:
             head = _line(self.git_dir / "HEAD")
         except OSError:
             return None
         name = head.removeprefix("ref: refs/heads/")
-        if name in (head, "") or not name.isprintable() or len(name.encode()) > BRANCH or _NO_REF.search(name):
+        if name in (head, "") or not name.isprintable() or len(name.encode()) > BRANCH or _INVALID_REF.search(name):
             return None
         return name
 
     def config(self) -> dict[tuple[str, str, str], str]:
-        """(section, subsection, key) -> value, the first of each. No other file is included, whatever it says."""
+        """Map (section, subsection, key) to the first value of each. `include` directives are ignored."""
         try:
             text = read_regular(self.common_dir / "config", CONFIG).decode("utf-8", "replace")
         except OSError:
             return {}
-        found: dict[tuple[str, str, str], str] = {}
+        values: dict[tuple[str, str, str], str] = {}
         section = ("", "")
         for line in text.split("\n"):
             if heading := _SECTION.match(line):
                 section = (heading[1].lower(), heading[2] or "")
             if value := _VALUE.match(line, heading.end() if heading else 0):
-                found.setdefault((section[0], section[1], value[1].lower()), _unquoted(value[2]))
-        return found
+                values.setdefault((section[0], section[1], value[1].lower()), _unquoted(value[2]))
+        return values
 
 
 def locate(cwd: str) -> Repository | None:
-    """The repository that a directory is in. A bare repository inside a working tree is a directory like others."""
+    """Return the repository that contains a directory. Bare repositories inside a working tree are ignored."""
     here = Path(cwd)
     for root in (here, *here.parents):
         try:
-            if found := _at(root):
-                return found
+            if repository := _at(root):
+                return repository
         except (OSError, ValueError, RuntimeError):
-            continue  # RuntimeError: how Python 3.11 tells of links that lead in a circle
+            continue  # RuntimeError: Python 3.11 raises it for a loop of symbolic links
     return None
 
 
@@ -71,7 +71,8 @@ def _at(root: Path) -> Repository | None:
     if dot.is_dir():
         git_dir = common_dir = dot
     else:
-        # A worktree or a submodule: the file names the real directory, and a worktree's names the shared one.
+        # In a worktree or a submodule `.git` is a file that names the real directory. A worktree's `commondir` names
+        # the shared one.
         named = _line(dot).partition("gitdir:")[2].strip()
         if not named:
             return None
@@ -80,17 +81,17 @@ def _at(root: Path) -> Repository | None:
             common_dir = (git_dir / _line(git_dir / "commondir")).resolve()
         except FileNotFoundError:
             common_dir = git_dir
-    _line(common_dir / "HEAD")  # half a repository is none
+    _line(common_dir / "HEAD")  # raises OSError if this is not a complete repository
     return Repository(root, git_dir, common_dir)
 
 
 def _line(path: Path) -> str:
-    """The one line of a small file."""
+    """Read a file that consists of one line."""
     return read_regular(path, LINE).decode("utf-8", "replace").strip()
 
 
 def _unquoted(value: str) -> str:
-    """A value as git reads it, but for escapes: without its quotes, and without a comment behind it."""
+    """Remove quotes and a trailing comment from a value. Escapes are not decoded."""
     if value.startswith('"'):
         return value[1:].partition('"')[0]
     return re.split(r"[#;]", value, maxsplit=1)[0].strip()

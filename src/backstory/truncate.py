@@ -1,4 +1,4 @@
-"""Cuts what is too large: each field of a payload to its head and its tail."""
+"""Truncates large payloads: each field that is too long keeps its head and its tail."""
 
 from __future__ import annotations
 
@@ -6,34 +6,34 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: Characters of a tool's answer, or of any other field, that are stored at the most.
+#: Maximum number of characters stored of one payload field, such as a tool's output.
 STORED = 256 * 1024
 
 
 def shorten(payload: dict[str, Any] | Any, limit: int = STORED) -> Any:
-    """A payload with each field that is too large cut."""
+    """Truncate each field of a payload to `limit` characters."""
     if not isinstance(payload, dict):
         return fit(payload, limit)
     return {name: fit(value, limit) for name, value in payload.items()}
 
 
 def fit(value: Any, limit: int = STORED) -> Any:
-    """A value with its longest texts cut in the middle, until it fits."""
+    """Cut the middle out of the longest strings of a value until its JSON fits into `limit` characters."""
     if isinstance(value, int | float | None):
         return value
     longest = limit
     while written_size(value) > limit:
         if longest < 64:
-            import json  # in the hook an import is felt
+            import json  # not at the top: an import delays the hook
 
-            return _middle(json.dumps(value, ensure_ascii=False), limit)
+            return _cut_middle(json.dumps(value, ensure_ascii=False), limit)
         longest //= 2
-        value = _cut_texts(value, longest)
+        value = _truncate_strings(value, longest)
     return value
 
 
 def written_size(value: Any) -> int:
-    """About how many characters a value takes when it is written as JSON, without writing it."""
+    """Estimate the length of a value as JSON without serialising it."""
     if isinstance(value, str):
         return len(value) + 3
     if isinstance(value, list):
@@ -43,31 +43,34 @@ def written_size(value: Any) -> int:
     return len(str(value)) + 1
 
 
-def _cut_texts(value: Any, longest: int) -> Any:
+def _truncate_strings(value: Any, longest: int) -> Any:
     if isinstance(value, str):
-        return _middle(value, longest)
+        return _cut_middle(value, longest)
     if isinstance(value, list):
-        return [_cut_texts(item, longest) for item in value]
+        return [_truncate_strings(item, longest) for item in value]
     if isinstance(value, dict):
-        return {key: _cut_texts(item, longest) for key, item in value.items()}
+        return {key: _truncate_strings(item, longest) for key, item in value.items()}
     return value
 
 
-def _middle(text: str, limit: int) -> str:
-    """Head and tail, cut between words: half a key would be stored as no key is recognised."""
+def _cut_middle(text: str, limit: int) -> str:
+    """Keep head and tail of a text. Cuts at whitespace: half of a secret would not be recognised as one."""
     if len(text) <= limit:
         return text
     head = text[: limit * 2 // 3]
     tail = text[len(text) - max(limit - len(head) - 60, 0) :]
     reach = min(limit // 4, 2000)
-    head = head[: _last_gap(head, reach)]
-    tail = tail[_first_gap(tail, reach) :]
+    head = head[: _last_space(head, reach)]
+    tail = tail[_first_space(tail, reach) :]
     return f"{head}\n[… {len(text) - len(head) - len(tail)} characters cut …]\n{tail}"
 
 
-def _last_gap(text: str, reach: int) -> int:
-    return next((at for at in range(len(text), max(len(text) - reach, 0), -1) if text[at - 1].isspace()), len(text))
+def _last_space(text: str, reach: int) -> int:
+    return next(
+        (position for position in range(len(text), max(len(text) - reach, 0), -1) if text[position - 1].isspace()),
+        len(text),
+    )
 
 
-def _first_gap(text: str, reach: int) -> int:
-    return next((at for at in range(min(reach, len(text))) if text[at].isspace()), 0)
+def _first_space(text: str, reach: int) -> int:
+    return next((position for position in range(min(reach, len(text))) if text[position].isspace()), 0)

@@ -175,7 +175,7 @@ from pathlib import Path
 from backstory import project
 from backstory.agents.claude_code.settings import read_settings
 from backstory.agents.claude_code.transcript import last_message
-from backstory.file_digests import mark
+from backstory.file_digests import digest
 from backstory.recall import worktree
 resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 for path in sys.argv[1:]:
@@ -183,7 +183,7 @@ for path in sys.argv[1:]:
     assert len(found.key) < 4096 and len(found.branch or "") < 256
     asyncio.run(worktree.changed_files(path))
     for file in ("cart.py", "talk.jsonl"):
-        mark(Path(path, file))
+        digest(Path(path, file))
     last_message(path + "/talk.jsonl", (Path(path),))
     read_settings(Path(path, ".mcp.json"))
     print(path, flush=True)

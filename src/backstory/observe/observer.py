@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from backstory import ids
 from backstory.errors import LeaseLost, StoreUnavailable
-from backstory.file_digests import marks
+from backstory.file_digests import digests
 from backstory.jobs import Job
 from backstory.model import Reply, Round
 from backstory.observe.model_observer import Later
@@ -177,4 +177,4 @@ def _marks(round: Round, reply: Reply) -> dict[str, str]:
     if ids.now_ms() - ids.stored_ms(round.events[-1].occurred_at) > events.RECENT_MS:
         return {}
     told = (path for seen in reply.observations for path in (*seen.files_modified, *seen.files_read))
-    return marks(round.cwd, told)
+    return digests(round.cwd, told)

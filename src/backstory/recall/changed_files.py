@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from backstory.file_digests import mark
+from backstory.file_digests import digest
 from backstory.store import memories
 from backstory.store.db import Tx
 
@@ -22,7 +22,7 @@ def changed(tx: Tx, ids: Iterable[int]) -> dict[int, tuple[str, ...]]:
         if not is_there[file.cwd]:
             continue  # it is on another machine, or was moved: nothing is known about its files
         if path not in digests:
-            digests[path] = mark(path)
+            digests[path] = digest(path)
         if digests[path] != file.digest:
             changes.setdefault(file.observation_id, []).append(file.path)
     return {number: tuple(sorted(paths)) for number, paths in changes.items()}
