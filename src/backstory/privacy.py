@@ -58,16 +58,6 @@ def strip_text(text: str) -> str:
     return str(strip_json(text))
 
 
-def strip_tags(text: str) -> str:
-    """One string without its private parts."""
-    return str(untag(text, frozenset())) if _seen(text) & {"<"} else text
-
-
-def redact(text: str) -> str:
-    """One string without its secrets."""
-    return _redact(text, _seen(text))
-
-
 def strip_json(value: Any, keep: frozenset[str] = KEEP, secrets: bool = True) -> Any:
     """A decoded JSON value, stripped in document order: a tag hides all up to its end, in whichever field that is.
 

@@ -8,7 +8,6 @@ START = (
     r"(?:(?<![A-Za-z0-9])|(?<=\\[a-z])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u[0-9a-fA-F]{4})"
     r"|(?<=\[m)|(?<=[\[;]\dm)|(?<=[\[;]\d\dm)|(?<=;\d\d\dm))"
 )
-_QUOTE = r"\\{0,8}[\"'`]"
 _B64 = "AbCd0123EfGh4567"  # what the samples are made of: nobody's key
 _HEX = "0123abcd"
 _UUID = "0123abcd-0123-4abc-8def-0123456789ab"

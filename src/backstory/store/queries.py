@@ -1,4 +1,4 @@
-"""Named queries: read from the .sql files once, by name."""
+"""Named queries, read from the .sql files once. `{part}` in a query stands for the text under `-- part: part`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,18 @@ from importlib.resources import files
 
 from backstory.store import tables
 
-_NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+_HEADING = re.compile(r"^-- (name|part): (\w+)\n", re.MULTILINE)
+_PART = re.compile(r"\{([a-z_]+)\}")
 
 
-def parse(text: str) -> dict[str, str]:
-    """The queries of one file."""
-    parts = _NAME.split(text)
-    return {name: body.strip() for name, body in zip(parts[1::2], parts[2::2], strict=True)}
+def parse(*texts: str) -> dict[str, str]:
+    """The queries of some files, by name. A later file replaces what an earlier one says."""
+    named: dict[str, dict[str, str]] = {"name": {}, "part": {}}
+    for text in texts:
+        pieces = _HEADING.split(text)
+        for kind, name, body in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True):
+            named[kind][name] = body.strip()
+    return {name: _PART.sub(lambda match: named["part"][match[1]], body) for name, body in named["name"].items()}
 
 
 @cache
@@ -26,7 +31,7 @@ def load(engine: str) -> dict[str, str]:
 def written(engine: str) -> dict[str, str]:
     """Those that stand in a file."""
     room = files("backstory.store") / "sql"
-    return parse((room / "shared.sql").read_text("utf-8")) | parse((room / f"{engine}.sql").read_text("utf-8"))
+    return parse(*((room / f"{name}.sql").read_text("utf-8") for name in ("shared", engine)))
 
 
 @cache

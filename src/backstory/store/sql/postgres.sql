@@ -15,25 +15,9 @@ SELECT * FROM sdk_sessions WHERE id = :id FOR NO KEY UPDATE;
 -- By the agent's id or the beginning of one, in any case.
 SELECT * FROM sdk_sessions WHERE content_session_id = :id OR content_session_id ILIKE :prefix ESCAPE '\' ORDER BY id DESC LIMIT 3;
 
--- name: queue_head
--- As the shared one; what another worker is just taking is passed over. A head that was taken since we looked is
--- looked at again before it is locked, so two workers never get the same round.
-WITH RECURSIVE open_sessions (id) AS (
-  SELECT MIN(session_id) FROM events WHERE status IN ('queued', 'leased')
-  UNION ALL
-  SELECT (SELECT MIN(n.session_id) FROM events n WHERE n.status IN ('queued', 'leased') AND n.session_id > o.id)
-  FROM open_sessions o WHERE o.id IS NOT NULL
-), heads (id) AS (
-  SELECT (SELECT MIN(f.id) FROM events f WHERE f.status IN ('queued', 'leased') AND f.session_id = o.id)
-  FROM open_sessions o WHERE o.id IS NOT NULL
-)
-SELECT e.id, e.session_id, e.prompt_number, e.attempts, e.last_error FROM events e JOIN sdk_sessions s ON s.id = e.session_id
-WHERE e.id IN (SELECT id FROM heads)
-  AND (e.status = 'queued' OR (e.status = 'leased' AND e.lease_until <= :now))
-  AND e.available_at <= :now
-  AND (s.settles_at <= :now OR e.prompt_number < s.prompt_counter OR e.attempts > 0 OR e.created_at <= :long_ago)
-  AND NOT EXISTS (SELECT 1 FROM events l WHERE l.session_id = e.session_id AND l.status = 'leased' AND l.lease_until > :now)
-ORDER BY CASE WHEN e.occurred_at > :recent THEN 0 ELSE 1 END, e.id LIMIT 1 FOR UPDATE OF e SKIP LOCKED;
+-- part: queue_lock
+-- Passes over a round that another worker is taking, so two workers never get the same one.
+FOR UPDATE OF e SKIP LOCKED
 
 -- name: queue_round
 -- The open events of a round, oldest first, held so that nobody drops one while it is taken.

@@ -345,10 +345,9 @@ UPDATE events SET status = 'queued', lease_until = NULL, lease_owner = NULL WHER
 -- name: observations_of_event
 SELECT o.* FROM observations o JOIN observation_events oe ON oe.observation_id = o.id WHERE oe.event_id = :event_id;
 
--- name: queue_head
--- The oldest round that may be observed now: its session is not being observed, its first event is not waiting for
--- another try, and it has ended, been left behind by a newer prompt, or been quiet (or simply long) enough.
--- It hops from session to session along the index: the cost is that of the sessions that wait, not of their events.
+-- part: queue_heads
+-- The first open event of each session. It steps from session to session along the index, so it costs as much as there
+-- are sessions that wait, however many events they have.
 WITH RECURSIVE open_sessions (id) AS (
   SELECT MIN(session_id) FROM events WHERE status IN ('queued', 'leased')
   UNION ALL
@@ -358,26 +357,26 @@ WITH RECURSIVE open_sessions (id) AS (
   SELECT (SELECT MIN(f.id) FROM events f WHERE f.status IN ('queued', 'leased') AND f.session_id = o.id)
   FROM open_sessions o WHERE o.id IS NOT NULL
 )
+
+-- name: queue_head
+-- The oldest round that may be observed now. Its session is not being observed, and its first event is not waiting for
+-- another try. It has ended, a newer prompt has come, or it has been quiet or is old enough.
+{queue_heads}
 SELECT e.id, e.session_id, e.prompt_number, e.attempts, e.last_error FROM events e JOIN sdk_sessions s ON s.id = e.session_id
 WHERE e.id IN (SELECT id FROM heads)
-  AND (e.status = 'queued' OR e.lease_until <= :now)
+  -- The status is asked for again: PostgreSQL checks this part once more after it has locked the row.
+  AND (e.status = 'queued' OR (e.status = 'leased' AND e.lease_until <= :now))
   AND e.available_at <= :now
   AND (s.settles_at <= :now OR e.prompt_number < s.prompt_counter OR e.attempts > 0 OR e.created_at <= :long_ago)
   AND NOT EXISTS (SELECT 1 FROM events l WHERE l.session_id = e.session_id AND l.status = 'leased' AND l.lease_until > :now)
--- What happens now goes before what happened long ago and was imported.
-ORDER BY CASE WHEN e.occurred_at > :recent THEN 0 ELSE 1 END, e.id LIMIT 1;
+-- Recent events come before old ones that were imported.
+ORDER BY CASE WHEN e.occurred_at > :recent THEN 0 ELSE 1 END, e.id LIMIT 1
+{queue_lock}
+;
 
 -- name: queue_next_due
 -- When the next round will be ready, if nothing else happens.
-WITH RECURSIVE open_sessions (id) AS (
-  SELECT MIN(session_id) FROM events WHERE status IN ('queued', 'leased')
-  UNION ALL
-  SELECT (SELECT MIN(n.session_id) FROM events n WHERE n.status IN ('queued', 'leased') AND n.session_id > o.id)
-  FROM open_sessions o WHERE o.id IS NOT NULL
-), heads (id) AS (
-  SELECT (SELECT MIN(f.id) FROM events f WHERE f.status IN ('queued', 'leased') AND f.session_id = o.id)
-  FROM open_sessions o WHERE o.id IS NOT NULL
-)
+{queue_heads}
 SELECT MIN(CASE
     WHEN e.status = 'leased' THEN e.lease_until
     WHEN e.available_at > s.settles_at OR e.attempts > 0 OR e.prompt_number < s.prompt_counter THEN e.available_at

@@ -8,6 +8,9 @@ SELECT 1 AS locked;
 -- Its one writer needs none.
 SELECT * FROM sdk_sessions WHERE id = :id;
 
+-- part: queue_lock
+-- Not needed: there is one writer.
+
 -- name: schema_versions_exist
 CREATE TABLE IF NOT EXISTS schema_versions (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at TEXT NOT NULL);
 
