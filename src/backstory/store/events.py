@@ -1,4 +1,4 @@
-"""What agents reported, and the queue in it: add, claim, finish, fail."""
+"""Events, and the queue that they form: add, claim, finish, fail."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from backstory.store.payloads import decode_sound, read_or_nothing
 
 log = logging.getLogger(__name__)
 
-#: What a row that was edited by hand, or damaged, leads to.
+#: Errors that a row which was edited by hand, or damaged, leads to.
 ODD = (TypeError, ValueError, LookupError, AttributeError)
 #: The stored error of an event whose payload can not be read.
 DAMAGED = "Damaged"
-#: What carries the agent's id of the prompt that it was done for, or tells of. (A compaction has one of its own.)
+#: Kinds that carry the agent's id of their prompt. The id of a compaction is another one.
 NAMING = OBSERVED | {"prompt"}
-#: A poison event is set aside after so many tries.
+#: Tries after which an event is set aside.
 TRIES = 5
-#: So often a round that nothing is known against is tried whole: a worker may be killed for reasons of its own.
+#: Tries of a whole round without a known error. After that its events are tried one by one.
 ALONE = 3
-#: A round is observed in pieces of this many events, so that what is sent stays bounded.
+#: Events that are observed at once, at most, so that a request to a model stays bounded.
 PIECE = 400
-#: What happened within this time is observed before what is older, such as an import.
+#: Milliseconds. Newer events are observed before older ones, such as those of an import.
 RECENT_MS = 3_600_000
-#: A round that goes on for longer than this is observed while it goes on.
+#: Milliseconds after which a round is observed although it has not ended.
 LONG_MS = 120_000
 
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """What became of a report: its row, or why there is none."""
+    """The event that a report became, or why it was skipped."""
 
     id: int
     event_id: str
@@ -49,7 +49,7 @@ class Added:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A round's events, ours until the lease runs out."""
+    """The events of a round, leased to an owner."""
 
     round: Round
     owner: str
@@ -68,7 +68,7 @@ def add(
         skipped = skipped or "private"
     forgotten = _is_forgotten(tx, session, report, prompt.number)
     if forgotten:
-        skipped = "private"  # to the outside the same: it was heard, and is not kept
+        skipped = "private"  # callers need not know that it was forgotten
     waits = report.kind in OBSERVED and not skipped
     row = tx.one(
         "event_add",
@@ -87,7 +87,7 @@ def add(
     )
     assert row is not None  # noqa: S101 - looked for above, in the same transaction
     if waits:
-        # The end of a round lets it be observed at once; anything else lets it go on a little.
+        # The end of a round has it observed at once. Any other event has it wait a little for more.
         settles = ids.now_ms() + settle_ms
         if report.kind == "stop":
             settles = ids.now_ms() + hold_ms if hold_ms else 0
@@ -96,15 +96,14 @@ def add(
 
 
 def _round(tx: Tx, session: Session, report: Report) -> prompts.PromptPlace:
-    """The round of a report. What names a prompt that nobody has told is not the previous round's: it gets a number,
-    which waits for that prompt."""
+    """Return the round of a report. If it names a prompt that is not known yet, a number is reserved for that."""
     if report.kind in OBSERVED and report.prompt_id:
         return sessions.named(tx, session, report.prompt_id) or sessions.reserve(tx, session)
     return sessions.prompt_for(tx, session, report.prompt_id, report.occurred_at)
 
 
 def add_telling(tx: Tx, session: Session, report: Report, number: int) -> None:
-    """Note that a report told of a prompt that is known: its id names the prompt from now on."""
+    """Store another report of a known prompt. Its id names the prompt from now on."""
     tx.one(
         "event_add",
         event_id=report.event_id,
@@ -123,11 +122,11 @@ def add_telling(tx: Tx, session: Session, report: Report, number: int) -> None:
 
 
 def _is_forgotten(tx: Tx, session: Session, report: Report, number: int) -> bool:
-    """Of a session that was forgotten, or the end of a round whose end was: under a new id it tells the same again."""
+    """Tell whether a report repeats what was forgotten: it is of a forgotten session, or ends a round whose end was."""
     if session.forgotten_at:
         return True
-    told_again = report.kind in ("stop", "subagent_stop", "post_compact")
-    return told_again and bool(
+    ends_round = report.kind in ("stop", "subagent_stop", "post_compact")
+    return ends_round and bool(
         tx.one("event_forgotten_in_round", session_id=session.id, prompt_number=number, kind=report.kind)
     )
 
@@ -145,10 +144,12 @@ def same(tx: Tx, session: Session, report: Report) -> Row | None:
 
 
 def _twin(tx: Tx, session: Session, report: Report, number: int) -> Row | None:
-    """The same event, brought by another hook: they may stand in the settings and in the plugin at once. Told apart
-    from a thing that happened twice by the agent's own id of the prompt; a start of a session has none."""
-    if report.kind == "stop" and (told := _stop_told_by_transcript(tx, session, report, number)):
-        return told
+    """Return the same event if a second hook reported it: hooks may be in the settings and in the plugin at once.
+
+    The agent's id of the prompt tells it from an event that happened twice. The start of a session has no such id.
+    """
+    if report.kind == "stop" and (stop := _stop_from_transcript(tx, session, report, number)):
+        return stop
     if report.tool_use_id or not (report.prompt_id or report.kind == "session_start"):
         return None
     at = ids.at_ms(report.occurred_at)
@@ -163,8 +164,8 @@ def _twin(tx: Tx, session: Session, report: Report, number: int) -> Row | None:
     )
 
 
-def _stop_told_by_transcript(tx: Tx, session: Session, report: Report, number: int) -> Row | None:
-    """The end of a round that the transcript told before its hook did."""
+def _stop_from_transcript(tx: Tx, session: Session, report: Report, number: int) -> Row | None:
+    """Return the end of a round if the transcript reported it before its hook."""
     for row in stops_of_round(tx, session, number):
         if row["event_id"].startswith(FROM_LINE) and is_same_stop(row, report):
             return row
@@ -172,10 +173,10 @@ def _stop_told_by_transcript(tx: Tx, session: Session, report: Report, number: i
 
 
 def is_same_stop(row: Row, report: Report) -> bool:
-    """Whether a report tells an end of a round that is known: by its words, else by the time."""
-    said, told = (p.get("last_assistant_message") for p in (report.payload, read_or_nothing(row["payload"])))
-    if isinstance(said, str) and isinstance(told, str):
-        return turns.is_same(said, told)
+    """Tell whether a report is of the same end of a round: by its words, else by the time."""
+    one, other = (p.get("last_assistant_message") for p in (report.payload, read_or_nothing(row["payload"])))
+    if isinstance(one, str) and isinstance(other, str):
+        return turns.is_same(one, other)
     return abs(ids.at_ms(row["occurred_at"]) - ids.at_ms(report.occurred_at)) <= sessions.HOOK_AFTER_MS
 
 
@@ -203,14 +204,16 @@ def by_tool_use(tx: Tx, session_id: int, tool_use_id: str) -> Row | None:
 
 
 def close_round(tx: Tx, session_id: int, hold_ms: int = 0) -> None:
-    """Nothing more is to come: what waits may be observed now, or when its transcript has been looked at."""
+    """Have a round observed now, or after its transcript was read: no more events will come."""
     tx.run("session_settle", id=session_id, settles_at=ids.now_ms() + hold_ms if hold_ms else 0)
 
 
 def claim(tx: Tx, lease_ms: int, worker: str = "", long_ms: int = LONG_MS, provider: str = "") -> Claim | None:
-    """Take the oldest round that is ready, in order within its session. After a failure, one event at a time.
-    `worker` begins the owner's name, so that a worker finds what it had when it comes back. `provider` is asked.
-    Events that can't be read are set aside: no later try could read them either."""
+    """Lease the oldest round that is ready, in order within its session. After a failure, lease one event at a time.
+
+    The name of the owner begins with `worker`, so that a worker finds its leases after a restart. `provider` is the
+    one that will observe the round. Events that can not be read are set aside.
+    """
     now = ids.now_ms()
     ready = {"now": now, "long_ago": ids.from_ms(now - long_ms), "recent": ids.from_ms(now - RECENT_MS)}
     while head := tx.one("queue_head", **ready):
@@ -238,7 +241,7 @@ def claim(tx: Tx, lease_ms: int, worker: str = "", long_ms: int = LONG_MS, provi
 
 
 def _round_from(tx: Tx, head: Row, provider: str) -> tuple[Round | None, list[int]]:
-    """The round that an event begins, and the ids of its events that are damaged."""
+    """Return the round that begins with an event, and the ids of its damaged events."""
     rows = tx.all(
         "queue_round",
         session_id=head["session_id"],
@@ -278,22 +281,22 @@ def round_of(tx: Tx, session: Session, waiting: tuple[Event, ...], provider: str
 
 
 def finish(tx: Tx, claim: Claim, stored: observations.Stored) -> observations.StoredRows:
-    """Store what a round meant and mark its events done: all of it, or nothing."""
-    told = observations.store(tx, claim.round, stored)
+    """Store the observations of a round and mark its events as done, in one transaction."""
+    rows = observations.store(tx, claim.round, stored)
     number, instead_of = claim.round.session_id, stored.reply.instead_of or None
     ledger.add(tx, number, stored.reply.calls)
     done = tx.run("round_finish", session_id=number, owner=claim.owner, at=ids.now(), instead_of=instead_of)
     if done != len(claim.round.events):
         raise LeaseLost
-    return told
+    return rows
 
 
 def fail(tx: Tx, claim: Claim, error: str, retry_ms: int) -> list[int]:
-    """Put a round back with a growing pause; events that failed too often are set aside, and returned."""
+    """Queue a round again after a growing pause. Set events aside that failed too often, and return their ids."""
     dead = []
     for event in claim.round.events:
         tries = event.attempts + 1
-        # Several failed together: only one tried alone is blamed, so that a poison event takes no neighbour along.
+        # Only an event that failed alone is set aside: others may have failed because of it.
         is_dead = tries >= TRIES and len(claim.round.events) == 1
         pause = retry_ms * 2 ** min(tries - 1, 10)
         tx.run(
@@ -310,7 +313,7 @@ def fail(tx: Tx, claim: Claim, error: str, retry_ms: int) -> list[int]:
 
 
 def postpone(tx: Tx, claim: Claim, wait_ms: int, calls: Sequence[ModelCall] = ()) -> None:
-    """Put a round back as it was, for a while: nothing is wrong with its events, and the try is not counted."""
+    """Queue a round again for later without counting the try: its events are not to blame."""
     ledger.add(tx, claim.round.session_id, calls)
     tx.run(
         "round_postpone",
@@ -321,13 +324,13 @@ def postpone(tx: Tx, claim: Claim, wait_ms: int, calls: Sequence[ModelCall] = ()
 
 
 def next_due(tx: Tx) -> int | None:
-    """When the next round is ready, in milliseconds; None if nothing waits."""
+    """Return when the next round is ready, in milliseconds."""
     row = tx.one("queue_next_due")
-    return row["due"] if row and isinstance(row["due"], int) else None  # SQLite keeps texts among numbers, too
+    return row["due"] if row and isinstance(row["due"], int) else None  # SQLite allows texts in a column of numbers
 
 
 def recover(tx: Tx, worker: str = "") -> None:
-    """At a worker's start: take over what it had leased before, and trust no conversation of before."""
+    """Release the leases of a worker that starts again, and have the observer begin new conversations."""
     tx.run("queue_release", worker=worker, now=ids.now_ms())
     sessions.force_init(tx)
 
@@ -348,5 +351,5 @@ def drop(tx: Tx, number: int) -> int:
 
 
 def counts(tx: Tx) -> dict[str, int]:
-    found = {row["status"]: row["count"] for row in tx.all("queue_counts")}
-    return {name: found.get(name, 0) for name in ("queued", "leased", "dead")}
+    by_status = {row["status"]: row["count"] for row in tx.all("queue_counts")}
+    return {name: by_status.get(name, 0) for name in ("queued", "leased", "dead")}

@@ -1,4 +1,4 @@
-"""Which round an event belongs to, when that becomes known late: moves it, and what was made of it."""
+"""Moves events, and what was made of them, when the round that they belong to becomes known late."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from backstory.store.prompts import PromptPlace
 
 
 def is_untold(tx: Tx, session: Session | None, report: Report) -> bool:
-    """Whether the prompt that a report was done for is not known, as far as can be said.
+    """Tell whether the prompt of a report is not known, as far as that can be said.
 
-    A report with the agent's id of its prompt says so by itself. One without is in doubt where its session has no
-    prompt, or where the round by the clock has ended: then the hook of a new prompt was missed.
+    A report with the agent's id of its prompt is certain. One without an id is in doubt if its session has no prompt,
+    or if the round at that moment has ended: then the hook of a new prompt was missed.
     """
     if report.kind not in OBSERVED:
         return False
@@ -27,7 +27,7 @@ def is_untold(tx: Tx, session: Session | None, report: Report) -> bool:
         place = sessions.named(tx, session, report.prompt_id)
         return not (place and prompts.by_number(tx, session.id, place.number))
     if report.payload.get("stop_hook_active"):
-        return False  # somebody's hook had the agent go on
+        return False  # a hook of the user's made the agent go on
     at = report.occurred_at
     prompt = prompts.at(tx, session.id, at)
     if prompt is None:
@@ -37,7 +37,7 @@ def is_untold(tx: Tx, session: Session | None, report: Report) -> bool:
 
 
 def follow_prompt(tx: Tx, session: Session, prompt: PromptPlace, at: str) -> None:
-    """A prompt was told after what was done for it: that belongs to it, or is not kept."""
+    """Move the events of a prompt that was reported after them. Those of a private prompt are not kept."""
     where = {"session_id": session.id, "number": prompt.number}
     _move(tx, session, tx.all("events_after_prompt", at=at, **where), prompt)
     tx.run("turns_follow_prompt", at=at, **where)
@@ -46,8 +46,10 @@ def follow_prompt(tx: Tx, session: Session, prompt: PromptPlace, at: str) -> Non
 
 
 def place(tx: Tx, session: Session, row: Row, report: Report) -> bool:
-    """Put a known event where the transcript says that it belongs, and fill it in if that was waited for; whether
-    anything changed."""
+    """Move a known event to the round that the transcript names, and fill in its contents if they were held back.
+
+    Return whether anything changed.
+    """
     prompt = sessions.named(tx, session, report.prompt_id) or _round_of(tx, session, row)
     is_moved = bool(row["prompt_number"] != prompt.number)
     if is_moved:
@@ -62,7 +64,7 @@ def place(tx: Tx, session: Session, row: Row, report: Report) -> bool:
 
 
 def _round_of(tx: Tx, session: Session, row: Row) -> PromptPlace:
-    """The round in which an event stands: its prompt is from before the install, and is not taken in."""
+    """Return the current round of an event. Its prompt is from before the install and is not stored."""
     prompt = prompts.by_number(tx, session.id, row["prompt_number"])
     return PromptPlace(row["prompt_number"], bool(prompt and prompt.is_private), is_new=False)
 
@@ -75,7 +77,7 @@ def add_telling(tx: Tx, session: Session, report: Report, known: Prompt) -> None
 
 
 def _beside(tx: Tx, session: Session, row: Row, prompt: PromptPlace) -> list[Row]:
-    """What names the same prompt as an event, and stands in another round."""
+    """Return the other events with the prompt id of an event that are in another round."""
     if row["prompt_id"] is None:
         return []
     named = tx.all("events_naming", session_id=session.id, prompt_id=row["prompt_id"], number=prompt.number)
@@ -100,12 +102,14 @@ def _move(tx: Tx, session: Session, rows: Iterable[Row], prompt: PromptPlace, pr
 
 
 def _undo(tx: Tx, event_id: int, even_theirs: bool = False) -> None:
-    """Take back what was made of an event, and have it observed again. What people pinned or changed by hand is theirs
-    and stays, unless it comes from a private round."""
+    """Remove the observations of an event and queue it again.
+
+    Observations that were pinned or edited by hand stay, unless they come from a private round.
+    """
     for seen in tx.all("observations_of_event", event_id=event_id):
         sources = tx.all("observation_sources", id=seen["id"])
         if even_theirs or not (seen["edited_at"] or seen["pinned_at"]):
-            forget.version(tx, seen)  # an older export must not bring it beside the new one
+            forget.version(tx, seen)  # so that an older export does not bring it back
             observations.remove(tx, seen["id"])
         for source in sources:
             tx.run("event_requeue", id=source["id"])
@@ -113,7 +117,7 @@ def _undo(tx: Tx, event_id: int, even_theirs: bool = False) -> None:
 
 
 def _summarize_again(tx: Tx, session_id: int, number: int) -> None:
-    """A summary of a round that holds something else's: made again from what is left of it."""
+    """Make the summary of a round again from the events that are left in it."""
     _remove_summary(tx, session_id, number)
     for row in tx.all("events_of_number", session_id=session_id, prompt_number=number):
         if row["kind"] == "stop":
@@ -128,7 +132,7 @@ def _remove_summary(tx: Tx, session_id: int, number: int) -> None:
 
 
 def _make_private(tx: Tx, session: Session, number: int) -> None:
-    """Nothing of a round is kept but the ids by which it is known again."""
+    """Remove everything of a round except the ids by which its events are recognised."""
     for row in tx.all("events_of_number", session_id=session.id, prompt_number=number):
         _undo(tx, row["id"], even_theirs=True)
         _blank(tx, row)
@@ -140,7 +144,7 @@ def _make_private(tx: Tx, session: Session, number: int) -> None:
 
 
 def _blank(tx: Tx, row: Row) -> None:
-    """Take out what an event says, and have the files rid of it, too."""
+    """Remove the contents of an event, from the files of the database, too."""
     if row["payload"] is not None:
         forget.request_erasure(tx)
     tx.run("event_make_private", id=row["id"])

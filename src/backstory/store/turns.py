@@ -1,4 +1,4 @@
-"""The conversation itself: what was said, message by message. A number once given stays, and nothing is kept twice."""
+"""Turns: the messages of a conversation. A turn keeps its number, and no message is stored twice."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from backstory.store.index.hits import IndexedItem, item_of
 from backstory.store.index.search import put_words, remove_words
 from backstory.store.payloads import read_or_nothing
 
-#: So the id of a prompt begins that came as a turn of a conversation: the turn is found, and not the prompt beside it.
+#: The id of a prompt that was imported as a turn begins with this. Search finds the turn, not the prompt.
 IMPORTED = "turn-"
 Put = Callable[[Tx, IndexedItem, str, str], None]
-#: What is kept of one message at the most.
+#: Characters that are kept of a message, at most.
 LONGEST = 50_000
-#: What was said in a round by which things that were made of it are found, the last of it.
+#: Characters of the end of a round by which its observations are found, at most.
 SAID = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a conversation itself says of a turn, where it does."""
+    """What the source of a conversation says of a turn, if anything."""
 
     mark: str | None = None  #: the agent's own id of the message
-    number: int | None = None  #: else it gets the next
+    number: int | None = None  #: None for the next one
     speaker: str | None = None
 
 

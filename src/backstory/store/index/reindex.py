@@ -1,4 +1,4 @@
-"""The index is made anew from the rows: in small transactions, newest first, and from where it was left."""
+"""Rebuilds the index from the rows: in small transactions, newest first. It goes on where it was interrupted."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from backstory.store import observations, sessions, turns
 from backstory.store.db import Row, Tx
 from backstory.store.index import chunks, search
 
-#: Rows in one transaction: few enough that whoever else writes hardly waits.
+#: Rows in one transaction, so that other writers do not wait long.
 BATCH = 25
-#: Before every row.
+#: Greater than every id.
 LAST = 2**62
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One part of the work."""
+    """One step of the work."""
 
-    rows: Callable[[Tx, int], list[Row]]  #: the next ones before an id, greatest first; none when it is done
+    rows: Callable[[Tx, int], list[Row]]  #: the next rows before an id, greatest first; none when it is done
     take: Callable[[Tx, Row], None]
     count: str = ""  #: the query that says how many there will be
 
@@ -51,32 +51,32 @@ def _orphans(tx: Tx, _: int) -> list[Row]:
     return [row | {"id": LAST} for row in tx.all("words_orphans", limit=BATCH)]
 
 
-#: What is made anew, in this order.
+#: The steps, in their order.
 STEPS = {
     "observations": Step(_listed("observations_list", type=""), _indexed("observation"), "count_observations"),
     "summaries": Step(_listed("summaries_list"), _indexed("summary"), "count_summaries"),
     "prompts": Step(_listed("prompts_list"), _indexed("prompt"), "count_prompts"),
     "turns": Step(_listed("turns_list"), _turn, "count_turns"),
-    # One at a time: a long one has many.
+    # One session at a time: a long one has many chunks.
     "chunks": Step(lambda tx, before: tx.all("sessions_before", before=before, limit=1), _talk, "count_sessions"),
     "leftovers": Step(_orphans, lambda tx, row: search.remove_words(tx, row["kind"], row["item_id"])),
 }
 
 
 def begin(tx: Tx) -> None:
-    """Everything, from the beginning."""
+    """Begin to rebuild everything."""
     for name in STEPS:
         tx.run("rebuild_add", step=name, before=LAST)
 
 
 def progress(tx: Tx) -> list[Row]:
-    """What is left to do, in order: `{step, done, total}`."""
+    """Return the steps that are left, in order: `{step, done, total}`."""
     left = {row["step"]: row for row in tx.all("rebuilds_open")}
     return [{name: left[step][name] for name in ("step", "done", "total")} for step in STEPS if step in left]
 
 
 def go_on(tx: Tx) -> bool:
-    """The next few rows; False when there is nothing left to do."""
+    """Index the next rows. Return False when nothing is left to do."""
     left = {row["step"]: row for row in tx.all("rebuilds_open")}
     name = next((step for step in STEPS if step in left), None)
     if name is None:
