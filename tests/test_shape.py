@@ -194,3 +194,41 @@ def test_a_class_name_stands_for_one_thing() -> None:
         node.name for file in FILES for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.ClassDef)
     )
     assert [name for name, count in names.items() if count > 1] == []
+
+
+#: Files outside of its own packages that may name Claude, and why.
+NAMES_CLAUDE = {
+    "agents/__init__.py": "the list of agents names each of them",
+    "observe/providers/__init__.py": "the list of providers names each of them",
+    "observe/model_observer.py": "hands the setting `claude_path` to the provider",
+    "observe/prices.py": "models have that name",
+    "settings.py": "a provider and its setting have that name in the user's config.toml",
+    "store/claude_mem.py": "reads the database of claude-mem, another program",
+    "exchange/claude_mem.py": "imports the rows of claude-mem",
+    "cli/exchange.py": "`backstory import claude-mem`",
+    "worker/endpoints.py": "a name of a field that existing clients send",
+    "private_tags.py": "the same name, and the tag of claude-mem's context",
+    "prefilter.py": "the tag of claude-mem's context",
+    "text.py": "the tag of claude-mem's context",
+    "observe/offline/text.py": "the tag of claude-mem's context",
+    "project.py": "worktrees lie in .claude/worktrees of a repository that may be gone; ground knows no agents",
+    "mcp_bridge.py": "does not know which agent started it, and takes that one's variables from the worker",
+}
+
+
+def code_of(file: Path) -> str:
+    """A file without its comments and docstrings."""
+    tree = ast.parse(file.read_text())
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if ast.get_docstring(node) is not None:
+            node.body[0] = ast.Pass()
+    return ast.unparse(tree)
+
+
+def test_only_its_own_packages_name_claude() -> None:
+    """Everything else goes by the rows of agents and providers; an exception that is no longer needed goes too."""
+    own = ("agents/claude_code/", "observe/providers/claude")
+    names = {str(file.relative_to(SOURCE)) for file in FILES if "claude" in code_of(file).lower()}
+    assert {name for name in names if not name.startswith(own)} == set(NAMES_CLAUDE)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from backstory import settings
-from backstory.agents import AGENTS, DEFAULT
+from backstory.agents import AGENTS, DEFAULT_AGENT
 from backstory.agents.install import Place, remove_empty
 from backstory.errors import BackstoryError
 from backstory.settings import Settings
@@ -23,7 +23,9 @@ def add(commands: Any) -> None:
         ("uninstall", uninstall, "take them out and stop the worker; what is remembered stays"),
     ):
         command = commands.add_parser(name, help=text, description=text.capitalize() + ".")
-        command.add_argument("--agent", default=DEFAULT, choices=sorted(AGENTS), help=f"which agent ({DEFAULT})")
+        command.add_argument(
+            "--agent", default=DEFAULT_AGENT, choices=sorted(AGENTS), help=f"which agent ({DEFAULT_AGENT})"
+        )
         command.add_argument(
             "--scope", default="user", choices=["user", "project"], help="for you, or this project only"
         )

@@ -22,7 +22,7 @@ def add(commands: Any) -> None:
     search_.add_argument("--concept", default="", help="observations with this concept, such as gotcha")
     search_.add_argument("--file", default="", help="observations about this file (its path, or the end of it)")
     search_.add_argument("--session", default="", help="search only this session (number or agent's id)")
-    search_.add_argument("--agent", default="", help="search only this agent, such as claude-code")
+    search_.add_argument("--agent", default="", help="search only this agent (name)")
     search_.add_argument("--since", default="", metavar="TIME", help="not before this time: 2026-02, 2026-02-21, ...")
     search_.add_argument("--until", default="", metavar="TIME", help="not after this time; a day is included whole")
     search_.add_argument("--limit", type=int, default=20, help="maximum number of results (default: 20)")

@@ -202,6 +202,8 @@ def _vectors_line(vectors: dict[str, Any] | None) -> str:
 
 
 def _print_status(report: dict[str, Any]) -> None:
+    from backstory.agents import DEFAULT_AGENT
+
     health = report["health"]
     if health:
         minutes = int(health["uptime_s"] // 60)
@@ -234,7 +236,7 @@ def _print_status(report: dict[str, Any]) -> None:
         show.line(f"database  {report['database']}")
     if report["config"]:
         show.line(f"config    {report['config']}")
-    show.line(f"agents    {', '.join(report['installed']) or 'none; `backstory install --agent claude-code`'}")
+    show.line(f"agents    {', '.join(report['installed']) or f'none; `backstory install --agent {DEFAULT_AGENT}`'}")
 
 
 def open_page(options: argparse.Namespace) -> int:

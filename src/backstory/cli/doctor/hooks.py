@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from backstory import __version__
-from backstory.agents import AGENTS, DEFAULT, Agent
+from backstory.agents import AGENTS, DEFAULT_AGENT, Agent
 from backstory.agents.install import InstalledPart
 from backstory.cli.agents import installed, place_of, write_shims
 from backstory.cli.doctor.finding import Finding, Machine
@@ -80,7 +80,7 @@ def settings(scene: Machine) -> Iterator[Finding]:
         yield Finding(
             "hooks-missing",
             "No agent reports to backstory.",
-            f"`backstory install --agent {DEFAULT}`, or install the plugin.",
+            f"`backstory install --agent {DEFAULT_AGENT}`, or install the plugin.",
         )
     for agent in AGENTS.values():
         callers = _callers(scene, agent)

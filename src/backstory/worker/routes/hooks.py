@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 from starlette.responses import Response
 
 from backstory import ids
-from backstory.agents import AGENTS
+from backstory.agents import AGENTS, DEFAULT_AGENT
 from backstory.capture.intake import Intake, Receipt
 from backstory.capture.reconcile import Reconcile
 from backstory.errors import BadInput, NotFound
@@ -44,7 +44,7 @@ class NewPrompt(msgspec.Struct):
     project: Path = ""
     prompt_number: Number | None = None
     cwd: Path = ""
-    agent: Name = "claude-code"
+    agent: Name = DEFAULT_AGENT
     event_id: Id | None = None
 
 
@@ -68,7 +68,7 @@ class ToolUse(msgspec.Struct):
     project: Path = ""
     tool_use_id: Id | None = None
     event_id: Id | None = None
-    agent: Name = "claude-code"
+    agent: Name = DEFAULT_AGENT
 
 
 class RoundEnd(msgspec.Struct):
@@ -80,7 +80,7 @@ class RoundEnd(msgspec.Struct):
     cwd: Path = ""
     project: Path = ""
     event_id: Id | None = None
-    agent: Name = "claude-code"
+    agent: Name = DEFAULT_AGENT
 
 
 class SessionEnd(msgspec.Struct):
@@ -89,7 +89,7 @@ class SessionEnd(msgspec.Struct):
     session_id: Id
     reason: str = "other"
     event_id: Id | None = None
-    agent: Name = "claude-code"
+    agent: Name = DEFAULT_AGENT
 
 
 class Processing(msgspec.Struct):

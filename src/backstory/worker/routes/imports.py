@@ -9,6 +9,7 @@ import msgspec
 from starlette.requests import Request
 
 from backstory import gate, ids
+from backstory.agents import DEFAULT_AGENT
 from backstory.capture.backfill import REPORTS, Backfill
 from backstory.capture.bodies import decode
 from backstory.errors import BadInput
@@ -30,7 +31,7 @@ class Happened(msgspec.Struct):
     session_id: Id
     event_id: Id
     occurred_at: Annotated[str, msgspec.Meta(max_length=40)]
-    agent: Name = "claude-code"
+    agent: Name = DEFAULT_AGENT
     cwd: PathText = ""
     git_branch: Annotated[str, msgspec.Meta(max_length=512)] | None = None
     tool_name: Annotated[str, msgspec.Meta(max_length=512)] | None = None
