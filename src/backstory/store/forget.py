@@ -1,4 +1,4 @@
-"""Forgetting: rows, payloads and words go; what stays knows them again and says nothing of them."""
+"""Forgetting: deletes rows, payloads and indexed words. Ids and digests stay, so that nothing comes back."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from backstory.store.index.hits import Hit
 from backstory.store.payloads import read_or_nothing
 from backstory.store.tables import NATURAL
 
-#: How many rows with given words are looked at in one go.
+#: Rows with given words that are looked at in one go, at most.
 PAGE = 200
-#: Characters of what a tool was asked or answered below which it says nothing of its own.
+#: Characters. A shorter value of a payload says nothing by itself and is not kept out later.
 SHORT = 16
 _WORD = re.compile(r'"([^"]+)"?|(\S+)')
 
 
 @dataclass(slots=True)
 class Forgotten:
-    """What went."""
+    """What was deleted."""
 
     observations: list[int] = field(default_factory=list)
     summaries: int = 0
@@ -36,25 +36,25 @@ class Forgotten:
     events: int = 0
     turns: int = 0
     sessions: int = 0
-    beside: set[int] = field(default_factory=set)  #: observations that stay, though they came from the same events
-    talks: set[int] = field(default_factory=set)  #: sessions whose chunks are to be made anew
-    names: set[str] = field(default_factory=set)  #: ids by which copies outside of the database are known
-    key: bytes = b""  #: of the digests by which texts are known again; without it they are not
-    needles: tuple[str, ...] = ()  #: what has all of these is kept out whenever it was said
+    beside: set[int] = field(default_factory=set)  #: observations that stay although they came from the same events
+    talks: set[int] = field(default_factory=set)  #: sessions whose chunks must be rebuilt
+    names: set[str] = field(default_factory=set)  #: ids that copies outside of the database carry
+    key: bytes = b""  #: the key of the digests by which texts are recognised; empty to recognise none
+    needles: tuple[str, ...] = ()  #: a text with all of these words is kept out, whenever it was said
 
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """What has given words: rows to show, and events that no row tells of."""
+    """What contains given words: rows to show, and events that no row was made of."""
 
     items: list[Row]
     events: list[Row]
 
 
 def mark_of(row: Row) -> str:
-    """By what an observation is known again: a digest of what makes it itself."""
-    told = [row[name] for name in NATURAL["observations"] if name != "session_id"]
-    return hashlib.sha256(json.dumps(told, ensure_ascii=False).encode()).hexdigest()
+    """Return the digest by which an observation is recognised."""
+    values = [row[name] for name in NATURAL["observations"] if name != "session_id"]
+    return hashlib.sha256(json.dumps(values, ensure_ascii=False).encode()).hexdigest()
 
 
 def is_forgotten(tx: Tx, session_id: int, kind: str, mark: str) -> bool:
@@ -62,17 +62,17 @@ def is_forgotten(tx: Tx, session_id: int, kind: str, mark: str) -> bool:
 
 
 def is_forgotten_observation(tx: Tx, row: Row) -> bool:
-    """Whether it was forgotten, in this session or in one that this is a copy of."""
+    """Tell whether an observation was forgotten, in this session or in one that this is a copy of."""
     return tx.one("forgotten_anywhere", kind="observation", mark=mark_of(row)) is not None
 
 
 def version(tx: Tx, row: Row) -> None:
-    """An observation as it was before it was changed: an older export must not bring it beside the new one."""
+    """Keep the old version of an observation from coming back with an older export."""
     _mark(tx, row["session_id"], "observation", mark_of(row))
 
 
 def observation(tx: Tx, number: int, gone: Forgotten) -> None:
-    """An observation, the payloads that it came from, and what else tells of its round."""
+    """Forget an observation, the payloads that it came from, and what else tells of its round."""
     row = tx.one("observation_by_id", id=number)
     if row is None:
         if number in gone.observations:
@@ -91,7 +91,7 @@ def summary(tx: Tx, number: int, gone: Forgotten) -> None:
 
 
 def prompt(tx: Tx, number: int, gone: Forgotten) -> None:
-    """What was asked, and the summary that repeats it."""
+    """Forget a prompt, and the summary that repeats it."""
     asked = prompts.by_id(tx, number)
     if asked is None:
         return
@@ -104,7 +104,7 @@ def prompt(tx: Tx, number: int, gone: Forgotten) -> None:
 
 
 def turn(tx: Tx, number: int, gone: Forgotten) -> None:
-    """What was said: a prompt, or the replies of a round and what tells of it."""
+    """Forget a turn: with its prompt, or with the replies of its round and what tells of it."""
     said = turns.by_id(tx, number)
     if said is None:
         return
@@ -118,39 +118,41 @@ def turn(tx: Tx, number: int, gone: Forgotten) -> None:
 
 
 def session(tx: Tx, number: int, gone: Forgotten) -> None:
-    """A whole conversation; what comes of it later is not kept either."""
+    """Forget a whole session. Later reports of it are not kept either."""
     known = sessions.by_id(tx, number)
     if known is None:
         raise NotFound(f"There is no session {number}.", "`backstory sessions` lists them.")
     for seen in tx.all("observations_of_whole_session", session_id=number):
         _observation(tx, seen, gone)
-    for told in tx.all("summaries_of_whole_session", session_id=number):
-        _summary(tx, told, gone)
+    for row in tx.all("summaries_of_whole_session", session_id=number):
+        _summary(tx, row, gone)
     for row in tx.all("prompts_list", project="", session_id=number, before=2**62, limit=2**31):
         _prompt(tx, prompts.from_row(row), gone)
     _events(tx, tx.all("events_of_whole_session", session_id=number), gone)
     for said in turns.of_session(tx, number):
         _turn(tx, said, gone)
-    # What people add by hand is no conversation: more of it may come.
+    # A session of memories that people add is no conversation: more of them may come.
     tx.run("session_forget", id=number, at=None if known.agent == OURSELVES else ids.now())
     if not tx.one("project_key_of", project=known.project_key):
-        ledger.forget_project(tx, known.project_key)  # it was the last that knew of this project
+        ledger.forget_project(tx, known.project_key)  # this was the last session of the project
     gone.names.add(known.content_session_id)
     gone.sessions += 1
 
 
 def project(tx: Tx, name: str, gone: Forgotten) -> None:
-    """Every session of a project, by its name or key."""
-    found = tx.all("sessions_of_project", project=name)
-    if not found:
+    """Forget every session of a project, by its name or key."""
+    rows = tx.all("sessions_of_project", project=name)
+    if not rows:
         raise NotFound("There is no such project.", "`backstory stats` lists them.")
-    for row in found:
+    for row in rows:
         session(tx, row["id"], gone)
 
 
 def find(tx: Tx, words: str, project_name: str = "") -> Matches:
-    """Everything that has all of these words, whole or as a part of a longer one: what search finds, and every text of
-    every row, which search does not look into."""
+    """Find everything that has all of these words, whole or as parts of longer ones.
+
+    This is what search finds, and the texts that are not indexed.
+    """
     items = [item for item in search.find(tx, words, project_name, limit=PAGE, every=True) if _says(tx, item, words)]
     items += search.find(tx, words, project_name, "turn", limit=PAGE, every=True)
     needles = _needles(words)
@@ -162,20 +164,20 @@ def find(tx: Tx, words: str, project_name: str = "") -> Matches:
 
 
 def _needles(words: str) -> tuple[str, ...]:
-    """The words and quoted phrases as they are looked for: letters small, without the sign for a beginning."""
-    found = (phrase or word.rstrip("*") for phrase, word in _WORD.findall(words))
-    return tuple(dict.fromkeys(one.lower() for one in found if one.strip()))
+    """Return the words and quoted phrases to look for, in lower case and without a trailing `*`."""
+    each = (phrase or word.rstrip("*") for phrase, word in _WORD.findall(words))
+    return tuple(dict.fromkeys(one.lower() for one in each if one.strip()))
 
 
 def _holding(tx: Tx, query: str, needles: tuple[str, ...], project_name: str) -> dict[Any, Row]:
-    """Rows that have every needle, by kind and id."""
-    found: dict[Any, Row] = {}
+    """Return the rows that have every needle, by kind and id."""
+    matching: dict[Any, Row] = {}
     for at, needle in enumerate(sorted(needles, key=len, reverse=True)):
         asked = {"needle": needle, "in_json": json.dumps(needle, ensure_ascii=False)[1:-1], "project": project_name}
         rows = tx.all(query, **asked, after=0, limit=2**31 if len(needles) > 1 else PAGE)
         having = {(row["kind"], row["id"]): row for row in rows}
-        found = {key: row for key, row in found.items() if key in having} if at else having
-    return dict(list(found.items())[:PAGE])
+        matching = {key: row for key, row in matching.items() if key in having} if at else having
+    return dict(list(matching.items())[:PAGE])
 
 
 def _has_all(text: str, needles: tuple[str, ...]) -> bool:
@@ -184,7 +186,7 @@ def _has_all(text: str, needles: tuple[str, ...]) -> bool:
 
 
 def _says(tx: Tx, item: Row, words: str) -> bool:
-    """Whether an item has the words itself: observations are found by what was said around them, which goes, too."""
+    """Tell whether an item itself has the words. Search finds observations by what was said around them, too."""
     if item["kind"] != "observation" or (row := tx.one("observation_by_id", id=item["id"])) is None:
         return True
     text = tokens.of_text(observations.own_words(row))
@@ -192,16 +194,16 @@ def _says(tx: Tx, item: Row, words: str) -> bool:
 
 
 def matching(tx: Tx, words: str, project_name: str, gone: Forgotten) -> None:
-    """All that has these words, until nothing has."""
+    """Forget everything that has these words, until nothing has them."""
     by_kind = {"observation": observation, "summary": summary, "prompt": prompt, "turn": turn}
     gone.needles = _needles(words)
     for _ in range(1000):
-        found = find(tx, words, project_name)
+        matches = find(tx, words, project_name)
         before = _size(gone)
-        for item in found.items:
+        for item in matches.items:
             if item["kind"] != "observation" or item["id"] not in gone.observations:
                 by_kind[item["kind"]](tx, item["id"], gone)
-        for event in found.events:
+        for event in matches.events:
             _events(tx, [event], gone)
             _story(tx, event["session_id"], event["prompt_number"], gone)
         if _size(gone) == before:
@@ -217,7 +219,7 @@ def _size(gone: Forgotten) -> int:
 
 
 def _story(tx: Tx, session_id: int, number: int, gone: Forgotten) -> None:
-    """What tells of a round: its summary, the replies, what the agent kept when it compacted, and their events."""
+    """Forget what tells of a round: its summary, the replies, the agent's summaries, and their events."""
     for row in tx.all("summaries_of_round", session_id=session_id, prompt_number=number):
         _summary(tx, row, gone)
     _events(tx, tx.all("events_telling_of_round", session_id=session_id, prompt_number=number), gone)
@@ -225,7 +227,7 @@ def _story(tx: Tx, session_id: int, number: int, gone: Forgotten) -> None:
 
 
 def finish(tx: Tx, gone: Forgotten) -> None:
-    """Conversations from which something went, cut in pieces anew."""
+    """Rebuild the chunks of sessions from which something was deleted."""
     for number in gone.talks:
         chunks.rebuild(tx, number)
         observations.follow_talk(tx, number)
@@ -290,9 +292,9 @@ def _turn(tx: Tx, said: Turn, gone: Forgotten) -> None:
 
 
 def _keep_out(tx: Tx, value: Any, at: str, gone: Forgotten) -> None:
-    """Know a text again in whatever session it comes: at that moment, or always if it has what was asked for."""
-    told = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    always = bool(gone.needles) and _has_all(told, gone.needles)
+    """Keep a text out of every session: at that moment, or always if it has the words that were asked for."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    always = bool(gone.needles) and _has_all(text, gone.needles)
     forgotten.add(tx, gone.key, value, forgotten.ALWAYS if always else at)
 
 

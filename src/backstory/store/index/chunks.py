@@ -1,4 +1,4 @@
-"""Conversations in pieces to search by: turns, and what the tools between them were asked. Made from the others."""
+"""Chunks: conversations in pieces to search by. They hold turns, and the input of the tools between them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ from backstory.store.index.search import put_words, remove_words
 from backstory.store.payloads import read_or_nothing
 from backstory.store.turns import of_session, with_speaker
 
-#: About how many characters a chunk has, and how few are worth being added to one.
-SIZE, LEAST = 900, 200
-#: How much of each thing that a tool was given is looked at; what it answered is not.
+#: Characters of a chunk, about.
+SIZE = 900
+#: Characters of a text that are worth adding to a chunk, at least.
+LEAST = 200
+#: Characters of each argument of a tool that are kept, at most. Its output is not.
 ARGUMENT = 300
+#: Rows that are read at once.
 PAGE = 50
 
 
@@ -42,15 +45,17 @@ class _Open:
 
 
 def extend(tx: Tx, session: Session, first: int | None = None) -> None:
-    """Chunks for what is new in a session. The last one is made again, the others are left as they are, unless the
-    first new turn stands before it."""
+    """Make the chunks of what is new in a session.
+
+    The last chunk is made again. The others stay, unless the first new turn comes before it.
+    """
     redo = tx.one("chunks_redo_from", session_id=session.id)
     number = redo["number"] if redo and redo["number"] is not None else 0
     _make(tx, session, number if first is None or first > number else 0)
 
 
 def rebuild(tx: Tx, session_id: int) -> None:
-    """All chunks of a session, anew."""
+    """Make all chunks of a session again."""
     if session := sessions.by_id(tx, session_id):
         _make(tx, session, 0)
 
@@ -67,7 +72,7 @@ def _make(tx: Tx, session: Session, first: int) -> None:
         if len(text) <= chunk.room:
             chunk.add(turn, text)
             continue
-        # Longer than any chunk: its beginning goes with what led to it, and nothing follows its end.
+        # It is longer than a chunk: its beginning joins the open chunk, and its end closes one.
         for piece in _pieces(text, chunk.room):
             chunk.add(turn, piece)
             _put(tx, session, chunk)
@@ -91,7 +96,7 @@ def _put(tx: Tx, session: Session, chunk: _Open) -> None:
 
 
 def _units(tx: Tx, session_id: int, first: int) -> Iterator[tuple[Turn, str]]:
-    """Each turn from a number on, together with what was done until the next."""
+    """Yield each turn from a number on, with the input of the tools until the next."""
     turns = _turns(tx, session_id, first - 1)
     turn = next(turns, None)
     tools = _tools(tx, session_id, turn, first == 0) if turn else iter(())
@@ -114,7 +119,7 @@ def _turns(tx: Tx, session_id: int, after: int) -> Iterator[Turn]:
 
 
 def _tools(tx: Tx, session_id: int, turn: Turn, is_first: bool) -> Iterator[Row]:
-    """A few at a time, as each may hold a whole file. Before the first turn there may be some, too."""
+    """Yield the uses of tools, a few at a time: each may hold a whole file. Some may come before the first turn."""
     at, number = "" if is_first else turn.at, 0
     while rows := tx.all("tools_since", session_id=session_id, at=at, after=number, limit=PAGE):
         yield from rows
@@ -122,7 +127,7 @@ def _tools(tx: Tx, session_id: int, turn: Turn, is_first: bool) -> Iterator[Row]
 
 
 def _asked(use: Row) -> list[str]:
-    """A tool and what it was given; not a subagent's, whose many looks say little of the conversation."""
+    """Return a tool and its input. Tools of subagents are left out: they say little about the conversation."""
     payload = read_or_nothing(use["payload"])
     given = payload.get("tool_input")
     if payload.get("agent_id") or not isinstance(given, dict):
@@ -132,7 +137,7 @@ def _asked(use: Row) -> list[str]:
 
 
 def _pieces(text: str, room: int) -> Iterator[str]:
-    """A long text in parts of about the same length, each ended where a line, a sentence or a word does."""
+    """Split a long text into parts of about the same length, at the end of a line, a sentence or a word."""
     while text:
         parts = 1 + math.ceil(max(len(text) - room, 0) / SIZE)
         size = room if room < SIZE else min(SIZE, math.ceil(len(text) / parts) + LEAST // 4)
