@@ -14,7 +14,7 @@ from backstory.recall import changed_files
 from backstory.recall.relevance import SessionStart, by_use
 from backstory.store import memories
 from backstory.store.db import Tx
-from backstory.store.memories import StoredObservation, StoredSummary
+from backstory.store.memories import ObservationEntry, StoredObservation, StoredSummary
 from backstory.text import cut, harmless, local, one_line, tokens
 
 OPEN, CLOSE = "<backstory-context>", "</backstory-context>"
@@ -131,7 +131,7 @@ class _Told(NamedTuple):
     hand_off: list[str]
     pinned: list[str]
     earlier: list[str]
-    observations: list[StoredObservation]
+    observations: list[ObservationEntry]
 
 
 def _fit(tx: Tx, head: list[str], told: _Told, budget: int, command: str) -> str:
@@ -167,7 +167,7 @@ class _Room:
         return True
 
 
-def _index(tx: Tx, observations: list[StoredObservation], room: _Room, command: str) -> list[str]:
+def _index(tx: Tx, observations: list[ObservationEntry], room: _Room, command: str) -> list[str]:
     """One line an observation: the first of these that there is room for, shown newest first under their days."""
     head = f"## Observations (`{command} show ID` for the whole, `{command} search WORDS` for more)"
     if not observations or not room.take("\n" + head):
@@ -192,7 +192,7 @@ def _index(tx: Tx, observations: list[StoredObservation], room: _Room, command: 
     return lines
 
 
-def entry(observation: StoredObservation, moment: str) -> str:
+def entry(observation: ObservationEntry, moment: str) -> str:
     """An observation in one line."""
     files = [_line(name, 80) for name in observation.files_modified[:3]]
     title = _line(observation.title, 140)

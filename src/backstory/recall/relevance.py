@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from backstory import ids
-from backstory.store.memories import StoredObservation
+from backstory.store.memories import ObservationEntry
 
 #: What is decided lasts longer than what was looked up.
 WEIGHTS = {"decision": 1.0, "bugfix": 0.8, "feature": 0.8, "discovery": 0.6, "refactor": 0.5, "change": 0.4}
@@ -25,13 +25,13 @@ class SessionStart:
     changed: frozenset[str] = frozenset()  #: files with changes that are not committed, from the repository's root
 
 
-def by_use(observations: Sequence[StoredObservation], scene: SessionStart) -> list[StoredObservation]:
+def by_use(observations: Sequence[ObservationEntry], scene: SessionStart) -> list[ObservationEntry]:
     """The same observations, the most useful first."""
     newest = max((ids.stored_ms(one.created_at) for one in observations), default=0)
     return sorted(observations, key=lambda one: (-_use(one, scene, newest), -one.id))
 
 
-def _use(observation: StoredObservation, scene: SessionStart, newest: int) -> float:
+def _use(observation: ObservationEntry, scene: SessionStart, newest: int) -> float:
     age = (newest - ids.stored_ms(observation.created_at)) / DAY_MS
     use = WEIGHTS.get(observation.type, 0.4) + RECENT * math.exp2(-age / HALF_LIFE_DAYS)
     if scene.changed and touches(observation, scene.changed):
@@ -41,7 +41,7 @@ def _use(observation: StoredObservation, scene: SessionStart, newest: int) -> fl
     return use
 
 
-def touches(observation: StoredObservation, changed: Iterable[str]) -> bool:
+def touches(observation: ObservationEntry, changed: Iterable[str]) -> bool:
     """Whether an observation is about one of these files. Its paths may begin elsewhere: at a folder of the
     repository, or at the disk's root."""
     files = (*observation.files_modified, *observation.files_read)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from backstory.store import observations
@@ -13,24 +13,29 @@ from backstory.text import json_list
 
 
 @dataclass(frozen=True, slots=True)
-class StoredObservation:
-    """An observation with what is known about it."""
+class ObservationEntry:
+    """An observation as a line of a context. Every session start reads many, so it holds no more than that needs."""
 
     id: int
-    session_id: int
-    agent: str
-    project: str
     type: str
     title: str
+    files_read: Sequence[str]
+    files_modified: Sequence[str]
+    created_at: str
+    git_branch: str | None = field(default=None, kw_only=True)  #: of its session; only `recent_observations` reads it
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObservation(ObservationEntry):
+    """An observation with all that it says."""
+
+    agent: str
+    project: str
     subtitle: str
     narrative: str
-    facts: tuple[str, ...]
-    files_read: tuple[str, ...]
-    files_modified: tuple[str, ...]
-    created_at: str
+    facts: Sequence[str]
     pinned_at: str | None
     superseded_by: int | None
-    git_branch: str | None = None  #: of its session; only `recent_observations` reads it
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +77,9 @@ def newest_observations(tx: Tx, limit: int) -> list[StoredObservation]:
     return [_observation(row) for row in rows]
 
 
-def recent_observations(tx: Tx, project_key: str, limit: int) -> list[StoredObservation]:
+def recent_observations(tx: Tx, project_key: str, limit: int) -> list[ObservationEntry]:
     """The newest of a project, without those that were superseded."""
-    return [_observation(row) for row in tx.all("observations_recent", project_key=project_key, limit=limit)]
+    return [_entry(row) for row in tx.all("observations_recent", project_key=project_key, limit=limit)]
 
 
 def pinned_observations(tx: Tx, project_key: str, limit: int) -> list[StoredObservation]:
@@ -82,9 +87,9 @@ def pinned_observations(tx: Tx, project_key: str, limit: int) -> list[StoredObse
     return [_observation(row) for row in tx.all("observations_pinned", project_key=project_key, limit=limit)]
 
 
-def observations_of_session(tx: Tx, session_id: int, limit: int) -> list[StoredObservation]:
+def observations_of_session(tx: Tx, session_id: int, limit: int) -> list[ObservationEntry]:
     """The newest of a session, without those that were superseded."""
-    return [_observation(row) for row in tx.all("observations_of_session", session_id=session_id, limit=limit)]
+    return [_entry(row) for row in tx.all("observations_of_session", session_id=session_id, limit=limit)]
 
 
 def newest_summaries(tx: Tx, limit: int) -> list[StoredSummary]:
@@ -133,23 +138,33 @@ def listed_summaries(tx: Tx, project: str, before: int, limit: int, *, session_i
     return tx.all("summaries_list", project=project, session_id=session_id, before=before, limit=limit)
 
 
+def _entry(row: Row) -> ObservationEntry:
+    return ObservationEntry(
+        row["id"],
+        row["type"],
+        row["title"],
+        json_list(row["files_read"]),
+        json_list(row["files_modified"]),
+        row["created_at"],
+        git_branch=row.get("git_branch"),
+    )
+
+
 def _observation(row: Row) -> StoredObservation:
     return StoredObservation(
         id=row["id"],
-        session_id=row["session_id"],
-        agent=row["agent"],
-        project=row["project"],
         type=row["type"],
         title=row["title"],
+        files_read=json_list(row["files_read"]),
+        files_modified=json_list(row["files_modified"]),
+        created_at=row["created_at"],
+        agent=row["agent"],
+        project=row["project"],
         subtitle=row["subtitle"],
         narrative=row["narrative"],
-        facts=tuple(json_list(row["facts"])),
-        files_read=tuple(json_list(row["files_read"])),
-        files_modified=tuple(json_list(row["files_modified"])),
-        created_at=row["created_at"],
+        facts=json_list(row["facts"]),
         pinned_at=row["pinned_at"],
         superseded_by=row["superseded_by"],
-        git_branch=row.get("git_branch"),
     )
 
 

@@ -464,25 +464,20 @@ ORDER BY o.id DESC LIMIT :limit;
 
 -- name: observations_recent
 -- The newest of a project, for its next session.
-SELECT o.id, o.session_id, o.project, o.type, o.title, o.subtitle, o.narrative, o.facts, o.files_read, o.files_modified,
-  o.created_at, o.pinned_at, o.superseded_by, s.agent, s.git_branch
-FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
+SELECT o.id, o.type, o.title, o.files_read, o.files_modified, o.created_at, s.git_branch FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
 WHERE o.project_key = :project_key AND o.superseded_by IS NULL ORDER BY o.created_at DESC, o.id DESC LIMIT :limit;
 
 -- name: observations_pinned
 -- What always stands in a project's context, the latest pin first.
-SELECT o.id, o.session_id, o.project, o.type, o.title, o.subtitle, o.narrative, o.facts, o.files_read, o.files_modified,
-  o.created_at, o.pinned_at, o.superseded_by, s.agent
+SELECT o.id, o.project, o.type, o.title, o.subtitle, o.narrative, o.facts, o.files_read, o.files_modified, o.created_at,
+  o.pinned_at, o.superseded_by, s.agent
 FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
 WHERE o.project_key = :project_key AND o.pinned_at IS NOT NULL AND o.superseded_by IS NULL
 ORDER BY o.pinned_at DESC, o.id DESC LIMIT :limit;
 
 -- name: observations_of_session
-SELECT o.id, o.session_id, o.project, o.type, o.title, o.subtitle, o.narrative, o.facts, o.files_read, o.files_modified,
-  o.created_at, o.pinned_at, o.superseded_by, s.agent
-FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
-WHERE o.session_id = :session_id AND o.superseded_by IS NULL
-ORDER BY o.created_at DESC, o.id DESC LIMIT :limit;
+SELECT id, type, title, files_read, files_modified, created_at FROM observations
+WHERE session_id = :session_id AND superseded_by IS NULL ORDER BY created_at DESC, id DESC LIMIT :limit;
 
 -- name: summary_put
 INSERT INTO session_summaries
