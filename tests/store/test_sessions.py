@@ -9,7 +9,7 @@ import pytest
 from engines import BROKEN_RULE, Opener
 
 from backstory import ids
-from backstory.model import ContentId, MemoryId, Observation, Prompt, Reply, Report, Session, Turn
+from backstory.model import ContentId, MemoryId, Observation, Prompt, Reply, Report, Session, SessionStatus, Turn
 from backstory.project import Project
 from backstory.store import events, queries, sessions
 from backstory.store.db import Store, Tx
@@ -153,3 +153,8 @@ def test_a_record_has_the_columns_of_its_table_in_their_order(record: type, tabl
     """The routes show records, so the order of their fields is the order of the JSON."""
     names = [field.name for field in dataclasses.fields(record) if field.name != "is_new"]
     assert names == list(queries.owned(engine)[table].columns)
+
+
+def test_the_states_of_a_session_are_those_of_the_schema(engine: str) -> None:
+    """A state is added in both places."""
+    assert queries.owned(engine)["sdk_sessions"].columns["status"].choices == tuple(SessionStatus)
