@@ -1,13 +1,13 @@
-"""Secrets on command lines that no name announces: `curl -u user:…`, `mysql -p…`, `sshpass -p …`, `echo … | sudo -S`.
+"""Finds secrets in command lines: `curl -u user:…`, `mysql -p…`, `sshpass -p …`, `echo … | sudo -S`.
 
-Only plain operations on strings and no imports, like `named_secrets`. A command is looked at as far as LINE.
+Uses string methods only and imports nothing, because the hook runs it.
 """
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LINE = 300  # characters of a command that are looked at
+LINE = 300  # characters of a command that are searched
 
 #: The command, its options that take a password, and whether the password may be attached to the option.
 _OPTIONS: tuple[tuple[str, tuple[str, ...], bool], ...] = (
@@ -23,8 +23,8 @@ _OPTIONS: tuple[tuple[str, tuple[str, ...], bool], ...] = (
 _READERS = ("sudo -s", "chpasswd", "passwd --stdin", "--password-stdin")
 
 
-def found(text: str, low: str) -> "Iterator[tuple[int, int]]":
-    """Where the secrets stand; `low` is the text in small letters."""
+def find_spans(text: str, low: str) -> "Iterator[tuple[int, int]]":
+    """Yield start and end of each secret. `low` is the text in lower case."""
     for command, options, attached in _OPTIONS:
         at = low.find(command)
         while at >= 0:
@@ -42,7 +42,7 @@ def found(text: str, low: str) -> "Iterator[tuple[int, int]]":
 
 
 def _line(text: str, at: int) -> str:
-    r"""The rest of a command: to the end of its line, in an escaped text too, or to the next command."""
+    r"""Return the rest of a command, up to the end of the line (also an escaped `\n`) or to the next command."""
     line = text[at : at + LINE].partition("\n")[0].partition("\\n")[0]
     for mark in (" | ", " && ", " || ", "; "):
         line = line.partition(mark)[0]
@@ -50,16 +50,16 @@ def _line(text: str, at: int) -> str:
 
 
 def _of_option(text: str, line: str, at: int, option: str, attached: bool) -> "tuple[int, int] | None":
-    place = line.find(" " + option)
-    if place < 0:
+    option_at = line.find(" " + option)
+    if option_at < 0:
         return None
-    start = place + 1 + len(option)
+    start = option_at + 1 + len(option)
     following = line[start:]
     spaces = len(following) - len(following.lstrip(" ="))
     if not spaces and not attached:
         return None
     if spaces and option == "-p" and attached and not text.startswith("sshpass", at - 7):
-        return None  # `mysql -p shop` asks for the password
+        return None  # `mysql -p shop` prompts for the password
     word_at, word = _word(line, start + spaces)
     if option in ("-u", "--user", "--proxy-user", "-passin", "-passout"):
         name, sign, secret = word.partition(":")
@@ -72,7 +72,7 @@ def _of_option(text: str, line: str, at: int, option: str, attached: bool) -> "t
 
 
 def _word(line: str, at: int) -> tuple[int, str]:
-    """One word of a shell's line, without its quotes."""
+    """Return position and text of one shell word, without its quotes."""
     rest = line[at:]
     slashes = len(rest) - len(rest.lstrip("\\"))
     quote = rest[slashes : slashes + 1]
@@ -87,7 +87,7 @@ def _word(line: str, at: int) -> tuple[int, str]:
 
 
 def _piped(text: str, low: str, at: int) -> "tuple[int, int] | None":
-    """What `echo` or `printf` hands to a command that reads a password."""
+    """Return the span of the password that `echo` or `printf` pipes into the command at this position."""
     begin = max(0, at - LINE)
     window = low[begin:at]
     echo = max(window.rfind("echo "), window.rfind("printf "))

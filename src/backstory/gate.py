@@ -1,7 +1,7 @@
-"""The gate: what is stored, or sent to a model, comes through here and loses private text and secrets.
+"""The gate: removes private text and secrets from everything that is stored or sent to a model.
 
-The types that carry text into the store (`Report`, `Project`, `Observation`, `Summary`, `Said`) call it when they are
-made, so that no path can leave it out. Cleaning twice changes nothing.
+The types that carry text into the store (`Report`, `Project`, `Observation`, `Summary`, `Said`) call it in their
+constructors, so that no code path can skip it. Cleaning is idempotent.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from backstory.truncate import STORED, written_size
 if TYPE_CHECKING:
     from backstory.model import Round
 
-#: Characters. Shorter texts are names and ids, which come again.
+#: Maximum characters of a text whose result is cached. Such texts are names and ids, which repeat.
 SHORT = 512
-#: Characters that no database takes: null, and half of a pair.
+#: Characters that a database rejects: null and lone surrogates.
 ODD = re.compile(r"[\x00\ud800-\udfff]")
 
 
@@ -30,20 +30,20 @@ _IDS = frozenset({"content_id", "event_id", "tool_use_id", "prompt_id"})
 
 
 class Clean(dict[str, Any]):
-    """A payload that has passed, with the names that it passed with. Made by `report` and `payload` only."""
+    """A clean payload, with the clean names of its report. Only `report` and `payload` create it."""
 
     names: Names
 
 
 def report(names: Names, given: Mapping[str, Any]) -> tuple[Names, Clean]:
-    """What a report is called by, and its payload: one look for both, because this is done for every event."""
+    """Clean the names and the payload of a report. Checks both at once, because this runs for every event."""
     if isinstance(given, Clean):
         return (names if names == given.names else _names(names)), given
     try:
         names, clean = _stripped(names, _bounded(dict(given)))
     except (ValueError, RecursionError):
-        # Nested beyond reason: kept as text, so that tags and secrets in it are still found.
-        flat = {key: item if isinstance(item, str) else _flat(item) for key, item in given.items()}
+        # Nested too deeply: kept as text, so that tags and secrets in it are still recognised.
+        flat = {key: item if isinstance(item, str) else _as_text(item) for key, item in given.items()}
         names, clean = _stripped(names, _bounded(flat))
     clean.names = names
     return names, clean
@@ -57,22 +57,22 @@ def _stripped(names: Names, value: dict[str, Any]) -> tuple[Names, Clean]:
 
 
 def payload(given: Mapping[str, Any]) -> Clean:
-    """A payload: a tag hides all up to its end, in whichever field that is."""
+    """Clean a payload. A tag hides everything up to its closing tag, across fields."""
     return report({}, given)[1]
 
 
 def document(value: Any) -> Any:
-    """A small JSON value; the same object where nothing is taken out."""
+    """Clean a small JSON value. Returns the same object if there is nothing to remove."""
     return privacy.strip_json(value)
 
 
 def text(value: str) -> str:
-    """A text by itself."""
-    return _short(value) if len(value) <= SHORT else privacy.strip_text(value)
+    """Clean a text."""
+    return _cached_text(value) if len(value) <= SHORT else privacy.strip_text(value)
 
 
 def identifier(value: str) -> str:
-    """An id. One that is changed gets a digest of what it was, so that two of them do not become one."""
+    """Clean an id. If it changes, a digest of the original is appended, so that different ids stay different."""
     clean = text(value)
     if clean == value:
         return value
@@ -82,7 +82,7 @@ def identifier(value: str) -> str:
 
 
 def asked_about(round: Round) -> Round:
-    """A round on its way to a model. What this version stores is clean; an older one's may not be."""
+    """Clean a round before it is sent to a model. Rows that an older version stored may not be clean."""
     events, earlier = (
         tuple(replace(event, payload=payload(event.payload)) for event in some)
         for some in (round.events, round.earlier)
@@ -91,19 +91,19 @@ def asked_about(round: Round) -> Round:
 
 
 @lru_cache(4096)
-def _short(value: str) -> str:
+def _cached_text(value: str) -> str:
     return privacy.strip_text(value)
 
 
 def _names(names: Names) -> Names:
-    written = {name: value and ODD.sub("\ufffd", value) for name, value in names.items()}
-    return {name: value and (identifier if name in _IDS else text)(value) for name, value in written.items()}
+    storable = {name: value and ODD.sub("\ufffd", value) for name, value in names.items()}
+    return {name: value and (identifier if name in _IDS else text)(value) for name, value in storable.items()}
 
 
 def _bounded(value: dict[str, Any]) -> dict[str, Any]:
-    """A payload that is not too large and can be written."""
+    """Truncate a payload and replace characters that a database rejects."""
     if any(map(_is_odd, privacy.texts(value))):
-        value = _written(value)
+        value = _storable(value)
     if all(written_size(item) <= STORED for item in value.values()):
         return value
     cut: dict[str, Any] = privacy.cut(privacy.strip_json(value, secrets=False))
@@ -111,23 +111,23 @@ def _bounded(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_odd(text: str) -> bool:
-    """Whether it holds a character that no database takes. Ten times as fast as the pattern."""
+    """Whether a text contains a character that a database rejects. Ten times as fast as the pattern."""
     try:
         return b"\0" in text.encode()
     except UnicodeEncodeError:
         return True
 
 
-def _written(value: Any) -> Any:
-    """The value with a replacement sign for each character that no database takes."""
+def _storable(value: Any) -> Any:
+    """Replace each character that a database rejects by U+FFFD."""
     if isinstance(value, str):
         return ODD.sub("\ufffd", value)
     if isinstance(value, list):
-        return [_written(item) for item in value]
-    return {_written(key): _written(item) for key, item in value.items()} if isinstance(value, dict) else value
+        return [_storable(item) for item in value]
+    return {_storable(key): _storable(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
-def _flat(value: Any) -> str:
+def _as_text(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False)
     except RecursionError:

@@ -1,34 +1,34 @@
-"""Private keys in blocks (PEM, PGP, PuTTY): whole, cut off at either end, or spread over the elements of a list."""
+"""Redacts blocks of private keys (PEM, PGP, PuTTY): complete, truncated, or split over the elements of a list."""
 
 from __future__ import annotations
 
 try:
     from .private_tags import compiled
-except ImportError:  # the hook starts with nothing but this folder on its path
+except ImportError:  # the hook has only this directory on its path
     from private_tags import compiled  # type: ignore[no-redef,import-not-found]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    Line = tuple[int, int, int]  # which text, where it begins in it, where it ends
+    Line = tuple[int, int, int]  # index of the text, start and end in it
 
 MARK = "[redacted:private-key]"
-#: The beginnings of keys as their formats fix them, in base64: OpenSSH, PKCS #1, PKCS #8, EC, Ed25519.
+#: Base64 of the fixed bytes at the start of a key: OpenSSH, PKCS #1, PKCS #8, EC, Ed25519.
 DER = ("b3BlbnNzaC1rZXkt", "IBAAKCA", "IBADANBgkq", "MHcCAQEEI", "MC4CAQAwBQYDK2Vw")
-#: Every block that is found contains one of these.
+#: Every block contains one of these.
 LITERALS = ("PRIVATE KEY", "Private-Lines:", *DER)
-BLANKS = 6  # headers and empty lines before the first line of a key
+BLANKS = 6  # maximum header lines and empty lines before the first line of a key
 
 _LABEL = r"[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-_NEWLINE = r"\r?\n|\\{1,16}[nr]"  # as it is, or escaped
+_NEWLINE = r"\r?\n|\\{1,16}[nr]"  # literal or escaped
 _BEGIN = rf"-----BEGIN {_LABEL}|Private-Lines: \d{{1,4}}(?=[\s\"'\\]|\Z)"
 _END = rf"-----END {_LABEL}"
 _DER_LINE = (
     r"(?<![A-Za-z0-9+/])(?:b3BlbnNzaC1rZXkt|MII[A-Za-z0-9+/]{3}IBAAKCA|MII[A-Za-z0-9+/]{3}IBADANBgkq|MHcCAQEEI|"
     r"MC4CAQAwBQYDK2Vw)[A-Za-z0-9+/]{16,}={0,2}"
 )
-#: What a listing, a diff, a quotation or a string in code puts around a line.
+#: Characters that a listing, a diff, a quotation or source code adds around a line.
 _BEFORE = r"[\s\d→:|+\-\"'`,>*#]{0,40}?"
 _AFTER = r"[\s\"'`,;+\\)]{0,20}\Z"
 _KEY = rf"{_BEFORE}[A-Za-z0-9+/]{{16,}}={{0,2}}{_AFTER}"
@@ -37,17 +37,17 @@ _HEADER = rf"{_BEFORE}(?:[A-Z][A-Za-z-]{{2,24}}: ?[^\n]{{0,200}})?{_AFTER}"
 
 
 def redact_blocks(text: str) -> str:
-    """One text without the private keys in it."""
+    """Redact private keys in one text."""
     return redact_lines([text])[0] if any(literal in text for literal in LITERALS) else text
 
 
 def redact_lines(texts: Sequence[str]) -> list[str]:
-    """Texts that follow each other, such as the lines of a patch, without the private keys in them."""
+    """Redact private keys in consecutive texts, such as the lines of a patch."""
     clean = list(texts)
     if not any(literal in text for text in texts for literal in LITERALS):
         return clean
     spans: list[list[tuple[int, int]]] = [[] for _ in texts]
-    for number, start, end in _found(texts, _lines(texts)):
+    for number, start, end in _key_lines(texts, _lines(texts)):
         own = spans[number]
         if own and start - own[-1][1] <= 32 and compiled(_NEWLINE).match(texts[number], own[-1][1]):
             own[-1] = (own[-1][0], end)
@@ -70,29 +70,29 @@ def _lines(texts: Sequence[str]) -> list[Line]:
     return lines
 
 
-def _found(texts: Sequence[str], lines: list[Line]) -> list[Line]:
-    """The parts of lines that belong to keys, in order."""
-    found: list[Line] = []
-    index = taken = 0  # lines before `taken` belong to a key already
+def _key_lines(texts: Sequence[str], lines: list[Line]) -> list[Line]:
+    """Return the parts of lines that belong to keys, in order."""
+    parts: list[Line] = []
+    index = taken = 0  # lines before `taken` belong to an earlier key
     while index < len(lines):
         number, start, end = lines[index]
         text = texts[number]
-        part: list[Line] = []
+        block: list[Line] = []
         if begin := compiled(_BEGIN).search(text, start, end):
-            part, index = _block(texts, lines, index, begin.start(), begin.end())
+            block, index = _block(texts, lines, index, begin.start(), begin.end())
         elif closing := compiled(_END).search(text, start, end):
-            part = _before(texts, lines, taken, index, closing.start(), closing.end())
+            block = _block_before(texts, lines, taken, index, closing.start(), closing.end())
         elif der := compiled(_DER_LINE).search(text, start, end):
-            part, index = _block(texts, lines, index, der.start(), der.start())
-        if part:
-            found += part
+            block, index = _block(texts, lines, index, der.start(), der.start())
+        if block:
+            parts += block
             taken = index + 1
         index += 1
-    return found
+    return parts
 
 
 def _block(texts: Sequence[str], lines: list[Line], index: int, start: int, label: int) -> tuple[list[Line], int]:
-    """A block from its beginning on: its parts, and the last line of it. No parts if no key follows."""
+    """Return the parts of the block that starts here and the index of its last line. No parts if no key follows."""
     number, _, end = lines[index]
     if closing := compiled(_END).search(texts[number], label, end):
         inside = closing.start() - label > 20
@@ -100,7 +100,7 @@ def _block(texts: Sequence[str], lines: list[Line], index: int, start: int, labe
     rest = texts[number][label:end]
     has_key = bool(compiled(r"[\s\"'`,]{0,8}[A-Za-z0-9+/]{16}").match(rest))
     if not has_key and not compiled(_AFTER).match(rest):
-        return [], index  # the label in a sentence, or in code
+        return [], index  # the label is part of a sentence or of code
     parts, last, blanks = [(number, start, end)], index, 0
     for following in range(index + 1, len(lines)):
         number, begin, end = lines[following]
@@ -117,12 +117,12 @@ def _block(texts: Sequence[str], lines: list[Line], index: int, start: int, labe
             blanks += 1
         parts.append((number, begin, end))
         last = following
-    return (_shown(texts, parts) if has_key else []), (last if has_key else index)
+    return (_without_diff_marks(texts, parts) if has_key else []), (last if has_key else index)
 
 
 def _is_short(texts: Sequence[str], lines: list[Line], index: int) -> bool:
-    """Whether this can be in a key without being a full line of it: its last line, or what strings in code have between
-    their lines."""
+    """Whether a line can be part of a key although it is short: the last line, or a separator between strings in
+    source code."""
     number, start, end = lines[index]
     line = texts[number][start:end]
     following = lines[index + 1] if index + 1 < len(lines) else (number, end, end)
@@ -136,8 +136,8 @@ def _match(pattern: str, texts: Sequence[str], line: Line) -> bool:
     return bool(compiled(pattern).match(texts[line[0]][line[1] : line[2]]))
 
 
-def _before(texts: Sequence[str], lines: list[Line], first: int, index: int, start: int, end: int) -> list[Line]:
-    """A block of which only the end is there: the lines of base64 before it, and its last line."""
+def _block_before(texts: Sequence[str], lines: list[Line], first: int, index: int, start: int, end: int) -> list[Line]:
+    """Return the parts of a block that has only its end: the base64 lines before the END line, and that line."""
     number, begin, _ = lines[index]
     parts = [(number, start if texts[number][begin:start].strip(" +-") == "" else begin, end)]
     has_key = bool(compiled(r"[A-Za-z0-9+/]{16}").search(texts[number], begin, start))
@@ -147,15 +147,15 @@ def _before(texts: Sequence[str], lines: list[Line], first: int, index: int, sta
         elif not (previous == index - 1 and _match(_SHORT, texts, lines[previous])):
             break
         parts.insert(0, lines[previous])
-    return _shown(texts, parts) if has_key else []
+    return _without_diff_marks(texts, parts) if has_key else []
 
 
-def _shown(texts: Sequence[str], parts: list[Line]) -> list[Line]:
-    """The parts without what a patch or a listing puts before them, where they begin a text of their own."""
-    shown = []
+def _without_diff_marks(texts: Sequence[str], parts: list[Line]) -> list[Line]:
+    """Exclude the `+`, `-` or space of a patch from parts that start a text."""
+    trimmed = []
     for number, start, end in parts:
         text = texts[number][start:end]
         marked = start == 0 and text[:1] in ("+", "-", " ") and not text.startswith("-----B")
         if end > start + marked:
-            shown.append((number, start + marked, end))
-    return shown
+            trimmed.append((number, start + marked, end))
+    return trimmed

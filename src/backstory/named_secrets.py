@@ -1,12 +1,12 @@
-"""Secrets that are known by the name before them: `DB_PASSWORD=…`, `"apiKey": "…"`, `--token …`, `<secret>…</secret>`.
+"""Finds secrets by the name before them: `DB_PASSWORD=…`, `"apiKey": "…"`, `--token …`, `<secret>…</secret>`.
 
-Only plain operations on strings: the hook's look runs this on every payload in which such a name is assigned. Every
-step looks at a bounded window, so the time is linear in the length of the text.
+Uses string methods only, because the hook runs it on every payload that assigns a value to such a name. Each step
+examines a window of bounded size, so the time is linear in the length of the text.
 """
 
 try:
     from .secret_values import ANY, DIGITS, LETTERS, LONGEST_LOOK, MIXED, NAME, OPAQUE, is_secret, words
-except ImportError:  # the hook starts with nothing but this folder on its path
+except ImportError:  # the hook has only this directory on its path
     from secret_values import (  # type: ignore[no-redef,import-not-found]
         ANY,
         DIGITS,
@@ -23,22 +23,22 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    #: Value, level, quoted, certain -> whether it is a secret: a text often repeats itself.
-    _Judged = dict[tuple[str, int, bool, bool], bool]
+    #: Cache: (value, level, quoted, certain) -> whether it is a secret.
+    _Cache = dict[tuple[str, int, bool, bool], bool]
 
-#: Every name that is looked at contains one of these.
+#: Every name of a secret contains one of these.
 STEMS = ("pass", "pwd", "secret", "token", "credential", "auth", "key", "_pat")
 
 NAME_WINDOW = 48  # characters of a name on either side of its stem
-MAX_SPACES = 20
-LONGEST_QUOTED = 4096  # characters
-LONGEST_PLAIN = 600  # characters
+MAX_SPACES = 20  # characters between name, separator and value
+LONGEST_QUOTED = 4096  # characters of a value in quotes
+LONGEST_PLAIN = 600  # characters of a value without quotes
 
 _QUOTES = ("'", '"', "`")
 _NAME_ENDS = frozenset(" \t\\\"'`])=:>,?")
-_ESCAPED = frozenset("nrtu\"'`")  # what follows the backslash of an escape
+_ESCAPED = frozenset("nrtu\"'`")  # characters after the backslash of an escape
 _BRACKETS = {")": "(", "]": "[", "}": "{", ">": "<"}
-_PREFIXES = ("[]byte(", "rb", "br", "b", "r", "u", "f")  # of strings: []byte("…"), b"…"
+_PREFIXES = ("[]byte(", "rb", "br", "b", "r", "u", "f")  # of string literals: []byte("…"), b"…"
 
 _ABOUT_AFTER_WORDS = (
     "count type name len length size limit max min ttl url uri path file files dir id ids field label hint policy "
@@ -50,7 +50,7 @@ _ABOUT_AFTER_WORDS = (
     "schema selector validator callback function func handler option options order per usd cost price rate window "
     "range ratio"
 )
-#: Words after the stem that make it the name of something about a secret: `token_count`, `password_field`.
+#: Words after the stem that show that the value is not the secret itself: `token_count`, `password_field`.
 _ABOUT_AFTER = frozenset(_ABOUT_AFTER_WORDS.split())
 _ABOUT_BEFORE_WORDS = (
     "forgot forgotten reset change show hide toggle has is no not invalid wrong missing requires require required "
@@ -60,7 +60,7 @@ _ABOUT_BEFORE_WORDS = (
     "react list first last new old any each every by prompt completion reasoning cached thinking syntax keyword "
     "operator"
 )
-#: Words before the stem that do the same: `forgot_password`, `next_token`, `primary_key`.
+#: The same for words before the stem: `forgot_password`, `next_token`, `primary_key`.
 _ABOUT_BEFORE = frozenset(_ABOUT_BEFORE_WORDS.split())
 #: Words before `key` that make it a secret.
 _KEY_KINDS = (
@@ -68,17 +68,17 @@ _KEY_KINDS = (
     *("deploy", "service", "consumer", "client", "shared", "session", "aes", "hmac", "jwt", "admin", "subscription"),
     *("security", "write", "salt", "crypto", "cipher", "ssh", "ssl", "tls", "rsa", "application", "oauth", "server"),
 )
-#: What may follow the stem without a break.
+#: What may follow the stem without a separator.
 _GLUED = ("s", "key", "value", "hash", "base", "data", "keybase")
 
 
-def found(text: str, unsure: bool = False) -> "list[tuple[int, int]]":
-    """Where the values stand that a name makes secret, in order and apart from each other.
+def find_spans(text: str, unsure: bool = False) -> "list[tuple[int, int]]":
+    """Return start and end of each secret value, in order and without overlaps.
 
-    With `unsure` the text is a document that is still escaped: what an escape may hide counts as found.
+    With `unsure` the text is a document that is still escaped: values with escapes count as secrets.
     """
     low = text.lower()
-    if len(low) != len(text):  # a few letters of other scripts become two
+    if len(low) != len(text):  # lower case of some characters is two characters long
         low = "".join(letter.lower()[0] for letter in text)
     kept: list[tuple[int, int]] = []
     for start, end in sorted(set(_spans(text, low, unsure))):
@@ -87,35 +87,35 @@ def found(text: str, unsure: bool = False) -> "list[tuple[int, int]]":
     return kept
 
 
-def is_secret_at(text: str, low: str, places: "list[tuple[int, str]]") -> bool:
-    """Whether one of these stems names a secret. The text is a document that is still escaped."""
-    judged: _Judged = {}
-    return any(_span_at(text, low, at, stem, True, judged) for at, stem in places)
+def is_secret_at(text: str, low: str, positions: "list[tuple[int, str]]") -> bool:
+    """Whether any of these stems names a secret. The text is a document that is still escaped."""
+    cache: _Cache = {}
+    return any(_span_at(text, low, at, stem, True, cache) for at, stem in positions)
 
 
 def _spans(text: str, low: str, unsure: bool) -> "Iterator[tuple[int, int]]":
-    judged: _Judged = {}
+    cache: _Cache = {}
     for stem in STEMS:
         at = low.find(stem)
         while at >= 0:
             end = at + len(stem)
-            if span := _span_at(text, low, at, stem, unsure, judged):
+            if span := _span_at(text, low, at, stem, unsure, cache):
                 yield span
                 end = span[1]
             at = low.find(stem, end)
 
 
-def _span_at(text: str, low: str, at: int, stem: str, unsure: bool, judged: "_Judged") -> "tuple[int, int] | None":
+def _span_at(text: str, low: str, at: int, stem: str, unsure: bool, cache: "_Cache") -> "tuple[int, int] | None":
     end = at + len(stem)
     window = text[end : end + NAME_WINDOW]
     rest = window.lstrip(NAME)
     if not rest or rest[0] not in _NAME_ENDS:
         return None
-    return _value(text, low, _Name(text, at, stem, window[: len(window) - len(rest)]), unsure, judged)
+    return _value(text, low, _Name(text, at, stem, window[: len(window) - len(rest)]), unsure, cache)
 
 
 class _Name:
-    """A name in a text: what stands before its stem and behind it, where it begins and ends."""
+    """A name in a text: its parts before and after the stem, and its position."""
 
     def __init__(self, text: str, at: int, stem: str, tail: str) -> None:
         self.stem, self.tail = stem, tail
@@ -127,12 +127,12 @@ class _Name:
         self.begins_word = not last or last in "_-" or (text[at].isupper() and not last.isupper())
 
 
-def _value(text: str, low: str, name: _Name, unsure: bool, judged: "_Judged") -> "tuple[int, int] | None":
-    """The span of the secret that is given to a name."""
+def _value(text: str, low: str, name: _Name, unsure: bool, cache: "_Cache") -> "tuple[int, int] | None":
+    """Return the span of the secret that is assigned to a name."""
     start, sign = _separator(text, low, name)
     if not sign:
         return None
-    # NAME=value without spaces: code is not written like this
+    # NAME=value without spaces: a configuration file, not code
     tight = sign == "=" and text[name.end] == "=" and not text[start : start + 1].isspace()
     level = _level(name, tight)
     if not level:
@@ -145,24 +145,24 @@ def _value(text: str, low: str, name: _Name, unsure: bool, judged: "_Judged") ->
     certain = sign == "login" or (tight and not quoted and (name.is_upper or _is_line(text, name.begin, end)))
     value = text[start : min(end, start + LONGEST_LOOK)]
     case = (value, level, quoted, certain)
-    if case not in judged:
-        judged[case] = (unsure and ("\\u" in value or not value.isascii())) or is_secret(*case)
-    return (start, end) if judged[case] else None
+    if case not in cache:
+        cache[case] = (unsure and ("\\u" in value or not value.isascii())) or is_secret(*case)
+    return (start, end) if cache[case] else None
 
 
 def _level_of_value(text: str, name: _Name, sign: str, level: int, end: int, quoted: bool) -> int:
-    """How sure name, sign and quotes make us together."""
+    """Return the level for the name together with separator and quotes."""
     if sign == ",":
         return OPAQUE if quoted else 0
     if sign == ">":
         return level if text.startswith(("</", "<\\/"), end) else 0
     if name.stem == "pass" and level == OPAQUE:
-        return MIXED if quoted or sign == "=" else 0  # not PASS: TestName
+        return MIXED if quoted or sign == "=" else 0  # excludes `PASS: TestName`
     return level
 
 
 def _is_line(text: str, begin: int, end: int) -> bool:
-    r"""Whether the assignment is a line of its own, as in a file of settings: name=value, also after `export`."""
+    r"""Whether an assignment takes a whole line, as in an .env file: name=value, also after `export`."""
     ahead = text[max(0, begin - 12) : begin].removesuffix("export ")
     behind = text[end : end + 2]
     starts = not ahead or ahead.endswith(("\n", "\\n", "\n+", "\\n+", "\n-", "\\n-", "→", '"'))
@@ -174,14 +174,14 @@ def _is_line(text: str, begin: int, end: int) -> bool:
 
 
 def _before(text: str, at: int) -> str:
-    """The part of a name before its stem."""
+    """Return the part of a name before its stem."""
     window = text[max(0, at - NAME_WINDOW) : at]
     run = window[len(window.rstrip(NAME)) :]
     return without_escape(window[: len(window) - len(run)][-1:], run)
 
 
 def without_escape(sign: str, run: str) -> str:
-    r"""A word without what belongs to an escape (\n, \u000a, %3D, a colour); the sign is what stands before it."""
+    r"""Remove the rest of an escape (\n, \u000a, %3D, a colour) from the start of a word; `sign` precedes the word."""
     if sign == "\\":
         return run[5:] if run[:1] == "u" else run[1:]
     if sign == "%":
@@ -192,7 +192,7 @@ def without_escape(sign: str, run: str) -> str:
 
 
 def _level(name: _Name, tight: bool) -> int:
-    """How sure the name makes us; 0 if it names something else."""
+    """Return ANY, MIXED or OPAQUE for a name of a secret; 0 for other names."""
     ahead, tail = words(name.before), name.tail
     is_password = False
     if name.stem == "pass":
@@ -234,7 +234,7 @@ def _level_of_key(name: _Name, ahead: list[str], tight: bool) -> int:
 
 
 def _names_value(tail: str, may_be_many: bool) -> bool:
-    """Whether a name that goes on like this still names the secret itself."""
+    """Whether a name with this tail after its stem still refers to the secret itself."""
     first, low = tail[:1], tail.lower().replace("_", "").replace("-", "")
     if first.isalpha() and low in _GLUED:
         return may_be_many or low != "s"
@@ -247,7 +247,7 @@ def _names_value(tail: str, may_be_many: bool) -> bool:
 
 
 def _spaces(text: str, at: int) -> int:
-    r"""How many characters of space stand here; an escaped tab is one."""
+    r"""Return the number of whitespace characters at a position. Escaped tabs count as whitespace."""
     if text[at : at + 1] not in (" ", "\t", "\\"):
         return 0
     window = text[at : at + MAX_SPACES]
@@ -258,7 +258,7 @@ def _spaces(text: str, at: int) -> int:
 
 
 def _separator(text: str, low: str, name: _Name) -> tuple[int, str]:
-    """Where what follows the name begins, and the sign between them; empty if there is none."""
+    """Return the position after the separator that follows a name, and the separator; empty if there is none."""
     at, window = name.end, text[name.end : name.end + 9]
     slashes = len(window) - len(window.lstrip("\\"))
     is_quoted = window[slashes : slashes + 1] in _QUOTES
@@ -279,7 +279,7 @@ def _separator(text: str, low: str, name: _Name) -> tuple[int, str]:
 
 
 def _rare_separator(text: str, low: str, name: _Name, after: int) -> tuple[int, str]:
-    """The same for <password>…</password>, --password …, and the lines of a .netrc."""
+    """The same for `<password>…</password>`, `--password …` and .netrc files."""
     if after == name.end:
         is_element = text[after : after + 1] == ">" and text[name.begin - 1 : name.begin] == "<"
         return (after + 1, ">") if is_element else (0, "")
@@ -293,7 +293,7 @@ def _rare_separator(text: str, low: str, name: _Name, after: int) -> tuple[int, 
 
 
 def _extent(text: str, at: int, sign: str, ahead: str) -> tuple[int, int, bool]:
-    """Where a value begins and ends, and whether it is quoted. Backticks quote code, too: they do not count."""
+    """Return start and end of a value, and whether it is quoted. Backticks do not count: they also quote code."""
     prefixed = text[at : at + 12]
     prefix = next((one for one in _PREFIXES if prefixed.startswith(one) and _opens(prefixed[len(one) :])), "")
     at += len(prefix)
@@ -316,7 +316,7 @@ def _opens(window: str) -> bool:
 
 
 def _closing(text: str, start: int, quote: str, depth: int) -> int:
-    """Where the value ends whose opening quote has `depth` backslashes before it; -1 if it does not."""
+    """Return the end of a value whose opening quote has `depth` backslashes before it; -1 if there is none."""
     limit = start + LONGEST_QUOTED
     end = text.find(quote, start, limit)
     while end >= 0:
@@ -329,10 +329,10 @@ def _closing(text: str, start: int, quote: str, depth: int) -> int:
 
 
 def _plain(run: str, sign: str, ahead: str) -> str:
-    """The part of a run without spaces that is the value itself."""
+    """Return the part of a run without spaces that is the value."""
     for mark in (*_QUOTES, "</", "<" if sign == ">" else "</"):
         run = run.partition(mark)[0]
-    if ahead in ("?", "&"):  # a URL's query
+    if ahead in ("?", "&"):  # query of a URL
         run = run.partition("&")[0].partition("#")[0]
     run = _before_next(_unescaped(run))
     while run and (run[-1] in ",;." or _is_unbalanced(run)):
@@ -341,7 +341,7 @@ def _plain(run: str, sign: str, ahead: str) -> str:
 
 
 def _unescaped(run: str) -> str:
-    r"""A run up to the first escape (\n, \"), or to backslashes at its end."""
+    r"""Truncate a run at the first escape (\n, \"), or at trailing backslashes."""
     at = run.find("\\")
     while at >= 0:
         following = run[at:].lstrip("\\")
@@ -352,7 +352,7 @@ def _unescaped(run: str) -> str:
 
 
 def _before_next(run: str) -> str:
-    """A run up to the next assignment: Password=…;Database=shop."""
+    """Truncate a run before the next assignment: Password=…;Database=shop."""
     for mark in ";,&":
         at = run.find(mark)
         while at >= 0:

@@ -1,7 +1,7 @@
-"""Privacy: what lies between private tags is removed and known secrets are redacted, before anything leaves or is kept.
+"""Removes text between private tags and redacts secrets, before anything is sent or stored.
 
-Both the worker and the hook import this, the hook as a bare module without the package around it. Patterns are
-compiled only when `prefilter` has seen their beginning, so that an import costs little and clean text next to nothing.
+Both the worker and the hook import this, the hook without the package around it. A pattern is compiled only when
+`prefilter` has found one of its prefixes, so that imports are fast and clean text costs almost nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ try:
     from .secret_formats import FORMATS
     from .secret_kinds import REACHES_BACK, SECRETS, START
     from .truncate import STORED, shorten
-except ImportError:  # the hook starts with nothing but this folder on its path
+except ImportError:  # the hook has only this directory on its path
     import command_secrets  # type: ignore[no-redef,import-not-found]
     import key_blocks  # type: ignore[no-redef,import-not-found]
     import named_secrets  # type: ignore[no-redef,import-not-found]
@@ -37,51 +37,52 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-#: In a payload of which only the names are left.
+#: Key that marks a payload of which only the identifying fields are left.
 CONTENTS_DROPPED = "contents_dropped"
-MAX_DEPTH = 64  # containers inside one another; `strip_json` raises ValueError beyond
+MAX_DEPTH = 64  # levels of nesting; `strip_json` raises ValueError if there are more
 
 _REDACTED = r"\[redacted:[a-z0-9-]{1,30}\]"
 _NO_SEPARATOR = {ord(sign): " " for sign in ":=,<\n"}
-#: What the look says besides the beginnings of the table.
+#: Hints of `prefilter` that are not prefixes in the tables.
 _NAMED = "name"
 _COMMAND = "command"
 _BLOCK = "PRIVATE KEY"
 _WORD = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
-_LONGEST_BACK = 64  # characters before a beginning that can belong to its secret
-_LONGEST_KEY = 64 << 10  # characters of a private key with its lines
-_LONGEST_JWT = 8000  # the same for the first part of a JWT
+_LONGEST_BACK = 64  # characters before a prefix that can belong to the secret
+_LONGEST_KEY = 64 << 10  # characters of a private key, including line breaks
+_LONGEST_JWT = 8000  # characters of the first part of a JWT
 
 
 def strip_text(text: str) -> str:
-    """One string without its private parts and secrets."""
+    """Strip private text and secrets from a string."""
     return str(strip_json(text))
 
 
 def strip_json(value: Any, keep: frozenset[str] = KEEP, secrets: bool = True) -> Any:
-    """A decoded JSON value, stripped in document order: a tag hides all up to its end, in whichever field that is.
+    """Strip private text and secrets from a decoded JSON value.
 
-    Hidden strings become empty, hidden numbers null. Raises ValueError where it is nested deeper than MAX_DEPTH.
-    Without `secrets` only tags are looked for.
+    A tag hides everything up to its closing tag, in document order and across fields. Hidden strings become empty and
+    hidden numbers null. With `secrets=False`, only tags are stripped. Raises ValueError for a value that is nested
+    deeper than MAX_DEPTH.
     """
     written = "\n".join(texts(value))
     if not secrets:
         return untag(value, keep) if prefilter.tagged(written.encode(errors="surrogatepass")) else value
-    seen = _seen(written)
-    if "<" in seen:
+    hints = _hints(written)
+    if "<" in hints:
         value = untag(value, keep)
-        seen = _seen("\n".join(texts(value)))
-    return _redact_all(value, seen) if seen else value
+        hints = _hints("\n".join(texts(value)))
+    return _redact_all(value, hints) if hints else value
 
 
 def cut(value: Any) -> Any:
-    """A decoded JSON value as large as it is stored at the most. Half a private key may not be known for one, so keys
-    are redacted as far as the cut reaches."""
+    """Truncate a decoded JSON value to the size that is stored. Private keys near the cut are redacted first, because
+    half of a key may not be recognised as one."""
     return shorten(_redact_all(shorten(value, STORED + _LONGEST_KEY), frozenset((_BLOCK,))))
 
 
 def names_only(data: bytes) -> bytes:
-    """Of a payload that can not be stripped in time, only what it is called by, and a mark that the rest is missing."""
+    """Reduce a payload that can not be stripped in time to its identifying fields, and mark it as incomplete."""
     import json
 
     try:
@@ -89,7 +90,7 @@ def names_only(data: bytes) -> bytes:
         names = {key: value[key] for key in value if key in KEEP and _is_short(value[key])}
         return json.dumps(strip_json(names) | {CONTENTS_DROPPED: True}).encode()
     except (AttributeError, TypeError, ValueError, RecursionError):
-        return b'{"error":"The payload could not be looked through in time, so nothing of it was kept."}'
+        return b'{"error":"The payload could not be checked in time, so it was dropped."}'
 
 
 def _is_short(value: Any) -> bool:
@@ -97,22 +98,21 @@ def _is_short(value: Any) -> bool:
 
 
 def strip_bytes(data: bytes) -> bytes:
-    """A payload as the hook got it. What is not JSON is stripped as text; whatever comes, something comes back.
+    """Strip a raw payload of the hook. What is not JSON is stripped as text. Never raises.
 
-    A null byte is in no JSON of UTF-8, and in all of UTF-16 and UTF-32, in which nothing would be found: of that
-    nothing is kept.
+    A payload with a null byte is dropped: it is UTF-16 or UTF-32, in which no tag or secret would be recognised.
     """
     return _changed(data, strip_json)
 
 
 def untag_bytes(data: bytes) -> bytes:
-    """The same for a large payload in which `prefilter.tagged` has seen a tag: cut to the size that the worker would
-    store, which looks for secrets itself."""
+    """Strip the tags of a large payload in which `prefilter.tagged` has found one, and truncate it. The worker redacts
+    its secrets."""
     return _changed(data, lambda value: cut(untag(value, KEEP)))
 
 
 def cut_bytes(data: bytes) -> bytes:
-    """The same for a payload without tags that may have sixteen megabytes: cut first, so that its time is bounded."""
+    """The same for a payload of up to 16 MiB without tags. Truncates it first, which bounds the time."""
     return _changed(data, lambda value: strip_json(cut(value)))
 
 
@@ -120,7 +120,7 @@ def _changed(data: bytes, change: Callable[[Any], Any]) -> bytes:
     import json
 
     if b"\0" in data:
-        return b'{"error":"The payload was not JSON in UTF-8, so nothing of it was kept."}'
+        return b'{"error":"The payload was not JSON in UTF-8, so it was dropped."}'
 
     try:
         value = json.loads(data.decode(), object_pairs_hook=_pairs)
@@ -129,22 +129,22 @@ def _changed(data: bytes, change: Callable[[Any], Any]) -> bytes:
             return data
         try:
             return json.dumps(stripped, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-        except UnicodeEncodeError:  # half a surrogate pair can only be written as an escape
+        except UnicodeEncodeError:  # a lone surrogate must be escaped
             return json.dumps(stripped, separators=(",", ":"), allow_nan=False).encode()
     except (ValueError, RecursionError):
         return strip_text(data.decode(errors="surrogateescape")).encode(errors="surrogateescape")
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose keys are its own; of a key that comes twice one value would be lost, and its tags with it."""
+    """Build an object. Duplicate keys raise ValueError: one value would be lost, and the tags in it."""
     value = dict(pairs)
     if len(value) != len(pairs):
-        raise ValueError("the same key twice")
+        raise ValueError("duplicate key")
     return value
 
 
 def texts(value: Any, depth: int = 0) -> Iterator[str]:
-    """Everything written in a document, keys so that a name and its value stand together."""
+    """Yield all strings of a document. A key and its string value are joined, so that a name precedes its value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
@@ -158,37 +158,37 @@ def texts(value: Any, depth: int = 0) -> Iterator[str]:
                 yield from texts(below, depth + 1)
 
 
-def _seen(text: str) -> frozenset[str]:
-    """The beginnings in a text, as they stand and behind escapes."""
-    seen = prefilter.hints(text.encode(errors="surrogatepass"))
-    if "\\u" in seen:
-        seen |= prefilter.hints(unescape(text).encode(errors="surrogatepass"))
-        seen.discard("\\u")
-    return frozenset(seen)
+def _hints(text: str) -> frozenset[str]:
+    """Return the hints of `prefilter` for a text, including those for its unescaped form."""
+    hints = prefilter.hints(text.encode(errors="surrogatepass"))
+    if "\\u" in hints:
+        hints |= prefilter.hints(unescape(text).encode(errors="surrogatepass"))
+        hints.discard("\\u")
+    return frozenset(hints)
 
 
 # Secrets
 
 
-def _redact_all(value: Any, seen: frozenset[str]) -> Any:
+def _redact_all(value: Any, hints: frozenset[str]) -> Any:
     if isinstance(value, str):
-        return _redact(value, seen)
+        return _redact(value, hints)
     if isinstance(value, list):
-        if _BLOCK in seen and all(isinstance(item, str) for item in value):
+        if _BLOCK in hints and all(isinstance(item, str) for item in value):
             value = key_blocks.redact_lines(value)
-        return [_redact_all(item, seen) for item in value]
+        return [_redact_all(item, hints) for item in value]
     if not isinstance(value, dict):
         return value
     clean: dict[str, Any] = {}
     for key, item in value.items():
-        name = free_key(_redact(key, seen), key, clean, value)
-        clean[name] = _redact_named(key, _redact_all(item, seen), seen)
+        name = free_key(_redact(key, hints), key, clean, value)
+        clean[name] = _redact_named(key, _redact_all(item, hints), hints)
     return clean
 
 
-def _redact_named(key: str, value: Any, seen: frozenset[str]) -> Any:
-    """A value whose key says that it is a secret: key and value are read as one line."""
-    naming = seen & {_NAMED, "authorization", "cookie", "secret", "accountkey", "accesskey"}
+def _redact_named(key: str, value: Any, hints: frozenset[str]) -> Any:
+    """Redact a value whose key names a secret, by checking key and value as one line."""
+    naming = hints & {_NAMED, "authorization", "cookie", "secret", "accountkey", "accesskey"}
     if not naming or not isinstance(value, str) or len(value) < 4:
         return value
     low = unescape(key).lower()
@@ -200,74 +200,74 @@ def _redact_named(key: str, value: Any, seen: frozenset[str]) -> Any:
     return clean[len(head) : -1]
 
 
-def _redact(text: str, seen: frozenset[str]) -> str:
-    if not seen or len(text) < 4:
+def _redact(text: str, hints: frozenset[str]) -> str:
+    if not hints or len(text) < 4:
         return text
     plain = before = unescape(text)
     for _ in range(4 * ROUNDS):
-        clean = _redact_once(before, seen)
+        clean = _redact_once(before, hints)
         if clean == before:
             break
         before = clean
-        # What stood right behind a secret may be seen for one only now.
-        behind = (clean[found.end() - 1 : found.end() + 80] for found in compiled(_REDACTED).finditer(clean))
-        seen = seen | prefilter.hints("\n".join(behind).encode(errors="surrogatepass"))
+        # The text after a redaction may be recognisable as a secret only now.
+        behind = (clean[match.end() - 1 : match.end() + 80] for match in compiled(_REDACTED).finditer(clean))
+        hints = hints | prefilter.hints("\n".join(behind).encode(errors="surrogatepass"))
     return text if before == plain else before
 
 
-def _redact_once(text: str, seen: frozenset[str]) -> str:
-    if _BLOCK in seen:
+def _redact_once(text: str, hints: frozenset[str]) -> str:
+    if _BLOCK in hints:
         text = key_blocks.redact_blocks(text)
     low = ""
-    for name, literal, source in _wanted(seen):
+    for name, literal, source in _wanted(hints):
         folds = source.startswith("(?i)")
         if folds and not low:
             low = _fold(text)
         replaced = _replace(text, low if folds else text, name, literal, source)
         if replaced != text:
             text, low = replaced, ""
-    if _NAMED in seen:
-        text = _replace_spans(text, named_secrets.found(text))
-    if _COMMAND in seen:
-        text = _replace_spans(text, sorted(set(command_secrets.found(text, _fold(text)))))
+    if _NAMED in hints:
+        text = _replace_spans(text, named_secrets.find_spans(text))
+    if _COMMAND in hints:
+        text = _replace_spans(text, sorted(set(command_secrets.find_spans(text, _fold(text)))))
     return text
 
 
 @lru_cache(64)
-def _wanted(seen: frozenset[str]) -> tuple[tuple[str, str, str], ...]:
-    """The rows of the table to try, and with which beginning; remembered, as a document has many strings."""
+def _wanted(hints: frozenset[str]) -> tuple[tuple[str, str, str], ...]:
+    """Return (name, prefix, pattern) for each hint. Cached, because a document has many strings."""
     rows = (*SECRETS, *FORMATS)
     return tuple(
-        (name, literal, source) for name, literals, source, _ in rows for literal in literals if literal in seen
+        (name, literal, source) for name, literals, source, _ in rows for literal in literals if literal in hints
     )
 
 
-def _replace(text: str, heap: str, name: str, literal: str, source: str) -> str:
-    """The text without one kind of secret; the heap is the text as the beginning is looked for in it."""
-    at = heap.find(literal)
+def _replace(text: str, haystack: str, name: str, literal: str, source: str) -> str:
+    """Redact one kind of secret. `haystack` is the text in which the prefix is searched: as it is, or in lower case."""
+    at = haystack.find(literal)
     if at < 0:
         return text
     bounded = literal[0].isalnum() and not source.startswith("(?i)")
     back = name in REACHES_BACK
     pattern, kept, position = compiled(START + source if bounded or back else source), [], 0
     while at >= 0:
-        found = _match_back(pattern, text, at, position, literal) if back else pattern.match(text, at)
-        start, end = (found.span(1) if found.re.groups else found.span()) if found else (0, 0)
+        match = _match_back(pattern, text, at, position, literal) if back else pattern.match(text, at)
+        start, end = (match.span(1) if match.re.groups else match.span()) if match else (0, 0)
         if end > position:
             kept += [text[position:start], f"[redacted:{name}]"]
             position = end
-        at = heap.find(literal, max(end, at + 1))
+        at = haystack.find(literal, max(end, at + 1))
     return "".join(kept) + text[position:]
 
 
 def _match_back(pattern: re.Pattern[str], text: str, at: int, limit: int, literal: str) -> re.Match[str] | None:
-    """The secret around a place: it begins where the word does, at the word's last joint, or as a JWT does."""
+    """Match a secret around a position. It starts with the word, at `eyJ` (a JWT), or after the last `-` or `_`."""
     window = text[max(limit, at - (_LONGEST_JWT if literal == ".eyJ" else _LONGEST_BACK)) : at]
     run = window[len(window.rstrip(_WORD)) :]
     word = named_secrets.without_escape(text[at - len(run) - 1 : at - len(run)], run)
     for start in (0, word.find("eyJ"), max(word.rfind("-"), word.rfind("_")) + 1):
-        if start >= 0 and (found := pattern.match(text, at - len(word) + start)):
-            return found
+        if start >= 0 and (match := pattern.match(text, at - len(word) + start)):
+            return match
     return None
 
 
@@ -281,6 +281,6 @@ def _replace_spans(text: str, spans: list[tuple[int, int]]) -> str:
 
 
 def _fold(text: str) -> str:
-    """Small letters, each where it stood. (A few letters of other scripts become two.)"""
+    """Lower-case a text without changing its length. (The lower case of some characters is two characters long.)"""
     low = text.lower()
     return low if len(low) == len(text) else "".join(letter.lower()[0] for letter in text)

@@ -1,11 +1,11 @@
-"""The kinds of secrets that are known by what stands around them: headers, URLs, lines of configuration files.
+"""Table of secrets that are recognised by their context: headers, URLs, lines of configuration files.
 
-The rows are those of `secret_kinds`: name, beginnings, pattern, samples.
+Rows have the same form as in `secret_kinds`: name, prefixes, pattern, samples.
 """
 
 _QUOTE = r"\\{0,8}[\"'`]"
 _IN_COOKIE = r"[^\s;\"'`\\]"
-_B64 = "AbCd0123EfGh4567"  # what the samples are made of: nobody's key
+_B64 = "AbCd0123EfGh4567"  # the samples are built from this; it is not a real key
 
 FORMATS: tuple[tuple[str, tuple[str, ...], str, tuple[str, ...]], ...] = (
     (

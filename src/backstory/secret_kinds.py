@@ -1,22 +1,22 @@
-"""The kinds of secrets that are known by how they begin: name, beginnings, pattern, and samples that the tests try.
+"""Table of secrets that have a known prefix: name, prefixes, pattern, and samples for the tests.
 
-Beginnings, alphabets and lengths are those that the issuers document or that public lists of rules name.
+Prefixes, alphabets and lengths come from the issuers' documentation or from public lists of rules.
 """
 
-#: Where a token can begin: not inside a word, but right after an escape (\n, \u000a, %3D, a terminal's colour).
+#: Matches where a token can start: not inside a word, but after an escape (\n, \u000a, %3D, a terminal colour).
 START = (
     r"(?:(?<![A-Za-z0-9])|(?<=\\[a-z])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u[0-9a-fA-F]{4})"
     r"|(?<=\[m)|(?<=[\[;]\dm)|(?<=[\[;]\d\dm)|(?<=;\d\d\dm))"
 )
-_B64 = "AbCd0123EfGh4567"  # what the samples are made of: nobody's key
+_B64 = "AbCd0123EfGh4567"  # the samples are built from this; it is not a real key
 _HEX = "0123abcd"
 _UUID = "0123abcd-0123-4abc-8def-0123456789ab"
 
-#: Kinds whose beginning stands in the middle: the word that ends there belongs to them.
+#: Kinds whose literal is not at their start: the word before it is part of the secret.
 REACHES_BACK = frozenset(("jwt", "terraform", "azure-ad", "maxmind", "mailchimp"))
 
-#: Every kind: its name, the beginnings that `prefilter` knows it by, its pattern (matched where a beginning stands;
-#: only its first group is redacted, where it has one; `(?i)` for beginnings in any case) and samples.
+#: One row per kind: name, prefixes that `prefilter` searches, pattern, samples. The pattern is matched where a prefix
+#: occurs. If it has a group, only that is redacted. `(?i)` makes prefixes case-insensitive.
 SECRETS: tuple[tuple[str, tuple[str, ...], str, tuple[str, ...]], ...] = (
     ("age-key", ("AGE-SECRET-KEY-1",), r"AGE-SECRET-KEY-1[A-Z0-9]{20,}", ("AGE-SECRET-KEY-1" + "QPZRY9X8" * 7,)),
     (

@@ -1,74 +1,74 @@
-"""Whether a value that a name calls a secret is one, and not a reference, a type, a path, a word or a stand-in.
+"""Decides whether the value of a name such as `password` is a secret, or a reference, a type, a path or a placeholder.
 
-Only plain operations on strings and no imports, like `named_secrets`, which asks.
+Uses string methods only and imports nothing, because the hook runs it. `named_secrets` calls it.
 """
 
-#: How sure a name makes us, and with it which values are taken for secrets.
-ANY = 3  # a password: whatever is not a reference, code or a stand-in
-MIXED = 2  # a token or an API key: what is not made of words
-OPAQUE = 1  # `key`, `auth`: what looks random
+#: Levels: which values of a name count as secrets.
+ANY = 3  # names of passwords: everything except references, code and placeholders
+MIXED = 2  # names of tokens and API keys: values that do not consist of words
+OPAQUE = 1  # `key`, `auth`: values that look random
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 DIGITS = "0123456789"
 IDENTIFIER = LETTERS + DIGITS + "_"
 NAME = IDENTIFIER + "-"
 
-SHORTEST = {ANY: 6, MIXED: 8, OPAQUE: 12}  # characters
-LONGEST_WORD = 40  # characters
-LONGEST_LOOK = 120  # characters of a value that are looked at
-LONGEST_CODE = 4  # names in a row that make an expression
-SHORTEST_CERTAIN = 4  # characters of a password that is assigned as code does not do it: PASSWORD=abcd
+SHORTEST = {ANY: 6, MIXED: 8, OPAQUE: 12}  # minimum characters of a secret, by level
+LONGEST_WORD = 40  # maximum characters of a word
+LONGEST_LOOK = 120  # characters of a value that are examined
+LONGEST_CODE = 4  # names in a row after which a value counts as an expression
+SHORTEST_CERTAIN = 4  # minimum characters of a password in a configuration file: PASSWORD=abcd
 
 _CONSONANTS = "bcdfghjklmnpqrstvwxzBCDFGHJKLMNPQRSTVWXZ"
 _HEX = "0123456789abcdefABCDEF"
-_ODD = "#$%^~@"  # signs in passwords that expressions seldom have
+_ODD = "#$%^~@"  # characters that occur in passwords but rarely in expressions
 _PAIRS = ("<>", "{}", "[]", "()", "%%", "@@", "**")
 _REGEX = ("[a-z", "[A-Z", "[0-9", "[^\\", "(?:", "(?P", "\\w", "\\d", "\\S")  # parts of regular expressions
 _TYPE_ENDS = ("Key", "Type", "Token", "Secret", "Str", "Byte", "Credential", "Config", "Provider")
-_ELSEWHERE = ("env.", "import.meta", "arn:", "vault:", "op:")  # where values are kept
+_REFERENCES = ("env.", "import.meta", "arn:", "vault:", "op:")  # prefixes of references to a stored value
 
-#: Words that stand where a value is left for the reader to fill in.
-_STAND_IN_WORDS = (
+#: First words of placeholders.
+_PLACEHOLDER_WORDS = (
     "your my the some insert enter replace example placeholder todo none null true false undefined nil required "
     "optional string str bytes object boolean number integer password passwd secret token value values redacted hidden"
 )
-_STAND_INS = frozenset(_STAND_IN_WORDS.split())
-#: Words in the values of tests and examples.
-_PRETENDED = (
+_PLACEHOLDERS = frozenset(_PLACEHOLDER_WORDS.split())
+#: Words in the fake values of tests and examples.
+_FAKE_WORDS = (
     *("test", "fake", "dummy", "example", "sample", "mock", "stub", "foo", "invalid", "placeholder", "your"),
     *("pass", "pwd", "secret", "token", "credential", "auth", "key"),
 )
 
 
 def is_secret(value: str, level: int, quoted: bool, certain: bool) -> bool:
-    """Whether a value is a secret. `certain` is an assignment as code does not write it: NAME=value."""
+    """Whether a value is a secret. `certain`: it is assigned in a configuration file, not in code: NAME=value."""
     value = value[:LONGEST_LOOK]
     if any(part in value for part in _REGEX):
         return False
-    value = _without_marks(value).replace("\\", "")
+    value = _without_redactions(value).replace("\\", "")
     shortest = SHORTEST_CERTAIN if certain and level == ANY else SHORTEST[level]
-    if len(value) < shortest or len(set(value)) < 3 or _refers(value) or _stands_in(value):
+    if len(value) < shortest or len(set(value)) < 3 or _is_reference(value) or _is_placeholder(value):
         return False
     if " " in value:
         return level == ANY and quoted and _is_passphrase(value)
     if value.isdigit() or level == OPAQUE:
         return level == ANY or (not value.isdigit() and _is_opaque(value) and (quoted or not _is_code(value)))
     if certain or quoted:
-        pretends = is_pretended(value) or (level == MIXED and quoted and _is_words(value))
-        return not pretends or (certain and level == ANY)
-    return not _is_code(value) and (level == ANY or not (_is_words(value) or is_pretended(value)))
+        is_made_up = is_fake(value) or (level == MIXED and quoted and _is_words(value))
+        return not is_made_up or (certain and level == ANY)
+    return not _is_code(value) and (level == ANY or not (_is_words(value) or is_fake(value)))
 
 
-def _without_marks(value: str) -> str:
-    """A value without what was redacted in it already."""
+def _without_redactions(value: str) -> str:
+    """Remove the parts of a value that are redacted already."""
     while (at := value.find("[redacted:")) >= 0:
         end = value.find("]", at)
         value = value[:at] + (value[end + 1 :] if end > 0 else "")
     return value
 
 
-def _refers(value: str) -> bool:
-    """Whether it stands for a value: $NAME, ${…}, {{…}}, <…>, %s, a URL, a path."""
+def _is_reference(value: str) -> bool:
+    """Whether a value refers to another value: $NAME, ${…}, {{…}}, <…>, %s, a URL, a path."""
     first = value[0]
     if first == "$" and (value[1:2] in ("{", "(") or not value[1:].strip(IDENTIFIER + ":.")):
         return True
@@ -81,19 +81,19 @@ def _refers(value: str) -> bool:
             return True
     is_path = value.startswith(("/", "./", "../", "~/")) and not value.strip(NAME + "/.~@+")
     is_path = is_path and all(len(part) < 24 for part in value.split("/"))
-    return is_path or value.startswith(_ELSEWHERE)
+    return is_path or value.startswith(_REFERENCES)
 
 
-def _stands_in(value: str) -> bool:
+def _is_placeholder(value: str) -> bool:
     word = value[: len(value) - len(value.lstrip(LETTERS + DIGITS))]
-    return word.lower() in _STAND_INS
+    return word.lower() in _PLACEHOLDERS
 
 
 # Words
 
 
 def words(name: str) -> list[str]:
-    """`clientSecret_v2` as its words, in small letters."""
+    """Split `clientSecret_v2` into its words, in lower case."""
     spread: list[str] = []
     last = ""
     for letter in name:
@@ -112,7 +112,7 @@ def _segments(value: str) -> list[str]:
 
 
 def _is_word(part: str) -> bool:
-    """A word, a CamelCase name, either with a short number at its end, or a short number."""
+    """Whether this is a word or a CamelCase name, with or without a short number at its end, or a short number."""
     if len(part) > LONGEST_WORD:
         return False
     letters = part.rstrip(DIGITS)
@@ -126,7 +126,7 @@ def _is_word(part: str) -> bool:
 
 
 def _is_words(value: str) -> bool:
-    """Whether it is made of words: `client_secret_basic`, `AccessToken`, `identifier`."""
+    """Whether a value consists of words: `client_secret_basic`, `AccessToken`, `identifier`."""
     if value.strip(NAME + "./:"):
         return False
     parts = _segments(value)
@@ -135,14 +135,14 @@ def _is_words(value: str) -> bool:
     return all(_is_word(part) for part in parts)
 
 
-def is_pretended(value: str) -> bool:
-    """Whether a value of words says that it is none: `test-token-1`, `phc_test_key`, `password`."""
+def is_fake(value: str) -> bool:
+    """Whether a value consists of words that show that it is not a real secret: `test-token-1`, `password`."""
     low = value.lower()
-    return any(word in low for word in _PRETENDED) and all(_is_word(part) for part in _segments(value))
+    return any(word in low for word in _FAKE_WORDS) and all(_is_word(part) for part in _segments(value))
 
 
 def _is_passphrase(value: str) -> bool:
-    """Whether words with spaces between them are a passphrase rather than a label or a sentence."""
+    """Whether several words are a passphrase rather than a label or a sentence."""
     parts = value.split()
     if len(parts) > 12 or value[-1] in ".:?!" or value[0].isupper():
         return False
@@ -153,7 +153,7 @@ def _is_passphrase(value: str) -> bool:
 
 
 def _is_code(value: str, inside: int = 0) -> bool:
-    """Whether it reads as an expression: a name, `a.b`, `f(…)`, `x[0]`, `T<U>`; `inside` counts the names before."""
+    """Whether a value is an expression: a name, `a.b`, `f(…)`, `x[0]`, `T<U>`. `inside` counts the names before it."""
     if inside == LONGEST_CODE:
         return True
     head = value[: len(value) - len(value.lstrip(IDENTIFIER))]
@@ -168,21 +168,21 @@ def _is_code(value: str, inside: int = 0) -> bool:
         return _is_words(head) or (("_" in head or inside > 0) and all(_is_word(part) for part in parts))
     if len(head) == 1:
         return rest[0] == "." and rest[1:2].isalpha() and not rest.strip(IDENTIFIER + ".()[],:;")
-    return all(_is_name(part) for part in parts) and _goes_on(rest, inside)
+    return all(_is_name(part) for part in parts) and _continues_code(rest, inside)
 
 
-def _goes_on(rest: str, inside: int) -> bool:
-    """Whether an expression goes on like this behind a name."""
+def _continues_code(rest: str, inside: int) -> bool:
+    """Whether this can follow a name within an expression."""
     if rest[0] in "([{<|":
         return _is_bracketed(rest)
     inner = rest.lstrip(".?!-:>/,+*%=")
     if not inner:
-        return rest in ("+", ".", "/", "%", "=", "==", ":")  # what follows in quotes was cut off
+        return rest in ("+", ".", "/", "%", "=", "==", ":")  # the string that follows was cut off
     return inner != rest and _is_code(inner, inside + 1)
 
 
 def _is_bracketed(rest: str) -> bool:
-    """Whether brackets with names between them follow, as in a call."""
+    """Whether this is a pair of brackets with names between them, as in a call."""
     depth, spread = 0, []
     for sign in rest:
         depth += (sign in "([{<") - (sign in ")]}>")
@@ -194,7 +194,7 @@ def _is_bracketed(rest: str) -> bool:
 
 
 def _is_name(part: str) -> bool:
-    """A word of a name in code, which may have a number in it: `b64decode`, `x509`."""
+    """Whether this is part of an identifier. It may contain a number: `b64decode`, `x509`."""
     start = part.rstrip(DIGITS)
     if start != part and start.isalpha() and start.islower() and (len(start) > 1 or len(part) < 8):
         return True
@@ -206,7 +206,7 @@ def _is_name(part: str) -> bool:
 
 
 def _is_opaque(value: str) -> bool:
-    """Whether it looks random: capitals, small letters and digits change places often. Hashes do not count."""
+    """Whether a value looks random: upper case, lower case and digits alternate often. Hashes do not count."""
     if value.strip(IDENTIFIER + "+/=~.-%") or "=" in value.rstrip("="):
         return False
     if value.islower() or not value.strip(_HEX + "-") or _is_words(value):
