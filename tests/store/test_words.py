@@ -296,7 +296,7 @@ class Watched:
 def test_w11_nothing_is_counted_twice(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """By searches that share their counts; and what is everywhere is counted again only when much was added."""
     monkeypatch.setattr(search, "BUDGET", {"sqlite": 40, "postgres": 40})
-    monkeypatch.setattr(search, "MUCH", 1)
+    monkeypatch.setattr(search, "COMMON", 1)
 
     def ask(known: search.Counts) -> list[str]:
         def work(tx: Tx) -> list[str]:

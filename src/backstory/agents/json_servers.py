@@ -16,7 +16,8 @@ from backstory.agents.install import FileChange, InstalledPart, carry_out, missi
 from backstory.agents.json_text import DECODER, add, cut, items, members, replace, skip, text_of, value_of
 from backstory.errors import SettingsUnreadable
 
-KEY, NAME = "mcpServers", "backstory"
+KEY = "mcpServers"
+NAME = "backstory"
 ANYWHERE = 'exec "${BACKSTORY_DATA_DIR:-$HOME/.backstory}/bin/backstory-mcp"'
 
 

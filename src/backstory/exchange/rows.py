@@ -16,7 +16,8 @@ LARGEST = 2**62
 #: Characters of an id, a name or a path.
 LONGEST_NAME = 4096
 #: Years in which something that is remembered can have happened.
-FIRST_YEAR, LAST_YEAR = 1970, 2999
+FIRST_YEAR = 1970
+LAST_YEAR = 2999
 _LISTS = frozenset({"facts", "concepts", "files_read", "files_modified"})
 _OBJECTS = frozenset({"payload", "compressed_observation"})
 #: Words of ours and of agents, which are shown in lines and compared with others.

@@ -17,9 +17,14 @@ from backstory.observe.providers import Ask
 from backstory.store.replaceable import Standing
 from backstory.text import cut, fences, harmless, one_line
 
-#: Characters of a round at the most. Tokens of code are about three characters.
+#: Characters of a round, at most. A token of code has about three.
 WHOLE = 60_000
-ASKED, SAID, BEFORE = 2000, 3000, 600
+#: Characters of the prompt.
+ASKED = 2000
+#: Characters of what the agent said at the end of the round. A subagent gets a third.
+SAID = 3000
+#: Characters of the line that names what was done earlier in the round.
+BEFORE = 600
 #: What is kept of what a tool was given and of what it answered, by what the tool does. A change is told whole where
 #: it can be; what was only looked at is told by name, for its text is in the project anyhow.
 BOUNDS = {

@@ -15,10 +15,22 @@ from backstory.observe.offline.edits import read_changes
 from backstory.store.replaceable import Standing, words_of
 from backstory.text import cut, harmless, one_line
 
-#: Bounds of what is kept of an answer.
-MOST, FACTS, CONCEPTS, FILES = 80, 12, 8, 40
-TITLE, SUBTITLE, NARRATIVE, FACT, PATH, FIELD = 160, 300, 2000, 400, 400, 2000
+#: Characters of an answer that are read. The bounds below keep a model that rambles out of the memory.
 ANSWER = 400_000
+#: Observations of one answer.
+MOST = 80
+#: Facts, concepts and files of an observation.
+FACTS = 12
+CONCEPTS = 8
+FILES = 40
+#: Characters of the texts of an observation.
+TITLE = 160
+SUBTITLE = 300
+NARRATIVE = 2000
+FACT = 400
+PATH = 400
+#: Characters of each field of a summary.
+FIELD = 2000
 _TEXTS = ("type", "title", "subtitle", "narrative", "events", "replaces")
 _LISTS = {"facts": "fact", "concepts": "concept", "files_read": "file", "files_modified": "file"}
 _PARTS = tuple(field.name for field in fields(Summary))

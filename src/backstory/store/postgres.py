@@ -29,10 +29,14 @@ from backstory.store.db import Row, Tx
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 Connection = psycopg.Connection[Row]
-#: A team's server has a hundred places for all workers together.
-WRITERS, CONNECTIONS = 4, 8
-#: How long a connection that nobody needs is kept, and how long one may take to be made.
-IDLE_S, CONNECT_S = 60.0, 5
+#: Connections of one worker, at most. A server usually allows a hundred, and a team has many workers.
+CONNECTIONS = 8
+#: Threads that write. They leave connections for readers.
+WRITERS = 4
+#: Seconds after which an unused connection is closed.
+IDLE_S = 60.0
+#: Seconds that connecting may take.
+CONNECT_S = 5
 #: After a server could not be reached it is left alone for so long: whoever asks meanwhile is told at once.
 AWAY_S = 0.5
 TRIES = 8

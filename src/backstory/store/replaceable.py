@@ -11,13 +11,19 @@ from backstory.store.db import Tx
 from backstory.store.index import search, search_rows, tokens
 from backstory.store.index.hits import Filter
 
-#: How many are shown at the most, how many are looked at for it, and of how many files.
-MOST, LOOKED_AT, FILES = 6, 30, 5
+#: Observations that a model is shown, at most.
+MOST = 6
+#: Observations that are looked at for each file, and for the round as a whole.
+LOOKED_AT = 30
+#: Files of a round whose observations are looked at.
+FILES = 5
 #: What happened stays as it happened; what was decided, set or found out may be so no longer.
 HAPPENED = frozenset({"bugfix", "refactor"})
-#: How much of what a round is about a title must say, in words that no other says; a file in common is worth one.
-CLEAR, SAME_FILE = 1.7, 1.0
-#: A memory of fewer says little of which words are rare.
+#: The score from which an observation is shown. A word that is in one title only scores 1, a commoner one less.
+CLEAR = 1.7
+#: The score of a file in common.
+SAME_FILE = 1.0
+#: Observations. In a smaller memory it is hard to say which words are rare.
 FEW = 100
 
 

@@ -9,14 +9,20 @@ from itertools import pairwise
 
 from backstory.store.index.tokens import Term
 
-#: How soon a word that is repeated says nothing new, how much a long text is held back, and how long one usually is.
-K1, B, USUAL = 1.2, 0.75, 100
-#: A shorter text counts as one of this length: three words are not the better answer for being few.
-SHORT = 40
-#: A word in a title counts as so many.
+#: BM25's k1: how soon repeating a word adds nothing more.
+K1 = 1.2
+#: BM25's b: how much a long text is held back, from 0 to 1.
+B = 0.75
+#: Tokens of a usual text. A constant, so that scores do not change with the index.
+USUAL_LENGTH = 100
+#: Tokens. A shorter text counts as one of this length: three words are not a better answer for being few.
+SHORTEST = 40
+#: A word in a title counts as this many words in the body.
 TITLE = 3
-#: How much words that stand close together add, and up to how many words apart.
-CLOSE, APART = 0.5, 6
+#: The share of a word's weight that is added where another word of the query is next to it.
+CLOSE = 0.5
+#: Tokens between two words that still count as close.
+APART = 6
 
 
 def weight(total: int, having: int) -> float:
@@ -35,7 +41,7 @@ def scorer(weights: Mapping[Term, float]) -> Callable[[str, str], float]:
     def score(title: str, body: str) -> float:
         first, rest = f" {title} ", f" {body} "
         length = first.count(" ") - (1 if title else 2) + rest.count(" ") - (1 if body else 2)
-        slow = K1 * (1 - B + B * max(length, SHORT) / USUAL)
+        slow = K1 * (1 - B + B * max(length, SHORTEST) / USUAL_LENGTH)
         in_title = [(place.start(), place[1]) for place in places(first)]
         in_body = [(place.start(), place[1]) for place in places(rest)]
         counts: dict[str, int] = {}

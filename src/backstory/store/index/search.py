@@ -17,20 +17,37 @@ from backstory.store.index.hits import ANYWHERE, KINDS, Filter, Hit, IndexedItem
 from backstory.store.index.match import Match
 from backstory.store.index.tokens import Term
 
-#: So many of the best candidates are weighed, as many as are asked for in between, and so much of their text.
-WEIGHED, WEIGHED_CHARS = (180, 300), 400_000
-#: So many matches an engine is let look at, and so many times as many are counted: a project's rows stand together, and
-#: how many there are can't be told from the first of them. (PostgreSQL knows more than that.)
-BUDGET, COUNTED = {"sqlite": 6_000, "postgres": 6_000}, {"sqlite": 2, "postgres": 1}
-#: It scores so many times what is asked for; or so many, where more are alike.
-SCORED, MOST_SCORED = 5, 1000
-#: From which part of that on it is much, by how much the index may grow until that is counted again, and of how many
-#: words it is kept.
-MUCH, STILL, KEPT = 20, 1.05, 4096
-#: So many of the newest are weighed where words choose too little, whatever an engine thinks of them.
-NEWEST, FIRST = 40, 1e9
-#: Words that nobody wrote are looked for with one letter changed, from this length on.
-NEAR_LENGTH, NEAR_WEIGHT, NEAR_TERMS = 4, 0.5, 3
+#: Candidates that `bm25` weighs: as many as are asked for, between these bounds.
+WEIGHED_LEAST = 180
+WEIGHED_MOST = 300
+#: Characters of text that are weighed in one search. It bounds the time of a search over long texts.
+WEIGHED_CHARS = 400_000
+#: Matches that an engine may look at in one search.
+BUDGET = {"sqlite": 6_000, "postgres": 6_000}
+#: Matches that are counted, as a multiple of the budget. SQLite extrapolates from the first ones, and the rows of a
+#: project are stored together, so it counts more of them.
+COUNTED = {"sqlite": 2, "postgres": 1}
+#: Rows that the engine scores, as a multiple of what is asked for.
+SCORED = 5
+#: Rows that the engine scores at most, where many have the same words.
+MOST_SCORED = 1000
+#: A word is common if it has this part of the budget in matches. Counting it is slow, so its count is kept for the
+#: next search.
+COMMON = 1 / 20
+#: A kept count is used until the index has grown by this factor.
+GROWTH = 1.05
+#: Counts that are kept at most.
+KEPT = 4096
+#: Newest rows that are weighed where all words of a query are common.
+NEWEST = 40
+#: The rough score of those rows. It is above every other, so that they are weighed.
+NEWEST_SCORE = 1e9
+#: Letters of the shortest word that is also looked for with one letter changed, if nothing contains it as it is.
+NEAR_LENGTH = 4
+#: The weight of such a word, where one that was written as asked has 1.
+NEAR_WEIGHT = 0.5
+#: Words of a query that are looked for in this way.
+NEAR_TERMS = 3
 
 
 def put_words(tx: Tx, item: IndexedItem, title: str, body: str) -> None:
@@ -69,9 +86,9 @@ class Counts(dict[str, tuple[int, int]]):
     counted twice."""
 
     def lasting(self, engine: str) -> Counts:
-        """What much has: costly to count, and as good for the next who asks."""
-        stay = {told: each for told, each in self.items() if each[0] >= BUDGET[engine] // MUCH}
-        return Counts(stay if len(stay) <= KEPT else {})
+        """The counts of common words, which are slow to count and serve the next search as well."""
+        common = {asked: each for asked, each in self.items() if each[0] >= BUDGET[engine] * COMMON}
+        return Counts(common if len(common) <= KEPT else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +121,9 @@ class _Index:
         return [self.known[each][0] for each in told]
 
     def _knows(self, told: str) -> bool:
-        """Of what much has there is about as much as long as little was added."""
+        """Whether the count is known. That of a common word holds until the index has grown."""
         count, last = self.known.get(told, (0, 0))
-        return last == self.last or (count >= self.budget // MUCH and last <= self.last <= last * STILL)
+        return last == self.last or (count >= self.budget * COMMON and last <= self.last <= last * GROWTH)
 
     def room(self) -> int:
         """How many rows have the marks."""
@@ -195,7 +212,7 @@ def by_words(
         if not all(counts.values()):
             return []
         weights = {term: bm25.weight(index.last, count) for term, count in counts.items()}
-        found = index.find(Match(tuple(terms), is_every=True), weights, max(limit, WEIGHED[0]))
+        found = index.find(Match(tuple(terms), is_every=True), weights, max(limit, WEIGHED_LEAST))
     else:
         near = _near(index, [term for term, count in counts.items() if not count])
         counts = {term: count for term, count in (counts | near).items() if count}
@@ -244,7 +261,7 @@ def _candidates(index: _Index, counts: dict[Term, int], weights: dict[Term, floa
         if cost > index.budget:
             break
         rare.append(term)
-    most = max(limit, WEIGHED[0])
+    most = max(limit, WEIGHED_LEAST)
     found = index.find(Match(tuple(rare)), weights, most) if rare else {}
     common = sorted((term for term in counts if term not in rare), key=lambda term: counts[term])
     return _among_common(index, common, found, weights, limit) if common and len(found) < limit else found
@@ -255,7 +272,7 @@ def _among_common(
 ) -> dict[int, float]:
     """Words that are everywhere do not choose by themselves: what has them all, what has the rarer ones in its title,
     and what is newest."""
-    most = max(limit, WEIGHED[0])
+    most = max(limit, WEIGHED_LEAST)
     every = Match(tuple(common), index.marks, is_every=True)
     if len(common) > 1 and 0 < index.counts([every])[0] < index.budget:
         found = index.find(every, weights, most) | found
@@ -264,7 +281,7 @@ def _among_common(
     found = index.find(Match(tuple(common[:2]), in_title=True), weights, most) | found
     if index.where.since or index.where.until:
         return index.find(Match(tuple(common)), weights, most) | found
-    return dict.fromkeys(index.newest(Match(tuple(common), index.marks)), FIRST) | found
+    return dict.fromkeys(index.newest(Match(tuple(common), index.marks)), NEWEST_SCORE) | found
 
 
 def _near(index: _Index, unknown: Sequence[Term]) -> dict[Term, int]:
@@ -283,7 +300,7 @@ def _near(index: _Index, unknown: Sequence[Term]) -> dict[Term, int]:
 def _weighed(tx: Tx, found: dict[int, float], weights: dict[Term, float], limit: int) -> list[Hit]:
     """The best candidates by their whole text, the others behind them in the order that they came in."""
     order = sorted(found, key=lambda number: (-found[number], -number))
-    head = order[: min(max(limit, WEIGHED[0]), WEIGHED[1])]
+    head = order[: min(max(limit, WEIGHED_LEAST), WEIGHED_MOST)]
     score, left = bm25.scorer(weights), WEIGHED_CHARS
     rows = {row["number"]: row for row in tx.all("words_texts", numbers=json.dumps(head))}
     best: dict[int, float] = {}

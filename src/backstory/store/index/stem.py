@@ -18,7 +18,8 @@ _FOURTH = (
 )  # fmt: skip
 
 
-_SECOND_ENDS, _THIRD_ENDS = (tuple(ending for ending, _ in endings) for endings in (_SECOND, _THIRD))
+_SECOND_ENDS = tuple(ending for ending, _ in _SECOND)
+_THIRD_ENDS = tuple(ending for ending, _ in _THIRD)
 
 
 def stem(word: str) -> str:

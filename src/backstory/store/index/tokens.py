@@ -17,8 +17,10 @@ from backstory.store.index.stem import stem
 INDEXED_CHARS = 20_000
 #: Nobody looks for a longer word; of a blob of letters the beginning is kept.
 LONGEST = 64
-#: How much of a query is looked at, and how many terms are made of it.
-ASKED_CHARS, ASKED_TERMS = 4000, 40
+#: Characters of a query that are read.
+ASKED_CHARS = 4000
+#: Terms of a query that are looked for.
+ASKED_TERMS = 40
 #: Scripts that write a word of several signs without a joint to cut at: letters whose marks Python calls no letters.
 _MARKED = "\u0900-\u0963\u0966-\u0dff\u0e00-\u0e4f\u0e80-\u0ece\u1000-\u1049\u1780-\u17d3"
 _ACCENT = re.compile("[\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670]")

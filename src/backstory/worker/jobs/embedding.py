@@ -22,8 +22,10 @@ log = logging.getLogger(__name__)
 GATHER_S = 0.2
 #: Between two batches, so that whoever writes goes first.
 BREATH_S = 0.005
-#: After a failure, growing; and after so long it looks by itself, should nobody have told.
-AGAIN_S, LONGEST_S = 1.0, 300.0
+#: Seconds of the first pause after a failure. It doubles with each.
+RETRY_S = 1.0
+#: Seconds of the longest pause. After it the job looks for work by itself.
+LONGEST_S = 300.0
 #: So long a batch that is under way is waited for when the worker stops; it is made again if it was not kept.
 STOP_S = 2.0
 
@@ -46,7 +48,7 @@ class EmbeddingJob:
         self._woken, self._stopping = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         self.job = Job("meaning", self._run, self._end)
-        self._pause = AGAIN_S
+        self._pause = RETRY_S
 
     def table(self) -> list[Endpoint]:
         return [
@@ -108,7 +110,7 @@ class EmbeddingJob:
                     begun = True
                 while not self._stopping.is_set() and (self.vectors.make_some() or self.vectors.settle()):
                     self._stopping.wait(BREATH_S)
-                self._pause = AGAIN_S
+                self._pause = RETRY_S
             except (Away, StoreUnavailable) as error:
                 self._fail(str(error))
             except Exception as error:

@@ -22,8 +22,10 @@ from backstory.worker.endpoints import Call, Endpoint, needs_capture, read_whole
 from backstory.worker.routes.hooks import Id, Name
 from backstory.worker.routes.hooks import Path as PathText
 
-#: What is sent at once, and what is stored in one transaction, so that nobody waits long behind it.
-TURNS, STORED = 1000, 50
+#: Turns in one request, at most.
+TURNS = 1000
+#: Turns in one transaction, so that other writers do not wait long.
+STORED = 50
 
 
 class SaidTurn(msgspec.Struct):
