@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from backstory.store import observations
@@ -64,6 +64,11 @@ class ObservedFile:
     cwd: str
     path: str  #: from the working directory
     digest: str
+
+
+_LISTS = ("facts", "files_read", "files_modified")
+_OBSERVATION = tuple(each.name for each in fields(StoredObservation) if each.name != "git_branch")
+_SUMMARY = tuple(each.name for each in fields(StoredSummary) if each.name != "git_branch")
 
 
 def observation(tx: Tx, number: int) -> StoredObservation | None:
@@ -151,35 +156,10 @@ def _entry(row: Row) -> ObservationEntry:
 
 
 def _observation(row: Row) -> StoredObservation:
-    return StoredObservation(
-        id=row["id"],
-        type=row["type"],
-        title=row["title"],
-        files_read=json_list(row["files_read"]),
-        files_modified=json_list(row["files_modified"]),
-        created_at=row["created_at"],
-        agent=row["agent"],
-        project=row["project"],
-        subtitle=row["subtitle"],
-        narrative=row["narrative"],
-        facts=json_list(row["facts"]),
-        pinned_at=row["pinned_at"],
-        superseded_by=row["superseded_by"],
-    )
+    values = {name: row[name] for name in _OBSERVATION}
+    values |= {name: json_list(row[name]) for name in _LISTS}
+    return StoredObservation(**values)
 
 
 def _summary(row: Row) -> StoredSummary:
-    return StoredSummary(
-        id=row["id"],
-        agent=row["agent"],
-        project=row["project"],
-        source=row["source"],
-        request=row["request"],
-        investigated=row["investigated"],
-        learned=row["learned"],
-        completed=row["completed"],
-        next_steps=row["next_steps"],
-        notes=row["notes"],
-        created_at=row["created_at"],
-        git_branch=row.get("git_branch"),
-    )
+    return StoredSummary(**{name: row[name] for name in _SUMMARY}, git_branch=row.get("git_branch"))

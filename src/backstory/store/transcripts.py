@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 
 from backstory import ids
 from backstory.store.db import Tx
@@ -23,28 +23,8 @@ class ReadTranscript:
 
 def find(tx: Tx, reader: str, path: str) -> ReadTranscript | None:
     row = tx.one("transcript_read", reader=reader, path=path)
-    if row is None:
-        return None
-    return ReadTranscript(
-        row["reader"],
-        row["path"],
-        row["inode"],
-        row["size"],
-        row["changed_ns"],
-        row["mark_offset"],
-        row["mark_prompt"],
-    )
+    return ReadTranscript(**{each.name: row[each.name] for each in fields(ReadTranscript)}) if row else None
 
 
 def put(tx: Tx, read: ReadTranscript) -> None:
-    tx.run(
-        "transcript_put",
-        reader=read.reader,
-        path=read.path,
-        inode=read.inode,
-        size=read.size,
-        changed_ns=read.changed_ns,
-        mark_offset=read.mark_offset,
-        mark_prompt=read.mark_prompt,
-        at=ids.now(),
-    )
+    tx.run("transcript_put", **asdict(read), at=ids.now())
