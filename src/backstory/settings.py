@@ -1,4 +1,4 @@
-"""What people can set: defaults, then config.toml in the data directory, then BACKSTORY_* (read only here)."""
+"""Settings: the defaults, then config.toml in the data directory, then BACKSTORY_*, which only this file reads."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from typing import Any
 from backstory.errors import BadSetting
 from backstory.paths import Paths, write_private
 
-#: provider -> the variables in which its vendor's programs look for a key and an address
+#: provider -> the variables in which its vendor's own programs look for an API key and a base URL
 VENDORS = {
     "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
     "openai": ("OPENAI_API_KEY", "OPENAI_BASE_URL"),
 }
+#: Tools that are never recorded.
 SKIPPED_TOOLS = ("ListMcpResourcesTool", "SlashCommand", "Skill", "TodoWrite", "AskUserQuestion")
 
 
-def _say(default: Any, sentence: str, choices: tuple[str, ...] = ()) -> Any:
+def _setting(default: Any, sentence: str, choices: tuple[str, ...] = ()) -> Any:
     return field(default=default, metadata={"sentence": sentence, "choices": choices})
 
 
@@ -47,68 +48,70 @@ MODEL_CALLS = 4
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Every setting, typed, with a sentence each."""
+    """Every setting, with its type, its default and its description."""
 
-    data_dir: Path = _say(Path("~/.backstory"), "Where everything is kept; only by BACKSTORY_DATA_DIR.")
-    database_url: str = _say(
-        "", "A PostgreSQL to keep everything in, as postgresql://user:password@host/database; empty means SQLite."
+    data_dir: Path = _setting(Path("~/.backstory"), "Directory of all data. Only BACKSTORY_DATA_DIR sets it.")
+    database_url: str = _setting(
+        "", "Address of a PostgreSQL database: postgresql://user:password@host/database. Empty: use SQLite."
     )
-    host: str = _say("127.0.0.1", "The address that the worker listens on.")
-    port: int = _say(37777, "The port that the worker listens on; 0 takes any free one.")
-    auth: str = _say(
-        "on", "Ask for the token over TCP; off only where every user of the machine is trusted.", ("on", "off")
+    host: str = _setting("127.0.0.1", "Address on which the worker listens.")
+    port: int = _setting(37777, "Port on which the worker listens. 0: any free port.")
+    auth: str = _setting(
+        "on",
+        "Require the token over TCP. Turn it off only if you trust every user of this machine.",
+        ("on", "off"),
     )
-    provider: str = _say(
+    provider: str = _setting(
         "offline",
-        "Who turns events into memory; offline needs no network and costs nothing, the others ask a model.",
+        "What turns events into observations. offline: rules, without network or cost. Others: a model.",
         ("offline", "claude", "anthropic", "openai"),
     )
-    model: str = _say("", "Which of the provider's models; empty for a small one of its own choice.")
-    base_url: str = _say(
-        "", "Where the provider's endpoint is, for any that is compatible; empty for the vendor's own."
+    model: str = _setting("", "Model of the provider. Empty: a small one.")
+    base_url: str = _setting("", "URL of an endpoint that is compatible with the provider's. Empty: the vendor's own.")
+    api_key: str = _setting(
+        "", "API key of the provider. Empty: the vendor's variable (ANTHROPIC_API_KEY or OPENAI_API_KEY)."
     )
-    api_key: str = _say(
-        "", "The provider's key; empty takes the vendor's variable (ANTHROPIC_API_KEY, OPENAI_API_KEY)."
-    )
-    mode: str = _say("code", "What observations are made of and in which words a model is asked: modes/NAME.toml.")
-    language: str = _say("", "The language that a model writes memory in; empty leaves it to the model.")
-    daily_tokens: int = _say(0, "How many tokens models may take a day, read and written; 0 for no limit.")
-    daily_money: float = _say(0.0, "How many dollars models may take a day, by list prices; 0 for no limit.")
-    past_days: float = _say(
+    mode: str = _setting("code", "Types of observations and wording of the prompts to a model, from modes/NAME.toml.")
+    language: str = _setting("", "Language in which a model writes observations. Empty: the model chooses.")
+    daily_tokens: int = _setting(0, "Tokens that models may read and write per day. 0: no limit.")
+    daily_money: float = _setting(0.0, "US dollars that models may cost per day, at list prices. 0: no limit.")
+    past_days: float = _setting(
         7.0,
-        "How many days back a model is asked about what happened; what is older, such as an import, is told by the "
-        "rules until `backstory reobserve` is run; 0 for no limit.",
+        "A model is asked only about the last days, this many. Rules observe older events, such as imports, until "
+        "you run `backstory reobserve`. 0: no limit.",
     )
-    call_seconds: float = _say(60.0, "How long a model may take for an answer before it is cut off.")
-    claude_path: str = _say(
-        "", "The `claude` that the provider claude asks; empty means the one on PATH, else the one inside the SDK."
+    call_seconds: float = _setting(60.0, "Timeout of a request to a model, in seconds.")
+    claude_path: str = _setting(
+        "", "Path of the `claude` that the provider claude runs. Empty: the one on PATH, else the one of the SDK."
     )
-    embedder: str = _say(
+    embedder: str = _setting(
         "static",
-        "What search by meaning goes by: static needs nothing, openai asks an endpoint, fastembed downloads a model.",
+        "What makes vectors for search. static: built in. openai: an endpoint. fastembed: a downloaded model. "
+        "off: search by words only.",
         ("static", "openai", "fastembed", "off"),
     )
-    embed_model: str = _say("", "The model of the embedder openai or fastembed; empty means a small one.")
-    embed_url: str = _say(
+    embed_model: str = _setting("", "Model of the embedder openai or fastembed. Empty: a small one.")
+    embed_url: str = _setting(
         "",
-        "The address of the embedder openai, as http://127.0.0.1:11434/v1; empty means OpenAI's. "
-        "OPENAI_API_KEY is its key.",
+        "URL of the embedder openai, such as http://127.0.0.1:11434/v1. Empty: OpenAI's. Its key is OPENAI_API_KEY.",
     )
-    skip_tools: tuple[str, ...] = _say(
-        (), "Tools never to remember, with commas between them, beside " + ", ".join(SKIPPED_TOOLS) + "."
+    skip_tools: tuple[str, ...] = _setting(
+        (), "Tools that are not recorded, separated by commas, in addition to " + ", ".join(SKIPPED_TOOLS) + "."
     )
-    exclude_projects: tuple[str, ...] = _say(
+    exclude_projects: tuple[str, ...] = _setting(
         (),
-        "Projects never to remember: names, or directories with all that is in them, with * and ?, with commas between "
-        "them. Links are resolved.",
+        "Projects that are not recorded, separated by commas: names, or directories with everything below them. "
+        "* and ? are wildcards. Symbolic links are resolved.",
     )
-    context_tokens: int = _say(2000, "How many tokens a new session is told at the most.")
-    prompt_tokens: int = _say(
-        300, "How many tokens a prompt brings along of what is clearly about the same thing, at the most; 0 for none."
+    context_tokens: int = _setting(2000, "Maximum number of tokens in the context of a new session.")
+    prompt_tokens: int = _setting(
+        300, "Maximum number of tokens added to a prompt from related observations. 0: add nothing."
     )
-    backup_hours: float = _say(24.0, "How old the newest backup of the database may get; 0 for no backups.")
-    output_days: int = _say(0, "For how many days what tools answered is kept once it is observed; 0 for always.")
-    log_level: str = _say("info", "How much worker.log tells.", ("debug", "info", "warning", "error"))
+    backup_hours: float = _setting(24.0, "Hours between backups of the database. 0: no backups.")
+    output_days: int = _setting(0, "Days for which the output of tools is kept after it was observed. 0: forever.")
+    log_level: str = _setting(
+        "info", "Least severe level that is written to worker.log.", ("debug", "info", "warning", "error")
+    )
     tuning: Tuning = Tuning()
 
     @property
@@ -126,13 +129,13 @@ class Settings:
         return LEASE_SECONDS if self.provider == "offline" else max(LEASE_SECONDS, self.call_seconds * MODEL_CALLS)
 
     def skips(self, tool: str | None) -> bool:
-        """Whether a tool is never remembered. Our own are not: memory that eats itself would keep what is forgotten."""
+        """Whether a tool is not recorded. Our own tools are not: their answers would store forgotten text again."""
         own = tool is not None and tool.startswith("mcp__") and "backstory__" in tool
         return own or tool in SKIPPED_TOOLS or tool in self.skip_tools
 
 
 NAMES = tuple(f.name for f in fields(Settings) if f.name not in {"data_dir", "tuning"})
-#: Numbers that may be 0; the others begin at 1.
+#: Settings that may be 0. The minimum of every other number is 1.
 _FROM_ZERO = frozenset(
     {
         "port",
@@ -148,45 +151,44 @@ _FIELDS = {f.name: f for f in fields(Settings)}
 
 
 def sentence(name: str) -> str:
-    """What a setting is for."""
+    """The description of a setting."""
     return str(_FIELDS[name].metadata["sentence"])
 
 
 def shown(name: str, value: Any) -> Any:
-    """A setting's value as it may be shown: a key is not, nor a password in an address."""
+    """A setting's value for display: API keys, and passwords in addresses, are masked."""
     if name == "api_key":
         return "***" if value else ""
     return without_password(str(value)) if name in ("database_url", "base_url", "embed_url") else value
 
 
 def without_password(address: str) -> str:
-    """An address with its password masked, however it is written; one that can't be understood is masked whole."""
+    """An address with its password masked. An address that cannot be parsed is masked completely."""
     if not address:
         return ""
-    plain = re.fullmatch(r"(\w+://)(?:([^:@/?#]*)(:[^@]*)?@)?([^@?#]*)(\?[^@#]*)?", address)
-    if plain is None:
+    match = re.fullmatch(r"(\w+://)(?:([^:@/?#]*)(:[^@]*)?@)?([^@?#]*)(\?[^@#]*)?", address)
+    if match is None:
         return "***"
-    scheme, user, secret, rest, query = plain.groups(default="")
+    scheme, user, secret, rest, query = match.groups(default="")
     query = re.sub(r"(?i)\b(\w*password)=[^&]*", r"\1=***", query)
     return f"{scheme}{user}{':***' if secret else ''}{'@' if user or secret else ''}{rest}{query}"
 
 
 def data_dir(env: Mapping[str, str]) -> Path:
-    """Where everything is kept."""
+    """The data directory, as an absolute path."""
     data = Path(env.get("BACKSTORY_DATA_DIR") or "~/.backstory").expanduser()
     return Path(os.path.abspath(data))  # noqa: PTH100 - a link to the data directory stays a link
 
 
 def load(env: Mapping[str, str] | None = None) -> Settings:
-    """The settings in force."""
+    """The settings that apply now."""
     env = os.environ if env is None else env
     settings = Settings(data_dir=data_dir(env), tuning=_tuning(env.get("BACKSTORY_TESTING", "")))
-    chosen: dict[str, Any] = read_config(settings.paths.config)
-    ready = {name: convert(name, value) for name, value in chosen.items()}
+    values = {name: convert(name, value) for name, value in read_config(settings.paths.config).items()}
     for name in NAMES:
         if value := env.get(f"BACKSTORY_{name.upper()}"):
-            ready[name] = convert(name, value, f"BACKSTORY_{name.upper()}")
-    return _with_vendors_own(replace(settings, **ready), env)
+            values[name] = convert(name, value, f"BACKSTORY_{name.upper()}")
+    return _with_vendor_variables(replace(settings, **values), env)
 
 
 def _tuning(text: str) -> Tuning:
@@ -196,8 +198,8 @@ def _tuning(text: str) -> Tuning:
     return replace(default, **{name: type(getattr(default, name))(value) for name, _, value in pairs})
 
 
-def _with_vendors_own(chosen: Settings, env: Mapping[str, str]) -> Settings:
-    """What a provider's own variables say, where our settings say nothing: the two belong together."""
+def _with_vendor_variables(chosen: Settings, env: Mapping[str, str]) -> Settings:
+    """Without an `api_key` of ours, take key and URL from the vendor's variables. The two belong together."""
     if not (names := VENDORS.get(chosen.provider)) or chosen.api_key:
         return chosen
     key, address = (env.get(name, "") for name in names)
@@ -205,12 +207,12 @@ def _with_vendors_own(chosen: Settings, env: Mapping[str, str]) -> Settings:
 
 
 def bare() -> Settings:
-    """Only where things are: for stopping and leaving, which must work whatever stands in config.toml."""
+    """Only the data directory, without config.toml: `stop` and `uninstall` must work even if that cannot be read."""
     return Settings(data_dir=data_dir(os.environ))
 
 
 def unknown(path: Path) -> list[str]:
-    """Names in config.toml that are no settings: misspelt, or of a newer version."""
+    """Names in config.toml that are not settings: misspelled, or from a newer version."""
     try:
         return sorted(set(tomllib.loads(path.read_text("utf-8"))) - set(NAMES))
     except (OSError, ValueError):
@@ -218,16 +220,15 @@ def unknown(path: Path) -> list[str]:
 
 
 def sources(env: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Where each setting that is not a default comes from."""
+    """setting -> `config.toml` or the variable that sets it, for each setting that is not at its default."""
     env = os.environ if env is None else env
     config = load({k: v for k, v in env.items() if k in ("BACKSTORY_DATA_DIR", "HOME")}).paths.config
-    found = dict.fromkeys(read_config(config), "config.toml")
-    found |= {n: f"BACKSTORY_{n.upper()}" for n in NAMES if env.get(f"BACKSTORY_{n.upper()}")}
-    return found
+    variables = {n: f"BACKSTORY_{n.upper()}" for n in NAMES if env.get(f"BACKSTORY_{n.upper()}")}
+    return dict.fromkeys(read_config(config), "config.toml") | variables
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """What the user changed."""
+    """The settings in config.toml."""
     try:
         text = path.read_text("utf-8")
     except FileNotFoundError:
@@ -235,44 +236,44 @@ def read_config(path: Path) -> dict[str, Any]:
     try:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise BadSetting(f"{path} is not valid TOML: {error}.", "Mend the line it names.") from None
-    # A setting of a newer version is left alone: an older program must still start.
+        raise BadSetting(f"{path} is not valid TOML: {error}.", "Fix that line.") from None
+    # Unknown names are ignored, so that an older version starts with the settings of a newer one.
     return {name: value for name, value in values.items() if name in NAMES}
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that is no setting's."""
+    """Raise an error if there is no setting with this name."""
     if name not in NAMES:
         raise BadSetting(f"There is no setting `{name}`.", near(name, NAMES))
 
 
 def near(word: str, known: Iterable[str]) -> str | None:
-    """A hint that names what may have been meant; None if nothing is like it."""
+    """A hint that suggests the most similar word, or None if no word is similar."""
     import difflib
 
-    found = difflib.get_close_matches(word.lower(), known, n=1)
-    return f"Did you mean `{found[0]}`?" if found else None
+    matches = difflib.get_close_matches(word.lower(), known, n=1)
+    return f"Did you mean `{matches[0]}`?" if matches else None
 
 
 def convert(name: str, value: Any, called: str = "") -> Any:
-    """A value as the setting's own type, or a clear refusal that names it as it was given."""
+    """Convert a value to the type of the setting and check it. `called` is the name that an error message uses."""
     called = called or name
     check_name(name)
     default = _FIELDS[name].default
     try:
         result = _as_type(default, value)
     except (TypeError, ValueError):
-        raise BadSetting(f"`{called}` takes {_kind(default)}, not {shown(name, value)!r}.") from None
+        raise BadSetting(f"`{called}` must be {_kind(default)}, not {shown(name, value)!r}.") from None
     choices = _FIELDS[name].metadata["choices"]
     if choices and result not in choices:
-        raise BadSetting(f"`{called}` is one of {', '.join(choices)}, not {value!r}.", near(str(value), choices))
+        raise BadSetting(f"`{called}` must be one of {', '.join(choices)}, not {value!r}.", near(str(value), choices))
     if name == "port" and not 0 <= result <= 65535:
-        raise BadSetting(f"`{called}` lies between 0 and 65535.")
-    least = 0 if name in _FROM_ZERO else 1
+        raise BadSetting(f"`{called}` must be between 0 and 65535.")
+    minimum = 0 if name in _FROM_ZERO else 1
     if isinstance(result, float) and not math.isfinite(result):
-        raise BadSetting(f"`{called}` takes {_kind(default)}, not {shown(name, value)!r}.")
-    if isinstance(result, int | float) and result < least:
-        raise BadSetting(f"`{called}` must be at least {least}.")
+        raise BadSetting(f"`{called}` must be {_kind(default)}, not {shown(name, value)!r}.")
+    if isinstance(result, int | float) and result < minimum:
+        raise BadSetting(f"`{called}` must be at least {minimum}.")
     return result
 
 
@@ -286,23 +287,21 @@ def _as_type(default: Any, value: Any) -> Any:
 
 
 def _kind(default: Any) -> str:
-    return {tuple: "names with commas between them", int: "a whole number", float: "a number"}.get(
-        type(default), "a text"
-    )
+    return {tuple: "names separated by commas", int: "a whole number", float: "a number"}.get(type(default), "text")
 
 
 def change(path: Path, name: str, value: Any | None) -> None:
-    """Write one setting to config.toml, or take it out; whatever else stands there stays."""
+    """Write one setting to config.toml, or remove it if the value is None. Other lines are not changed."""
     check_name(name)
     line = None if value is None else f"{name} = {_toml(convert(name, value))}"
     lines = path.read_text("utf-8").splitlines() if path.exists() else []
-    mine = re.compile(rf"\s*{re.escape(name)}\s*=")
-    kept = [text for text in lines if not mine.match(text)]
+    assignment = re.compile(rf"\s*{re.escape(name)}\s*=")
+    others = [text for text in lines if not assignment.match(text)]
     if line is not None:
-        # Before the first table header, where a top-level key belongs.
-        at = next((i for i, text in enumerate(kept) if text.lstrip().startswith("[")), len(kept))
-        kept.insert(at, line)
-    body = "\n".join(kept) + "\n" if kept else ""
+        # A top-level key must come before the first table header.
+        index = next((i for i, text in enumerate(others) if text.lstrip().startswith("[")), len(others))
+        others.insert(index, line)
+    body = "\n".join(others) + "\n" if others else ""
     tomllib.loads(body)
     write_private(path, body.encode())
 
@@ -317,11 +316,11 @@ def _toml(value: Any) -> str:
 
 
 def spare_cores() -> None:
-    """Arithmetic takes one core: numpy, loaded later, would take all of them, and hooks wait for one."""
+    """Limit numpy, which is loaded later, to one core. It would use all cores, and hooks would wait for one."""
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
 
 
 def environment() -> Mapping[str, str]:
-    """The environment, for those who look up an agent's own variables in it."""
+    """The environment, for code that looks up an agent's own variables."""
     return os.environ

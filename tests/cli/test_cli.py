@@ -129,7 +129,7 @@ def test_stored_text_can_not_drive_the_terminal(running: Box) -> None:
         (("config", "set", "port", "many"), "whole number"),
         (("config", "set", "nothing", "1"), "no setting"),
         (("config", "set", "port", "99999"), "65535"),
-        (("config", "set", "call_seconds", "nan"), "takes a number"),
+        (("config", "set", "call_seconds", "nan"), "must be a number"),
         (("config", "set", "call_secnods", "5"), "Did you mean `call_seconds`?"),
         (("config", "get", "provder"), "Did you mean `provider`?"),
         (("config", "set", "provider", "antropic"), "Did you mean `anthropic`?"),

@@ -38,7 +38,7 @@ def found(box: Box) -> dict[str, dict[str, Any]]:
 def repair(box: Box) -> str:
     run = box.cli("repair", check=False)
     assert run.stderr == ""
-    assert (run.returncode == 0) == ("All is well." in run.stdout), run.stdout
+    assert (run.returncode == 0) == ("No problems found." in run.stdout), run.stdout
     return run.stdout
 
 
@@ -82,8 +82,8 @@ def test_a_machine_on_which_all_is_well(well: Box) -> None:
     """Nothing is named, exit code 0, and repair finds nothing to do."""
     assert found(well) == {}
     for place in (well.project, well.home):  # at home, the user's files are the project's
-        assert well.cli("doctor", cwd=place).stdout == "All is well.\n"
-    assert repair(well) == "All is well.\n"
+        assert well.cli("doctor", cwd=place).stdout == "No problems found.\n"
+    assert repair(well) == "No problems found.\n"
 
 
 def test_a_machine_without_anything(box: Box) -> None:
@@ -312,7 +312,7 @@ def test_settings_that_can_not_be_read_are_named_and_left_to_their_owner(well: B
     assert config.read_text() == 'exclude_projects = ["secret"\n'
     assert well.health(), "a worker that runs is not ended where none could start"
     kill(well)
-    assert "No worker would start" in repair(well)
+    assert "worker cannot start" in repair(well)
     config.write_text('exclude_projects = ["secret"]\n')
     repair(well)
     assert found(well) == {}
@@ -327,7 +327,7 @@ def put_a_dangling_link(path: Path) -> None:
     path.symlink_to(path.parent.parent / "disk" / "backstory.db")
 
 
-@pytest.mark.parametrize(("put", "do"), [(put_a_folder, "Move it away"), (put_a_dangling_link, "Bring back")])
+@pytest.mark.parametrize(("put", "do"), [(put_a_folder, "Move it away"), (put_a_dangling_link, "Restore")])
 @pytest.mark.parametrize("up", [False, True], ids=["down", "up"])
 def test_a_database_that_can_not_be_opened_is_left_to_its_owner(
     well: Box, put: Callable[[Path], None], do: str, up: bool
@@ -371,7 +371,7 @@ def test_a_database_whose_mode_stands_in_the_way(well: Box, mode: int) -> None:
     finding = {f["name"]: f for f in json.loads(told.stdout)["findings"]}["database-unreadable"]
     assert finding["mends"] and "chmod 600" in finding["do"]
     mended = subprocess.run([*bound, COMMAND, "repair"], env=well.env, cwd=well.project, capture_output=True)
-    assert mended.stdout.endswith(b"All is well.\n"), mended
+    assert mended.stdout.endswith(b"No problems found.\n"), mended
     assert (well.data / "backstory.db").stat().st_mode & 0o777 == 0o600
     assert found(well) == {}
 
@@ -485,7 +485,7 @@ def test_what_can_never_be_taken_in_stays_rejected(well: Box) -> None:
     (well.data / "spool").chmod(0o700)
     file = folder / f"{1:013x}-{1:016x}.claude-code.PostToolUse.json"
     file.write_text("not json")
-    assert "refused again" in repair(well)
+    assert "rejected 1 again" in repair(well)
     assert "spool-rejected" in found(well) and file.exists()
     file.unlink()
     assert found(well) == {}
@@ -501,7 +501,7 @@ def test_events_that_were_set_aside(well: Box) -> None:
         db.execute("UPDATE events SET status = 'dead', attempts = 5, last_error = 'x' WHERE kind = 'tool'")
     well.cli("start")
     assert "1 events" in found(well)["events-set-aside"]["says"]
-    assert "1 tried again" in repair(well)
+    assert "events retried: 1." in repair(well)
     assert found(well) == {}
     assert well.rows("SELECT status FROM events WHERE kind = 'tool'") == [{"status": "done"}]
 
@@ -525,7 +525,7 @@ def test_a_job_that_fails_is_named_until_it_is_well(well: Box) -> None:
     with contextlib.closing(sqlite3.connect(well.data / "backstory.db")) as connection:
         connection.execute("DELETE FROM rebuilds")
         connection.commit()
-    assert "job-failing: the worker was restarted" in repair(well)
+    assert "job-failing: restarted the worker" in repair(well)
     assert well.client.get("/api/health")["status"] == "ok"
 
 
@@ -553,7 +553,7 @@ def test_transcripts_that_claude_code_is_about_to_delete(well: Box) -> None:
     told = found(well)["transcripts-expire"]
     assert (told["level"], told["mends"]) == ("note", False)
     assert "1 transcripts" in told["says"] and "30 days" in told["says"]
-    assert "All is well." in repair(well)
+    assert "No problems found." in repair(well)
     assert path.read_bytes() == before
     path.write_text(json.dumps(json.loads(before) | {"cleanupPeriodDays": 365}))
     assert found(well) == {}

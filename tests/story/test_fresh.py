@@ -38,7 +38,7 @@ def test_an_observation_says_that_its_file_has_changed_since(running: Box) -> No
     line = next(line for line in running.told("d").splitlines() if line.endswith("(file changed since)"))
     assert "cart.py" in line
     number = line.split()[0].lstrip("#")
-    assert "Changed since: cart.py" in running.cli("show", number).stdout
+    assert "changed since then: cart.py" in running.cli("show", number).stdout
     assert running.client.get(f"/api/observations/{number}")["changed"] == ["cart.py"]
     file.write_text("def total():\n    return 1\n")
     assert "file changed since" not in running.told("e")

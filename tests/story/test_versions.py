@@ -95,7 +95,7 @@ def test_an_agent_that_only_a_newer_worker_knows_is_kept_aside_and_comes_back(ru
         other.unlink()
     # The next version calls it by a name that it knows.
     file.rename(file.with_name(file.name.replace("holo-coder", "claude-code")))
-    assert "taken in after all" in running.cli("repair", check=False).stdout
+    assert "the worker read" in running.cli("repair", check=False).stdout
     assert running.rows("SELECT content_session_id FROM sdk_sessions") == [{"content_session_id": "s"}]
 
 

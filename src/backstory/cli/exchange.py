@@ -1,4 +1,4 @@
-"""export and import: everything into a file, and out of one."""
+"""export, and the imports of an export file and of claude-mem."""
 
 from __future__ import annotations
 
@@ -20,35 +20,39 @@ from backstory.client import Client
 from backstory.errors import BackstoryError, WorkerAway
 from backstory.exchange.lines import Reader
 
-#: One piece of an import: so many rows, or so many bytes, whichever comes first.
-ROWS = 500
-BYTES = 4 << 20
-PATIENCE_S = 600.0
-TOLD = 20  #: refused rows that are named
+#: Rows in one request of an import, at most.
+BATCH_ROWS = 500
+#: Characters of text in one request of an import. A batch ends at this limit or at `BATCH_ROWS`.
+BATCH_CHARACTERS = 4 << 20
+#: How long to wait for the worker, in seconds.
+TIMEOUT_S = 600.0
+#: Refused rows that are listed, at most.
+LISTED_ROWS = 20
 
 
 def add(commands: Any) -> None:
-    export_ = commands.add_parser("export", help="write everything to a file")
-    export_.description = "Write everything that is remembered to a file, as lines of JSON that lose nothing."
-    export_.add_argument("--output", required=True, metavar="FILE", help="- for standard output; .gz is compressed")
+    export_ = commands.add_parser("export", help="write all of memory to a file")
+    export_.description = "Write all of memory to a file, as lines of JSON. `backstory import backstory` reads it."
+    export_.add_argument("--output", required=True, metavar="FILE", help="a file, compressed if it ends in .gz; or -")
     export_.set_defaults(run=export)
 
 
 def add_source(sources: Any) -> None:
-    """What `import` can read."""
-    backstory_ = sources.add_parser("backstory", help="a file that `backstory export` wrote")
-    backstory_.add_argument("path", metavar="PATH", help="the file; .gz or not")
+    """Add the sources `backstory` and `claude-mem` to the command `import`."""
+    backstory_ = sources.add_parser("backstory", help="a file written by `backstory export`")
+    backstory_.add_argument("path", metavar="PATH", help="the file; it may be compressed with gzip")
     backstory_.set_defaults(run=import_backstory)
-    claude_mem = sources.add_parser("claude-mem", help="what claude-mem remembers")
-    claude_mem.description = "Read the database of claude-mem, and change nothing in it."
+    claude_mem = sources.add_parser("claude-mem", help="the database of claude-mem")
+    claude_mem.description = "Import the database of claude-mem. The database is not changed."
     usual = Path("~/.claude-mem/claude-mem.db")
-    claude_mem.add_argument("path", metavar="PATH", type=Path, nargs="?", default=usual, help=f"the file ({usual})")
+    help_text = f"the database (default: {usual})"
+    claude_mem.add_argument("path", metavar="PATH", type=Path, nargs="?", default=usual, help=help_text)
     claude_mem.set_defaults(run=import_claude_mem)
 
 
 def export(options: argparse.Namespace) -> int:
     connect()
-    client = Client(settings.load().paths.socket, PATIENCE_S)
+    client = Client(settings.load().paths.socket, TIMEOUT_S)
     if options.output == "-":
         _copy(client, sys.stdout.buffer)
         sys.stdout.flush()
@@ -60,7 +64,7 @@ def export(options: argparse.Namespace) -> int:
             handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
             out: IO[bytes] = files.enter_context(os.fdopen(handle, "wb"))
             if target.suffix == ".gz":
-                # No name and no time inside: the same memory gives the same file.
+                # Without a name and a time in the header, the same memory gives the same file.
                 out = files.enter_context(gzip.GzipFile("", "wb", fileobj=out, mtime=0))  # type: ignore[arg-type]
             counts = _copy(client, out)
         temporary.replace(target)
@@ -68,42 +72,42 @@ def export(options: argparse.Namespace) -> int:
         raise BackstoryError(f"{target} could not be written: {error.strerror}.") from None
     finally:
         temporary.unlink(missing_ok=True)
-    print(f"{sum(counts.values())} rows are in {target}.")
+    print(f"Exported {sum(counts.values())} rows to {target}.")
     return 0
 
 
 def _copy(client: Client, out: IO[bytes]) -> dict[str, int]:
-    """The worker's lines, checked to be whole."""
+    """Copy the worker's export to `out`, check that it is complete, and count its rows per table."""
     reader = Reader()
 
-    def passed_on() -> Iterator[bytes]:
+    def copied_lines() -> Iterator[bytes]:
         for line in client.lines("/api/export"):
             out.write(line)
             yield line
 
-    begun = False
+    started = False
     try:
-        for _ in reader.read(passed_on()):
-            begun = True
+        for _ in reader.read(copied_lines()):
+            started = True
     except BackstoryError as error:
-        if isinstance(error, WorkerAway) and not begun:
+        if isinstance(error, WorkerAway) and not started:
             raise
-        hint = "Try it again, with --output FILE: what reads it must not pause for more than 30 seconds."
-        raise BackstoryError("The worker broke off, so the export is not whole.", hint) from None
+        hint = "Try again with --output FILE. A program that reads the output must not pause for 30 seconds."
+        raise BackstoryError("The worker stopped in the middle, so the export is not complete.", hint) from None
     return reader.counts
 
 
 def import_backstory(options: argparse.Namespace) -> int:
     path = Path(options.path).expanduser()
-    # Read to its end first: a file that is cut or foreign changes nothing.
+    # Read the whole file first, so that a truncated file, or one of another program, changes nothing.
     reader, digest = Reader(), hashlib.sha256()
     for _ in reader.read(_lines(path, digest)):
         pass
     total = sum(reader.counts.values())
     connect()
     added, refused = _send(digest.hexdigest(), Reader().read(_lines(path)), total)
-    # The heading is line 1.
-    return _tell(added, total, {f"line {at + 2}": reason for at, reason in refused.items()})
+    # Line 1 is the header.
+    return _report(added, total, {f"line {index + 2}": reason for index, reason in refused.items()})
 
 
 def import_claude_mem(options: argparse.Namespace) -> int:
@@ -112,76 +116,77 @@ def import_claude_mem(options: argparse.Namespace) -> int:
 
     with opened(options.path) as source:
         known = connect().get("/api/projects")["items"]
-        # Of two projects with one name nobody can say which is meant.
+        # A name that two projects share does not identify a project.
         names = Counter(row["name"] for row in known)
         keys = {row["name"]: row["key"] for row in known if names[row["name"]] == 1}
         total = sum(1 for _ in claude_mem.rows(source, keys))
-        mark = hashlib.sha256(f"claude-mem {options.path.expanduser().resolve()} {os.getpid()}".encode()).hexdigest()
-        added, refused = _send(mark, claude_mem.rows(source, keys), total)
-    return _tell(added, total, {f"row {at + 1}": reason for at, reason in refused.items()})
+        path = options.path.expanduser().resolve()
+        import_id = hashlib.sha256(f"claude-mem {path} {os.getpid()}".encode()).hexdigest()
+        added, refused = _send(import_id, claude_mem.rows(source, keys), total)
+    return _report(added, total, {f"row {index + 1}": reason for index, reason in refused.items()})
 
 
-def _tell(added: int, total: int, refused: dict[str, str]) -> int:
-    """What became of the rows; exit code 1 if some were refused."""
+def _report(added: int, total: int, refused: dict[str, str]) -> int:
+    """Print the result. The exit code is 1 if rows were refused."""
     print(f"{added} of {total} rows were new.")
     if not refused:
         return 0
     print(f"{len(refused)} rows were refused:", file=sys.stderr)
-    for where, reason in list(refused.items())[:TOLD]:
-        print(f"  {where}: {reason}", file=sys.stderr)
-    if len(refused) > TOLD:
-        print(f"  and {len(refused) - TOLD} more", file=sys.stderr)
+    for place, reason in list(refused.items())[:LISTED_ROWS]:
+        print(f"  {place}: {reason}", file=sys.stderr)
+    if len(refused) > LISTED_ROWS:
+        print(f"  and {len(refused) - LISTED_ROWS} more", file=sys.stderr)
     return 1
 
 
-def _send(import_id: str, found: Iterable[tuple[str, dict[str, Any]]], total: int) -> tuple[int, dict[int, str]]:
-    """Rows to the worker, a few at a time; how many were new, and which were refused, counted from 0, and why."""
-    client = Client(settings.load().paths.socket, PATIENCE_S)
+def _send(import_id: str, rows: Iterable[tuple[str, dict[str, Any]]], total: int) -> tuple[int, dict[int, str]]:
+    """Send rows to the worker in batches. Return how many were new, and index -> reason of those that were refused."""
+    client = Client(settings.load().paths.socket, TIMEOUT_S)
     done = added = 0
     refused: dict[int, str] = {}
-    for rows in _pieces(found):
-        told = client.post("/api/import/rows", {"import_id": import_id, "rows": rows})
-        added += told["added"]
-        refused |= {done + one["row"]: one["reason"] for one in told["refused"]}
-        done += len(rows)
+    for batch in _batches(rows):
+        answer = client.post("/api/import/rows", {"import_id": import_id, "rows": batch})
+        added += answer["added"]
+        refused |= {done + refusal["row"]: refusal["reason"] for refusal in answer["refused"]}
+        done += len(batch)
         _progress(done, total)
     client.post("/api/import/rows", {"import_id": import_id, "done": True})
     return added, refused
 
 
-def _pieces(found: Iterable[tuple[str, dict[str, Any]]]) -> Iterator[list[dict[str, Any]]]:
-    rows: list[dict[str, Any]] = []
+def _batches(rows: Iterable[tuple[str, dict[str, Any]]]) -> Iterator[list[dict[str, Any]]]:
+    batch: list[dict[str, Any]] = []
     size = 0
-    for table, row in found:
-        weight = sum(len(value) for value in row.values() if isinstance(value, str))
-        if rows and (len(rows) >= ROWS or size + weight > BYTES):
-            yield rows
-            rows, size = [], 0
-        rows.append({"table": table, "row": row})
-        size += weight
-    if rows:
-        yield rows
+    for table, row in rows:
+        length = sum(len(value) for value in row.values() if isinstance(value, str))
+        if batch and (len(batch) >= BATCH_ROWS or size + length > BATCH_CHARACTERS):
+            yield batch
+            batch, size = [], 0
+        batch.append({"table": table, "row": row})
+        size += length
+    if batch:
+        yield batch
 
 
 def _lines(path: Path, digest: Any = None) -> Iterator[bytes]:
-    """A file's lines, unpacked if they are packed."""
+    """The lines of a file, which may be compressed with gzip."""
     try:
-        with path.open("rb") as plain:
-            packed = plain.read(2) == b"\x1f\x8b"
-            plain.seek(0)
-            source: IO[bytes] = gzip.GzipFile(fileobj=plain) if packed else plain  # type: ignore[assignment]
+        with path.open("rb") as raw:
+            compressed = raw.read(2) == b"\x1f\x8b"
+            raw.seek(0)
+            source: IO[bytes] = gzip.GzipFile(fileobj=raw) if compressed else raw  # type: ignore[assignment]
             for line in source:
                 if digest is not None:
                     digest.update(line)
                 yield line
     except EOFError:
-        return  # packed and cut: the end is missing, which the reader tells
+        return  # a truncated gzip file: the reader reports that the end is missing
     except OSError as error:
         raise BackstoryError(f"{path} could not be read: {error.strerror or 'it is damaged'}.") from None
 
 
 def _progress(done: int, total: int) -> None:
-    """A bar, where somebody looks."""
+    """Draw a progress bar if standard error is a terminal."""
     if sys.stderr.isatty():
         share = done / max(total, 1)
         end = "\n" if done >= total else ""

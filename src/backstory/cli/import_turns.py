@@ -1,4 +1,4 @@
-"""import conversations: what was said elsewhere, from lines of JSON."""
+"""import conversations: reads turns of other programs from lines of JSON."""
 
 from __future__ import annotations
 
@@ -19,16 +19,19 @@ from backstory.errors import BackstoryError, StoreUnavailable, WorkerAway
 from backstory.exchange.turn_lines import Said, read
 
 ROUTE = "/api/import/turns"
-#: One piece: so many turns, or so many characters, whichever comes first.
-TURNS, CHARACTERS = 500, 1 << 20
+#: Turns in one request, at most.
+BATCH_TURNS = 500
+#: Characters in one request. A batch ends at this limit or at `BATCH_TURNS`.
+BATCH_CHARACTERS = 1 << 20
+#: How often a request is sent before the import gives up. The worker is started again in between.
 TRIES = 5
 
 
 def add_source(sources: Any) -> None:
-    about = "Read conversations: a line of JSON a turn, with project, session, turn, role, text and at."
-    source = sources.add_parser("conversations", help="conversations as lines of JSON", description=about)
+    text = "Import conversations. Each line is one turn as JSON, with project, session, turn, role, text and at."
+    source = sources.add_parser("conversations", help="conversations as lines of JSON", description=text)
     source.add_argument("path", metavar="FILE", type=Path, help="a .jsonl or .jsonl.gz file")
-    source.add_argument("--project", default="", metavar="NAME", help="file all of it under this project")
+    source.add_argument("--project", default="", metavar="NAME", help="store everything under this project")
     source.add_argument("--json", action="store_true", help="print JSON")
     source.set_defaults(run=run)
 
@@ -36,58 +39,59 @@ def add_source(sources: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     path: Path = options.path.expanduser()
     counts: Counter[str] = Counter(added=0, known=0, skipped=0)
-    bad: Counter[str] = Counter(lines=0)
+    unreadable: Counter[str] = Counter(lines=0)
     started, sender = time.monotonic(), _Sender()
     try:
         with path.open("rb") as raw:
             bar = _Bar(raw, path.stat().st_size, options.json)
             source: IO[bytes] = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw  # type: ignore[assignment]
-            for batch in _batches(read(source, bad)):
+            for batch in _batches(read(source, unreadable)):
                 counts.update(sender.send(batch, options.project))
                 bar.show(counts)
             bar.end()
     except (OSError, EOFError) as error:
-        why = getattr(error, "strerror", None) or "it is damaged"
-        raise BackstoryError(f"{path} could not be read: {why}.", "What came before that is kept.") from None
+        reason = getattr(error, "strerror", None) or "it is damaged"
+        hint = "The turns before the damage are stored." if sum(counts.values()) else "Check the path."
+        raise BackstoryError(f"{path} could not be read: {reason}.", hint) from None
     if not sum(counts.values()):
-        raise BackstoryError(f"There are no conversations in {path}.", "It takes a line of JSON for each turn.")
-    told = dict(counts) | {"unreadable": bad["lines"], "seconds": round(time.monotonic() - started, 1)}
+        raise BackstoryError(f"There are no conversations in {path}.", "Each line must be one turn as JSON.")
+    result = dict(counts) | {"unreadable": unreadable["lines"], "seconds": round(time.monotonic() - started, 1)}
     if options.json:
-        show.as_json(told)
+        show.as_json(result)
     else:
-        print(
-            f"{told['added']} turns added in {told['seconds']} s, {told['known']} known already"
-            + (f", {told['skipped']} of excluded projects" if told["skipped"] else "")
-            + (f"; {told['unreadable']} lines could not be read." if told["unreadable"] else ".")
-        )
+        print(f"{result['added']} turns added in {result['seconds']} s, {result['known']} already known.")
+        if result["skipped"]:
+            print(f"{result['skipped']} turns not stored, because their project is excluded.")
+        if result["unreadable"]:
+            print(f"{result['unreadable']} lines could not be read.")
     return 0
 
 
-def _batches(said: Iterator[Said]) -> Iterator[list[Said]]:
+def _batches(turns: Iterator[Said]) -> Iterator[list[Said]]:
     batch: list[Said] = []
     size = 0
-    for one in said:
-        if batch and (len(batch) >= TURNS or size + len(one.text) > CHARACTERS):
+    for turn in turns:
+        if batch and (len(batch) >= BATCH_TURNS or size + len(turn.text) > BATCH_CHARACTERS):
             yield batch
             batch, size = [], 0
-        batch.append(one)
-        size += len(one.text)
+        batch.append(turn)
+        size += len(turn.text)
     if batch:
         yield batch
 
 
 class _Sender:
-    """Sends turns to the worker; one that went away is started again and asked anew, which changes nothing."""
+    """Sends turns to the worker. Starts it and tries again if it does not answer; a repeated batch adds nothing."""
 
     def __init__(self) -> None:
         self._client: Client | None = None
 
     def send(self, batch: list[Said], project: str) -> dict[str, int]:
-        given = [asdict(one) | ({"project": project} if project else {}) for one in batch]
+        turns = [asdict(turn) | ({"project": project} if project else {}) for turn in batch]
         for attempt in range(1, TRIES + 1):
             try:
                 self._client = self._client or connect()
-                answer: dict[str, int] = self._client.post(ROUTE, {"turns": given})
+                answer: dict[str, int] = self._client.post(ROUTE, {"turns": turns})
             except (WorkerAway, StoreUnavailable):
                 self._client = None
                 if attempt == TRIES:
@@ -99,7 +103,7 @@ class _Sender:
 
 
 class _Bar:
-    """How far the file is read, where somebody looks."""
+    """A bar that shows how much of the file is read, if standard error is a terminal."""
 
     def __init__(self, raw: IO[bytes], size: int, quiet: bool) -> None:
         self._raw, self._size, self._shown = raw, max(size, 1), sys.stderr.isatty() and not quiet

@@ -1,4 +1,4 @@
-"""import: a past that backstory was not there for."""
+"""import: reads transcripts of agents, conversations and exports into memory."""
 
 from __future__ import annotations
 
@@ -22,16 +22,18 @@ from backstory.errors import BackstoryError, NotFound, StoreUnavailable, WorkerA
 from backstory.model import Report
 from backstory.paths import is_observers
 
-#: A conversation that rested for so long counts as ended.
-RESTED_MS = 3_600_000
+#: A conversation without an event for this long counts as ended, in milliseconds.
+ENDED_AFTER_MS = 3_600_000
 ROUTE = "/api/import/reports"
-#: How often a batch is sent before we give up; the worker is started again in between.
+#: How often a request is sent before the import gives up. The worker is started again in between.
 TRIES = 5
+#: Pause between two lines of progress if standard error is not a terminal, in seconds.
+PROGRESS_S = 2.0
 
 
 def add(commands: Any) -> None:
-    text = "Take in what was exported, or recorded before backstory was there. Safe to run again, and to break off."
-    top = commands.add_parser("import", help="take in earlier conversations, or an export", description=text)
+    text = "Import earlier conversations or an export. You can interrupt an import and run it again."
+    top = commands.add_parser("import", help="import earlier conversations or an export", description=text)
     sources = top.add_subparsers(title="sources", metavar="SOURCE", required=True)
     for agent in AGENTS.values():
         _add_agent(sources, agent)
@@ -40,12 +42,12 @@ def add(commands: Any) -> None:
 
 
 def _add_agent(sources: Any, agent: Agent) -> None:
-    """`import AGENT PATH`: the transcripts of one agent."""
+    """Add `import AGENT PATH`, which reads the transcripts of one agent."""
     root, endings = agent.transcripts.roots(Path("~"), {})[0], " or ".join(agent.transcripts.suffixes)
-    about = f"Read {agent.title}'s transcripts: a file, a folder, or all of {root}."
-    source = sources.add_parser(agent.name, help=f"{agent.title}'s transcripts", description=about)
+    text = f"Import transcripts of {agent.title}: a file, a folder, or all of {root}."
+    source = sources.add_parser(agent.name, help=f"transcripts of {agent.title}", description=text)
     source.add_argument("path", metavar="PATH", type=Path, help=f"a {endings} file, or a folder of them")
-    source.add_argument("--project", default="", metavar="NAME", help="file all of it under this project")
+    source.add_argument("--project", default="", metavar="NAME", help="store everything under this project")
     source.add_argument("--json", action="store_true", help="print JSON")
     source.set_defaults(run=functools.partial(_import_agent, agent))
 
@@ -54,12 +56,12 @@ def _import_agent(agent: Agent, options: argparse.Namespace) -> int:
     files = transcripts(agent, options.path)
     if not files:
         endings = " or ".join(agent.transcripts.suffixes)
-        raise NotFound(f"There are no transcripts in {options.path}.", f"Name a {endings} file, or a folder.")
+        raise NotFound(f"There are no transcripts in {options.path}.", f"Give a {endings} file, or a folder of them.")
     return _run(agent, files, options)
 
 
 def transcripts(agent: Agent, path: Path) -> list[Path]:
-    """The transcripts of a path, the oldest conversation first, so that history is told as it went."""
+    """The transcripts at a path, oldest conversation first, so that they are observed in the order of time."""
     endings = agent.transcripts.suffixes
     try:
         here = path.expanduser().resolve(strict=True)
@@ -68,11 +70,11 @@ def transcripts(agent: Agent, path: Path) -> list[Path]:
         files = [file for ending in endings for file in here.rglob(f"*{ending}")]
         files = [file for file in files if file.is_file() and not is_observers(file)]
     except OSError as error:
-        raise BackstoryError(f"{path} could not be read: {error.strerror}.", "Look at the path.") from None
-    return sorted(files, key=lambda file: (_begun(agent, file), str(file)))
+        raise BackstoryError(f"{path} could not be read: {error.strerror}.", "Check the path.") from None
+    return sorted(files, key=lambda file: (_started_at(agent, file), str(file)))
 
 
-def _begun(agent: Agent, file: Path) -> str:
+def _started_at(agent: Agent, file: Path) -> str:
     try:
         first = next(iter(agent.transcripts.read(file, Mark(), True)), None)
     except OSError:
@@ -91,42 +93,44 @@ def _run(agent: Agent, files: list[Path], options: argparse.Namespace) -> int:
             counts["unreadable"] += 1
         progress.step(file, counts)
     progress.end()
-    told = dict(counts) | {"seconds": round(time.monotonic() - started, 1)}
+    result = dict(counts) | {"seconds": round(time.monotonic() - started, 1)}
     if options.json:
-        show.as_json(told)
+        show.as_json(result)
     else:
-        print(
-            f"{told['files']} transcripts in {told['seconds']} s: {told['added']} events added, {told['known']} known "
-            f"already, {told['skipped']} not kept (private, skipped or excluded)."
-        )
-        if told["unreadable"]:
-            print(f"{told['unreadable']} could not be read.")
+        print(f"{result['files']} transcripts in {result['seconds']} s.")
+        print(f"{result['added']} events added, {result['known']} already known.")
+        if result["unchanged"]:
+            print(f"{result['unchanged']} transcripts have not changed since the last import.")
+        if result["skipped"]:
+            print(f"{result['skipped']} events not stored, because they are private, skipped or excluded.")
+        if result["unreadable"]:
+            print(f"{result['unreadable']} transcripts could not be read.")
     return 1 if counts["unreadable"] else 0
 
 
 def _import(agent: Agent, file: Path, sender: Sender) -> Counter[str]:
-    """One file, in batches; one that has not changed since it was last imported is left alone."""
+    """Import one file in batches. Skip it if it has not changed since its last import."""
     from backstory.capture.backfill import batches
 
-    about = {"path": str(file), **asdict(agent.transcripts.state(file))}
-    if sender.known(str(file)) == about:
+    state = {"path": str(file), **asdict(agent.transcripts.state(file))}
+    if sender.known(str(file)) == state:
         return Counter(unchanged=1)
     counts: Counter[str] = Counter()
     for batch in batches(_with_end(agent.transcripts.read(file, Mark(), True))):
         counts += sender.send(batch)
-    sender.send([], done=about)
+    sender.send([], done=state)
     return counts
 
 
 def _with_end(reports: Iterable[Report]) -> Iterator[Report]:
-    """The reports, and the end of each conversation that nobody has gone on with for a while."""
+    """The reports, followed by a `session_end` for each conversation that counts as ended."""
     last: dict[str, Report] = {}
     for report in reports:
         if report.payload.get("agent_id") is None:
             last[report.content_id] = report
         yield report
     for report in last.values():
-        if ids.at_ms(report.occurred_at) < ids.now_ms() - RESTED_MS:
+        if ids.at_ms(report.occurred_at) < ids.now_ms() - ENDED_AFTER_MS:
             yield Report(
                 agent=report.agent,
                 kind="session_end",
@@ -140,7 +144,7 @@ def _with_end(reports: Iterable[Report]) -> Iterator[Report]:
 
 
 class Sender:
-    """Sends batches to the worker; one that went away is started again and asked anew, which changes nothing."""
+    """Sends requests to the worker. Starts it and tries again if it does not answer; a repeated batch adds nothing."""
 
     def __init__(self, project: str) -> None:
         self._project = project
@@ -167,21 +171,21 @@ class Sender:
 
 
 def _body(report: Report) -> dict[str, Any]:
-    told = asdict(report)
-    told["session_id"] = told.pop("content_id")
+    body = asdict(report)
+    body["session_id"] = body.pop("content_id")
     for name in ("transcript_path", "is_notification"):
-        del told[name]
-    return told
+        del body[name]
+    return body
 
 
 class ProgressBar:
-    """How far it is: a bar on a terminal, a line now and then elsewhere."""
+    """Shows the progress: a bar on a terminal, else a line every two seconds."""
 
     def __init__(self, files: list[Path], quiet: bool) -> None:
         self._sizes = {file: file.stat().st_size for file in files}
         self._total, self._done, self._count = sum(self._sizes.values()), 0, 0
         self._bar = sys.stderr.isatty() and not quiet
-        self._quiet, self._told = quiet, time.monotonic()
+        self._quiet, self._printed_at = quiet, time.monotonic()
 
     def step(self, file: Path, counts: Counter[str]) -> None:
         self._count += 1
@@ -193,8 +197,8 @@ class ProgressBar:
             filled = "█" * int(width * share) + "░" * (width - int(width * share))
             show.terminal().write(f"\r{filled} {share:4.0%} {text}\x1b[K")
             sys.stderr.flush()
-        elif not self._quiet and time.monotonic() - self._told > 2:
-            self._told = time.monotonic()
+        elif not self._quiet and time.monotonic() - self._printed_at > PROGRESS_S:
+            self._printed_at = time.monotonic()
             print(f"{share:4.0%} {text}", file=sys.stderr)
 
     def end(self) -> None:

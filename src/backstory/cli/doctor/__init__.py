@@ -1,4 +1,4 @@
-"""doctor and repair: what is wrong, said by name, and mended where that is safe."""
+"""doctor and repair: find problems, name them, and fix what is safe to fix."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 
 def add(commands: Any) -> None:
-    text = "Look for what is wrong, name it and say what to do; exits 1 if something is."
-    doctor_ = commands.add_parser("doctor", help="look for what is wrong", description=text)
+    text = "Find problems and say what to do about each. Changes nothing. Exits with 1 if there is a problem."
+    doctor_ = commands.add_parser("doctor", help="find problems", description=text)
     doctor_.add_argument("--json", action="store_true", help="print JSON")
     doctor_.set_defaults(run=doctor)
-    text = "Mend what doctor finds, say what was done, and what only you can do."
-    commands.add_parser("repair", help="mend what doctor finds", description=text).set_defaults(run=repair)
+    text = "Fix the problems that `backstory doctor` finds. Says what was done, and what only you can do."
+    commands.add_parser("repair", help="fix the problems that doctor finds", description=text).set_defaults(run=repair)
 
 
 def checks() -> list[Check]:
-    """Every check, in the order in which things are mended: a worker needs its settings, all else a worker."""
+    """Every check, in the order of repairs: the worker needs its settings, and most other repairs need the worker."""
     from backstory.cli.doctor import files, hooks, worker
 
     return [
@@ -54,24 +54,27 @@ def checks() -> list[Check]:
 def _find() -> list[Finding]:
     from backstory.cli.doctor.finding import look
 
-    scene = look()
-    return [finding for check in checks() for finding in check(scene)]
+    machine = look()
+    return [finding for check in checks() for finding in check(machine)]
+
+
+def _print(findings: list[Finding]) -> None:
+    for finding in findings:
+        print(f"{finding.name}: {finding.says}\n  {finding.do}")
 
 
 def doctor(options: argparse.Namespace) -> int:
-    found = _find()
-    wrong = [finding for finding in found if not finding.note]
+    findings = _find()
+    problems = [finding for finding in findings if not finding.note]
     if options.json:
-        show.as_json({"ok": not wrong, "findings": [finding.shown() for finding in found]})
-        return 1 if wrong else 0
-    for finding in found:
-        print(f"{finding.name}: {finding.says}\n  {finding.do}")
-    mendable = any(finding.mend for finding in wrong)
-    if wrong and mendable:
-        print("`backstory repair` mends what can be mended.")
-    elif not wrong:
-        print("All is well.")
-    return 1 if wrong else 0
+        show.as_json({"ok": not problems, "findings": [finding.shown() for finding in findings]})
+        return 1 if problems else 0
+    _print(findings)
+    if any(finding.repair for finding in problems):
+        print("Run `backstory repair` to fix what can be fixed automatically.")
+    elif not problems:
+        print("No problems found.")
+    return 1 if problems else 0
 
 
 def repair(options: argparse.Namespace) -> int:
@@ -79,15 +82,14 @@ def repair(options: argparse.Namespace) -> int:
 
     for check in checks():
         for finding in check(look()):
-            if finding.mend is None:
+            if finding.repair is None:
                 continue
             try:
-                print(f"{finding.name}: {finding.mend()}")
+                print(f"{finding.name}: {finding.repair()}")
             except (BackstoryError, OSError) as error:
-                print(f"{finding.name}: could not be mended. {error}")
+                print(f"{finding.name}: could not be fixed. {error}")
     left = _find()
-    for finding in left:
-        print(f"{finding.name}: {finding.says}\n  {finding.do}")
-    wrong = [finding for finding in left if not finding.note]
-    print("Something is left for you to do." if wrong else "All is well.")
-    return 1 if wrong else 0
+    _print(left)
+    problems = [finding for finding in left if not finding.note]
+    print("Some problems are left for you to fix." if problems else "No problems found.")
+    return 1 if problems else 0

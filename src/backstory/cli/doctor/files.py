@@ -1,4 +1,4 @@
-"""Checks of the data directory: settings, modes, room, the database, and what waits in the spool."""
+"""Checks of the data directory: settings, file modes, disk space, the database and the spool."""
 
 from __future__ import annotations
 
@@ -15,41 +15,46 @@ from backstory.cli.doctor.finding import Finding, Machine
 from backstory.cli.worker import connect
 from backstory.errors import BackstoryError, BadSetting, StoreUnavailable
 
-MANY = 1000
-MUCH = 100 << 20
-DAY_MS = 24 * 3600 * 1000
+#: The spool is growing if more events than this wait,
+SPOOL_EVENTS = 1000
+#: or more bytes,
+SPOOL_BYTES = 100 << 20
+#: or if an event waits longer than this although a worker runs, in milliseconds.
+SPOOL_AGE_MS = 24 * 3600 * 1000
+#: How long `repair` waits for the worker to read the spool, in seconds.
 DRAIN_S = 60.0
 
 
-def config(scene: Machine) -> Iterator[Finding]:
-    """Never mended by us: a file without its `exclude_projects` would remember what it must not."""
-    if scene.config_error:
-        yield Finding("config-unreadable", str(scene.config_error), scene.config_error.hint)
+def config(machine: Machine) -> Iterator[Finding]:
+    """config.toml. It is never repaired: without its `exclude_projects`, excluded projects would be recorded."""
+    if machine.config_error:
+        yield Finding("config-unreadable", str(machine.config_error), machine.config_error.hint)
 
 
-def modes(scene: Machine) -> Iterator[Finding]:
-    paths = scene.settings.paths
+def modes(machine: Machine) -> Iterator[Finding]:
+    paths = machine.settings.paths
     private = (paths.data, paths.token, paths.database, paths.config, paths.spool, paths.backups, paths.socket)
-    there = [path for path in private if path.exists()]
-    if strange := [path for path in there if path.stat().st_uid != os.getuid()]:
+    existing = [path for path in private if path.exists()]
+    if foreign := [path for path in existing if path.stat().st_uid != os.getuid()]:
         yield Finding(
             "owned-by-another",
-            f"{_names(strange)} of {paths.data} belongs to another user.",
-            f"As that user or root: chown -R {os.getuid()} {paths.data}",
+            f"Another user owns {_names(foreign)} in {paths.data}.",
+            f"As that user or as root, run `chown -R {os.getuid()} {paths.data}`.",
         )
-    loose = [path for path in there if stat.S_IMODE(path.stat().st_mode) & 0o077]
+    readable = [path for path in existing if stat.S_IMODE(path.stat().st_mode) & 0o077]
 
-    def mend() -> str:
-        for path in loose:
+    def repair() -> str:
+        for path in readable:
             path.chmod(0o700 if path.is_dir() else 0o600)
-        return f"{_names(loose)}: closed to others."
+        return f"{_names(readable)}: only you have access now."
 
-    if loose:
+    if readable:
         yield Finding(
             "open-to-others",
-            f"Other users of this machine can read {_names(loose)} in {paths.data}.",
-            f"chmod -R go= {paths.data}; if the token may have been seen, delete it and restart: a new one is made.",
-            mend,
+            f"Other users of this machine can read {_names(readable)} in {paths.data}.",
+            f"Run `chmod -R go= {paths.data}`. If somebody may have read the file `token`, delete it and run "
+            "`backstory restart`, which creates a new one.",
+            repair,
         )
 
 
@@ -57,157 +62,162 @@ def _names(paths: list[Path]) -> str:
     return ", ".join(path.name for path in paths)
 
 
-def disk(scene: Machine) -> Iterator[Finding]:
-    folder = next(p for p in (scene.settings.data_dir, *scene.settings.data_dir.parents) if p.exists())
+def disk(machine: Machine) -> Iterator[Finding]:
+    folder = next(p for p in (machine.settings.data_dir, *machine.settings.data_dir.parents) if p.exists())
     free = shutil.disk_usage(folder).free
-    if free < scene.settings.tuning.spare_mb << 20:
+    if free < machine.settings.tuning.spare_mb << 20:
         yield Finding(
             "disk-nearly-full",
-            f"{show.size(free)} are free where {scene.settings.data_dir} lies.",
-            "Make room; nothing is lost as long as hooks can still write to the spool, and no backups are made.",
+            f"Only {show.size(free)} are free on the disk of {machine.settings.data_dir}.",
+            "Free some space. No backups are made until then. No event is lost while hooks can write to the spool.",
         )
 
 
-def database(scene: Machine) -> Iterator[Finding]:
-    """Through the worker, or, where there is none, by ourselves."""
+def database(machine: Machine) -> Iterator[Finding]:
+    """The database, checked by the worker, or here if no worker runs."""
     from backstory.store import check
 
     try:
-        found = scene.client.get("/api/check")["problems"] if scene.health else check(scene.settings)
+        problems = machine.client.get("/api/check")["problems"] if machine.health else check(machine.settings)
     except BackstoryError as error:
         if error.status == StoreUnavailable.status or isinstance(error, BadSetting):
-            yield _unreadable(scene, str(error))
-        return  # else a worker of another version, which is named as such
+            yield _unreadable(machine, str(error))
+        return  # a worker of another version, which is a finding of its own
     except (TypeError, KeyError):
         return
-    if found:
+    if problems:
         yield Finding(
             "database-damaged",
-            f"The database is damaged: {found[0]}",
-            "`backstory repair` goes back to the last good backup and keeps the damaged file.",
-            lambda: _restore(scene),
+            f"The database is damaged: {problems[0]}",
+            "Run `backstory repair` to restore the last good backup. It keeps the damaged file.",
+            lambda: _restore(machine),
         )
 
 
-def _unreadable(scene: Machine, says: str) -> Finding:
-    """Mended where only the mode of our own file stands in the way. What somebody put there is not ours to move."""
-    path = scene.settings.paths.database
-    if scene.settings.database_url:
-        return Finding("database-unreadable", says, "Look at the setting `database_url`, and at the server.")
-    known = path.lstat()
-    if stat.S_ISLNK(known.st_mode):
-        do = f"Bring back {os.path.realpath(path)}, to which it is a link, or delete the link: then it begins empty."
-    elif stat.S_ISREG(known.st_mode) and known.st_uid == os.getuid() and known.st_mode & 0o600 != 0o600:
+def _unreadable(machine: Machine, says: str) -> Finding:
+    """Repaired only if the mode of the user's own file is the cause. Nothing is moved or deleted."""
+    path = machine.settings.paths.database
+    if machine.settings.database_url:
+        return Finding("database-unreadable", says, "Check the setting `database_url` and the server.")
+    status = path.lstat()
+    if stat.S_ISLNK(status.st_mode):
+        do = f"Restore {os.path.realpath(path)}, to which it is a link, or delete the link to start empty."
+    elif stat.S_ISREG(status.st_mode) and status.st_uid == os.getuid() and status.st_mode & 0o600 != 0o600:
 
-        def mend() -> str:
+        def repair() -> str:
             path.chmod(0o600)
-            return f"{path.name}: its owner can read and write it again."
+            return f"{path.name}: you can read and write it again."
 
-        return Finding("database-unreadable", says, f"chmod 600 {path}", mend)
-    elif stat.S_ISREG(known.st_mode):
-        do = "Look at the disk, and at the owner and mode of the file and its folder."
+        return Finding("database-unreadable", says, f"Run `chmod 600 {path}`.", repair)
+    elif stat.S_ISREG(status.st_mode):
+        do = "Check the disk, and the owner and mode of the file and its folder."
     else:
-        do = f"That is no file. Move it away and copy the newest of {scene.settings.paths.backups} there, if any."
+        do = f"It is not a file. Move it away. Copy the newest file of {machine.settings.paths.backups} there, if any."
     return Finding("database-unreadable", says, do)
 
 
-def _restore(scene: Machine) -> str:
+def _restore(machine: Machine) -> str:
     from backstory.cli.doctor.worker import restart
     from backstory.store import backups
 
-    scene.settings.paths.suspect.touch(mode=0o600)
-    pid = restart(scene)
-    return f"{backups.restored(scene.settings.paths) or 'it is sound again'}. The worker is pid {pid}."
+    machine.settings.paths.suspect.touch(mode=0o600)
+    pid = restart(machine)
+    result = backups.restored(machine.settings.paths) or "the database is no longer damaged"
+    return f"{result}. The worker is pid {pid}."
 
 
-def restored(scene: Machine) -> Iterator[Finding]:
+def restored(machine: Machine) -> Iterator[Finding]:
     from backstory.store import backups
 
-    paths = scene.settings.paths
-    if told := backups.restored(paths):
+    paths = machine.settings.paths
+    if notice := backups.restored(paths):
 
-        def mend() -> str:
+        def repair() -> str:
             paths.restored.unlink(missing_ok=True)
-            return f"read; {paths.data / told.damaged} stays until you delete it." if told.damaged else "read."
+            kept = f" Delete {paths.data / notice.damaged} when you no longer need it." if notice.damaged else ""
+            return f"marked as read.{kept}"
 
         yield Finding(
             "database-restored",
-            f"On {show.when(told.at)} {told}.",
-            "What is missing is read again from spool and transcripts, if it is there. "
-            "`backstory repair` takes this as read.",
-            mend,
+            f"On {show.when(notice.at)} {notice}.",
+            "Missing events are read again from the spool and the transcripts, as far as they are there. "
+            "Run `backstory repair` to mark this as read.",
+            repair,
         )
 
 
-def spool(scene: Machine) -> Iterator[Finding]:
+def spool(machine: Machine) -> Iterator[Finding]:
     from backstory.capture.spool import is_usable
 
-    files = [file for file in scene.settings.paths.spool.glob("[!.]*.json") if is_usable(file)]
-    seen = [_size_and_age(file) for file in files]
-    size, oldest = sum(size for size, _ in seen), max((age for _, age in seen), default=0)
-    if len(files) <= MANY and size <= MUCH and not (scene.health and oldest > DAY_MS):
+    files = [file for file in machine.settings.paths.spool.glob("[!.]*.json") if is_usable(file)]
+    sizes_and_ages = [_size_and_age(file) for file in files]
+    size, oldest = sum(size for size, _ in sizes_and_ages), max((age for _, age in sizes_and_ages), default=0)
+    if len(files) <= SPOOL_EVENTS and size <= SPOOL_BYTES and not (machine.health and oldest > SPOOL_AGE_MS):
         return
 
-    def mend() -> str:
-        client = connect(scene.settings)
+    def repair() -> str:
+        client = connect(machine.settings)
         until = time.monotonic() + DRAIN_S
         while waiting := [file for file in files if file.exists()]:
             if time.monotonic() > until or client.get("/api/health")["status"] != "ok":
-                raise BackstoryError(f"{len(waiting)} still wait; worker.log may say why.")
+                raise BackstoryError(f"{len(waiting)} events still wait. worker.log may say why.")
             time.sleep(0.1)
-        return f"{len(files)} events were taken in."
+        return f"the worker read {len(files)} events."
 
     yield Finding(
         "spool-growing",
         f"{len(files)} events ({show.size(size)}) wait in the spool, the oldest for {oldest // 3_600_000} hours.",
-        "`backstory repair` has the worker take them in; if they stay, worker.log says why.",
-        mend,
+        "Run `backstory repair` to have the worker read them. If they stay, see worker.log.",
+        repair,
     )
 
 
-def unusable(scene: Machine) -> Iterator[Finding]:
-    """What the worker can neither take in nor set aside. It may be root's, so it is named and left alone."""
+def unusable(machine: Machine) -> Iterator[Finding]:
+    """Entries that the worker can neither read nor set aside. They may belong to root, so they are left alone."""
     from backstory.capture.spool import is_usable
 
-    folder = scene.settings.paths.spool
+    folder = machine.settings.paths.spool
     names = sorted(file.name for file in folder.glob("[!.]*.json") if not is_usable(file))
     if names:
         yield Finding(
             "spool-unusable",
-            f"{len(names)} entries of {folder} are no events of yours: {', '.join(names[:3])}.",
-            "Another user's, unreadable, or not files; perhaps an agent ran as root. Delete them, or chown them.",
+            f"{len(names)} entries of {folder} cannot be read as events: {', '.join(names[:3])}.",
+            "They belong to another user, are unreadable, or are not files. Perhaps an agent ran as root. "
+            "Delete them, or change their owner with chown.",
         )
 
 
 def _size_and_age(file: Path) -> tuple[int, int]:
-    """In bytes and milliseconds; nothing of a file that the worker has just taken in."""
+    """In bytes and milliseconds. Zero for a file that the worker has just read and removed."""
     try:
-        known = file.lstat()
+        status = file.lstat()
     except OSError:
         return 0, 0
-    at = ids.event_time(file.name.partition(".")[0])
-    return known.st_size, ids.now_ms() - (ids.at_ms(at) if at else int(known.st_mtime * 1000))
+    created = ids.event_time(file.name.partition(".")[0])
+    return status.st_size, ids.now_ms() - (ids.at_ms(created) if created else int(status.st_mtime * 1000))
 
 
-def rejected(scene: Machine) -> Iterator[Finding]:
-    paths = scene.settings.paths
+def rejected(machine: Machine) -> Iterator[Finding]:
+    paths = machine.settings.paths
     files = sorted(paths.rejected.glob("*.json"))
 
-    def mend() -> str:
-        """A worker of another version may have refused what this one understands: once more, from the beginning."""
-        again = [file.replace(paths.spool / file.name) for file in files]
-        connect(scene.settings)
+    def repair() -> str:
+        """Spool the events again: another version of the worker may have rejected what this one understands."""
+        retried = [file.replace(paths.spool / file.name) for file in files]
+        connect(machine.settings)
         until = time.monotonic() + DRAIN_S
-        while any(file.exists() for file in again) and time.monotonic() < until:
+        while any(file.exists() for file in retried) and time.monotonic() < until:
             time.sleep(0.05)
-        if back := [file for file in files if file.exists()]:
-            raise BackstoryError(f"{len(again) - len(back)} were taken in, {len(back)} were refused again.")
-        return f"{len(again)} events were taken in after all."
+        if refused := [file for file in files if file.exists()]:
+            raise BackstoryError(
+                f"The worker read {len(retried) - len(refused)} events and rejected {len(refused)} again."
+            )
+        return f"the worker read {len(retried)} events."
 
     if files:
         yield Finding(
             "spool-rejected",
-            f"{len(files)} events were refused and lie in {paths.rejected}.",
-            "`backstory repair` tries them again; delete what it leaves there.",
-            mend,
+            f"The worker rejected {len(files)} events. They are in {paths.rejected}.",
+            "Run `backstory repair` to try them again. Delete what it leaves there.",
+            repair,
         )

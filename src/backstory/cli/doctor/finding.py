@@ -1,4 +1,4 @@
-"""What doctor found: its name, a sentence, what to do, and how repair mends it; and what a check looks at."""
+"""Finding: a problem and its repair. Machine: what the checks look at."""
 
 from __future__ import annotations
 
@@ -13,48 +13,51 @@ from backstory.client import Client
 from backstory.errors import BackstoryError, BadSetting
 from backstory.settings import Settings
 
+#: How long the worker may take to answer a health request, in seconds.
 HEALTH_S = 5.0
+#: How long the worker may take to answer a check or a repair, in seconds.
+ANSWER_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong, or, as a note, worth knowing."""
+    """One problem, or, with `note`, something that is worth knowing."""
 
     name: str
-    says: str
-    do: str
-    #: what repair does; it says what that was, or raises what stands in its way
-    mend: Callable[[], str] | None = None
+    says: str  #: what is wrong
+    do: str  #: what the user can do about it
+    #: The repair. It returns a sentence about what was done, or raises an error that says why it failed.
+    repair: Callable[[], str] | None = None
     note: bool = False
 
     def shown(self) -> dict[str, Any]:
         level = "note" if self.note else "wrong"
-        return {"name": self.name, "level": level, "says": self.says, "do": self.do, "mends": self.mend is not None}
+        return {"name": self.name, "level": level, "says": self.says, "do": self.do, "mends": self.repair is not None}
 
 
 @dataclass(slots=True)
 class Machine:
-    """The machine as it is now."""
+    """The state of the machine at one moment."""
 
     settings: Settings
     config_error: BackstoryError | None
-    pid: int | None  #: of the process that holds the worker's lock
-    health: dict[str, Any] | None
-    told: dict[str, Any]  #: what the worker wrote about itself
+    pid: int | None  #: the process that holds the worker's lock
+    health: dict[str, Any] | None  #: the worker's answer to /api/health
+    worker_file: dict[str, Any]  #: the content of worker.json
     home: Path = field(default_factory=Path.home)
     cwd: Path = field(default_factory=Path.cwd)
     env: Mapping[str, str] = field(default_factory=stored.environment)
 
     @property
     def client(self) -> Client:
-        return Client(self.settings.paths.socket, timeout=600)
+        return Client(self.settings.paths.socket, timeout=ANSWER_S)
 
 
 Check = Callable[[Machine], Iterator[Finding]]
 
 
 def look() -> Machine:
-    """See what is there; settings that can't be read are no reason to stop looking."""
+    """The state of the machine now. Defaults are used if the settings cannot be read."""
     from backstory.worker import process
 
     error: BackstoryError | None = None
@@ -63,15 +66,16 @@ def look() -> Machine:
     except BadSetting as problem:
         chosen, error = Settings(data_dir=stored.data_dir(stored.environment())), problem
     try:
-        told = json.loads(chosen.paths.worker.read_bytes())
+        content = json.loads(chosen.paths.worker.read_bytes())
     except (OSError, ValueError):
-        told = {}
-    return Machine(chosen, error, process.holder(chosen.paths), _health(chosen), told if isinstance(told, dict) else {})
+        content = {}
+    worker_file = content if isinstance(content, dict) else {}
+    return Machine(chosen, error, process.holder(chosen.paths), _health(chosen), worker_file)
 
 
 def _health(chosen: Settings) -> dict[str, Any] | None:
     try:
-        found = Client(chosen.paths.socket, timeout=HEALTH_S).get("/api/health")
+        health = Client(chosen.paths.socket, timeout=HEALTH_S).get("/api/health")
     except BackstoryError:
         return None
-    return found if isinstance(found, dict) else None
+    return health if isinstance(health, dict) else None

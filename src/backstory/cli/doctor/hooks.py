@@ -1,4 +1,4 @@
-"""Checks of the agents' side: the hooks in settings or plugins, the shim that they call, old transcripts."""
+"""Checks of the agents: hooks, MCP servers and skills, the shims that they call, and transcripts that expire."""
 
 from __future__ import annotations
 
@@ -19,49 +19,54 @@ from backstory.cli.agents import installed, place_of, write_shims
 from backstory.cli.doctor.finding import Finding, Machine
 from backstory.errors import SettingsUnreadable
 
-#: Transcripts that an agent will delete within so many days are told of.
-SOON_DAYS = 7
+#: Transcripts that an agent will delete within this many days are reported.
+EXPIRES_DAYS = 7
+#: How long the hook may take to print its version, in seconds.
+VERSION_S = 5.0
 
 
-def _parts(scene: Machine, agent: Agent) -> dict[str, tuple[InstalledPart, ...]]:
-    """What is put into an agent's files, by scope. In the home directory both scopes are one."""
-    user, project = (agent.parts(place_of(scene.settings, scope)) for scope in ("user", "project"))
+def _parts(machine: Machine, agent: Agent) -> dict[str, tuple[InstalledPart, ...]]:
+    """scope -> the parts that are installed into an agent's files. In the home directory both scopes are the same."""
+    user, project = (agent.parts(place_of(machine.settings, scope)) for scope in ("user", "project"))
     return {"user": user} if project[0].path == user[0].path else {"user": user, "project": project}
 
 
-def _callers(scene: Machine, agent: Agent) -> list[str]:
-    return agent.callers(place_of(scene.settings, "user"))
+def _callers(machine: Machine, agent: Agent) -> list[str]:
+    return agent.callers(place_of(machine.settings, "user"))
 
 
-def _is_used(scene: Machine) -> bool:
-    """Whether any agent calls our hooks, or is meant to."""
-    return bool(installed(scene.settings)) or any(_callers(scene, agent) for agent in AGENTS.values())
+def _is_used(machine: Machine) -> bool:
+    """Whether an agent calls our hooks, or the hooks were installed."""
+    return bool(installed(machine.settings)) or any(_callers(machine, agent) for agent in AGENTS.values())
 
 
-def shim(scene: Machine) -> Iterator[Finding]:
-    """The program that hooks call: there, able to run, and of this version."""
-    paths = scene.settings.paths
-    if not _is_used(scene):
+def shim(machine: Machine) -> Iterator[Finding]:
+    """The program that hooks call: it exists, runs, and has this version."""
+    paths = machine.settings.paths
+    if not _is_used(machine):
         return
 
-    def mend() -> str:
-        write_shims(scene.settings)
-        return f"{paths.bin} was written anew."
+    def repair() -> str:
+        write_shims(machine.settings)
+        return f"wrote the programs in {paths.bin}."
 
-    do = "`backstory repair` writes it anew."
+    do = "Run `backstory repair` to write it again."
     if missing := [f.name for f in (paths.hook, paths.mcp, paths.start_worker) if not os.access(f, os.X_OK)]:
-        yield Finding("hook-missing", f"{', '.join(missing)} is not in {paths.bin}; agents call it.", do, mend)
+        yield Finding("hook-missing", f"Agents call {', '.join(missing)}, which is missing in {paths.bin}.", do, repair)
         return
-    found = _version_of(paths.hook)
-    if not found or not _interpreter(paths.start_worker).exists():
-        yield Finding("hook-broken", f"{paths.bin} does not run: the Python it names, or backstory, is gone.", do, mend)
-    elif found != __version__:
-        yield Finding("hook-version", f"The hook is version {found}, this command {__version__}.", do, mend)
+    version = _version_of(paths.hook)
+    if not version or not _interpreter(paths.start_worker).exists():
+        says = f"The hook in {paths.bin} does not run: its Python or its backstory is missing."
+        yield Finding("hook-broken", says, do, repair)
+    elif version != __version__:
+        yield Finding("hook-version", f"The hook has version {version}, this command has {__version__}.", do, repair)
 
 
 def _version_of(hook: Path) -> str:
     try:
-        run = subprocess.run([hook, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=5)
+        run = subprocess.run(
+            [hook, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=VERSION_S
+        )
     except (OSError, subprocess.SubprocessError):
         return ""
     return run.stdout.strip()[:40]
@@ -74,18 +79,18 @@ def _interpreter(start_worker: Path) -> Path:
     return Path("/nonexistent")
 
 
-def settings(scene: Machine) -> Iterator[Finding]:
-    """Hooks that were put into settings are there, all of them, and name this data directory's shim."""
-    if not _is_used(scene):
+def settings(machine: Machine) -> Iterator[Finding]:
+    """Installed hooks: all of them are in the settings and call the shim of this data directory."""
+    if not _is_used(machine):
         yield Finding(
             "hooks-missing",
             "No agent reports to backstory.",
-            f"`backstory install --agent {DEFAULT_AGENT}`, or install the plugin.",
+            f"Run `backstory install --agent {DEFAULT_AGENT}`, or install the plugin.",
         )
     for agent in AGENTS.values():
-        callers = _callers(scene, agent)
-        for scope, (hooks, *_) in _parts(scene, agent).items():
-            # A project's file is often other people's too, whose hooks may name another place.
+        callers = _callers(machine, agent)
+        for scope, (hooks, *_) in _parts(machine, agent).items():
+            # A project's file may be shared with other people, whose hooks may call another path.
             if scope in callers or ("plugin" not in callers and hooks.record.exists()):
                 yield from _hooks_of(agent, scope, hooks, is_others=scope == "project" and scope in callers)
 
@@ -99,97 +104,97 @@ def _hooks_of(agent: Agent, scope: str, hooks: InstalledPart, is_others: bool) -
     if change.what == "unchanged" or is_others:
         return
 
-    def mend() -> str:
+    def repair() -> str:
         hooks.install(False)
-        return f"the hooks are in {hooks.path}."
+        return f"wrote the hooks to {hooks.path}."
 
     yield Finding(
         "hooks-missing",
-        f"The hooks in {hooks.path} are not all there, or not those of this installation.",
-        f"`backstory install --agent {agent.name} --scope {scope}` puts them there.",
-        mend,
+        f"Hooks are missing in {hooks.path}, or belong to another installation.",
+        f"Run `backstory install --agent {agent.name} --scope {scope}`.",
+        repair,
     )
 
 
-def tools(scene: Machine) -> Iterator[Finding]:
-    """The MCP server and the skill, where they were put."""
+def tools(machine: Machine) -> Iterator[Finding]:
+    """The MCP server and the skill, where they were installed."""
     for agent in AGENTS.values():
-        for scope, (_, *parts) in _parts(scene, agent).items():
+        for scope, (_, *parts) in _parts(machine, agent).items():
             if any(part.record.exists() for part in parts):
                 yield from _tools_of(agent, scope, parts)
 
 
 def _tools_of(agent: Agent, scope: str, parts: list[InstalledPart]) -> Iterator[Finding]:
     try:
-        lost = [part.path for part in parts if part.install(True).what != "unchanged"]
+        missing = [part.path for part in parts if part.install(True).what != "unchanged"]
     except SettingsUnreadable as error:
         yield Finding("settings-unreadable", str(error), error.hint)
         return
 
-    def mend() -> str:
+    def repair() -> str:
         return " ".join(f"{change.path}: {change.what}." for change in [part.install(False) for part in parts])
 
-    if lost:
+    if missing:
         yield Finding(
             "tools-missing",
-            f"What lets an agent ask its memory is no longer in {' and '.join(map(str, lost))}.",
-            f"`backstory install --agent {agent.name} --scope {scope}` puts it there.",
-            mend,
+            f"The MCP server or the skill is missing in {' and '.join(map(str, missing))}.",
+            f"Run `backstory install --agent {agent.name} --scope {scope}`.",
+            repair,
         )
 
 
-def doubled(scene: Machine) -> Iterator[Finding]:
-    """Nothing is kept twice, but each event costs twice. Which of them to keep is clear only beside the plugin."""
+def doubled(machine: Machine) -> Iterator[Finding]:
+    """Hooks that are installed twice. Nothing is stored twice, but each event takes twice the time."""
     for agent in AGENTS.values():
-        callers = _callers(scene, agent)
+        callers = _callers(machine, agent)
         if len(callers) > 1:
-            yield _doubled(scene, agent, callers)
+            yield _doubled(machine, agent, callers)
 
 
-def _doubled(scene: Machine, agent: Agent, callers: list[str]) -> Finding:
-    # The plugin is on for the user, wherever a session is started: then the settings' own can go.
-    is_clear = "user" in callers and "plugin" in callers and agent.plugin_enabled(place_of(scene.settings, "user"))
-    parts = _parts(scene, agent)["user"]
+def _doubled(machine: Machine, agent: Agent, callers: list[str]) -> Finding:
+    # Repaired only if the plugin is enabled for the user. It then works in every directory, and settings need no hooks.
+    is_clear = "user" in callers and "plugin" in callers and agent.plugin_enabled(place_of(machine.settings, "user"))
+    parts = _parts(machine, agent)["user"]
 
-    def mend() -> str:
+    def repair() -> str:
         for part in parts:
             part.uninstall(False)
-        return f"taken out of {parts[0].path}; the plugin brings the same ones."
+        return f"removed the hooks from {parts[0].path}; the plugin has the same ones."
 
     plugin = f", or `{agent.remove_plugin}`" if agent.remove_plugin else ""
     return Finding(
         "hooks-doubled",
-        f"The hooks are installed more than once: {', '.join(callers)}. Nothing is kept twice, but each costs time.",
-        f"Keep one: `backstory uninstall --scope user` or `--scope project`{plugin}.",
-        mend if is_clear else None,
+        f"The hooks are installed more than once: {', '.join(callers)}. Nothing is stored twice, but each takes time.",
+        f"Keep one. Run `backstory uninstall --scope user` or `--scope project`{plugin}.",
+        repair if is_clear else None,
     )
 
 
-def path(scene: Machine) -> Iterator[Finding]:
-    if shutil.which("backstory", path=scene.env.get("PATH", "")) is None:
+def path(machine: Machine) -> Iterator[Finding]:
+    if shutil.which("backstory", path=machine.env.get("PATH", "")) is None:
         yield Finding(
             "not-on-path",
-            "A shell does not find `backstory`; the skill and other programs call it by that name.",
-            f"Add {Path(sys.executable).parent} to PATH, or install with pipx.",
+            "`backstory` is not on PATH. The skill and other programs call it by that name.",
+            f"Add {Path(sys.executable).parent} to PATH, or install backstory with pipx.",
         )
 
 
-def transcripts(scene: Machine) -> Iterator[Finding]:
-    """Agents delete old transcripts by themselves. A setting of the user's, so it is named and left alone."""
+def transcripts(machine: Machine) -> Iterator[Finding]:
+    """Transcripts that an agent will delete soon. The user's setting decides when, so it is not changed."""
     for agent in AGENTS.values():
-        retention = agent.transcripts.retention(place_of(scene.settings, "user"))
+        retention = agent.transcripts.retention(place_of(machine.settings, "user"))
         if retention is None:
             continue
-        count = _expiring(scene, agent, time.time() - max(retention.days - SOON_DAYS, 0) * 86_400)
+        count = _expiring(machine, agent, time.time() - max(retention.days - EXPIRES_DAYS, 0) * 86_400)
         if count:
-            says = f"{agent.title} will soon delete {count} transcripts: it keeps them for {retention.days:g} days."
+            says = f"{agent.title} will soon delete {count} transcripts. It keeps them for {retention.days:g} days."
             yield Finding("transcripts-expire", says, retention.longer, note=True)
 
 
-def _expiring(scene: Machine, agent: Agent, limit: float) -> int:
+def _expiring(machine: Machine, agent: Agent, limit: float) -> int:
     """How many transcripts were last changed before a time."""
     count = 0
-    for root in agent.transcripts.roots(scene.home, scene.env):
+    for root in agent.transcripts.roots(machine.home, machine.env):
         for file in agent.transcripts.find(root):
             with contextlib.suppress(OSError):
                 count += file.stat().st_mtime < limit

@@ -1,4 +1,4 @@
-"""Checks of the worker: does it run, does it answer, is it ours, has it its port, what did it set aside."""
+"""Checks of the worker: process, version, port, jobs, provider, embedder and events that were set aside."""
 
 from __future__ import annotations
 
@@ -11,151 +11,155 @@ from backstory.cli.doctor.finding import Finding, Machine
 from backstory.cli.worker import connect
 from backstory.errors import BackstoryError
 
+#: How long the worker may take to stop before it is killed, in seconds.
 STOP_S = 3.0
-QUIET_S = 20.0
+#: How long `repair` waits for retried events to be observed, in seconds.
+RETRY_S = 20.0
 
 
-def restart(scene: Machine) -> int:
-    """Stop the worker, whatever state it is in, and start it; its process id."""
+def restart(machine: Machine) -> int:
+    """Stop the worker, whatever state it is in, and start it. Return its process id."""
     from backstory.worker import process
 
-    if scene.config_error:
-        raise BackstoryError("No worker would start as long as config.toml can not be read.")
-    process.stop(scene.settings.paths, STOP_S)
-    return int(connect(scene.settings).get("/api/health")["pid"])
+    if machine.config_error:
+        raise BackstoryError("The worker cannot start while config.toml cannot be read.")
+    process.stop(machine.settings.paths, STOP_S)
+    return int(connect(machine.settings).get("/api/health")["pid"])
 
 
-def process(scene: Machine) -> Iterator[Finding]:
-    """One that hangs, and what one that was killed left behind."""
-    paths = scene.settings.paths
-    if scene.pid and scene.health is None:
+def process(machine: Machine) -> Iterator[Finding]:
+    """A worker that hangs, and files that a killed worker left behind."""
+    paths = machine.settings.paths
+    if machine.pid and machine.health is None:
         yield Finding(
             "worker-hung",
-            f"The worker (pid {scene.pid}) runs and does not answer.",
-            "`backstory repair` ends it and starts another; what hooks send meanwhile waits in the spool.",
-            lambda: f"ended pid {scene.pid}; the worker is pid {restart(scene)} now.",
+            f"The worker (pid {machine.pid}) runs but does not answer.",
+            "Run `backstory repair` to kill it and start another. Events wait in the spool meanwhile.",
+            lambda: f"killed pid {machine.pid}; the worker is now pid {restart(machine)}.",
         )
-    if scene.pid is None:
+    if machine.pid is None:
         left = [file for file in (paths.socket, paths.worker) if file.exists()]
         left += [paths.lock] if paths.lock.exists() and paths.lock.stat().st_size else []
         if left:
             names = ", ".join(file.name for file in left)
 
             def tidy() -> str:
-                # Started, it checks the database, because the one before did not end well, and makes these files anew.
-                return f"{names}: taken over by a new worker, pid {restart(scene)}."
+                # The new worker checks the database, because the previous one crashed, and replaces these files.
+                return f"{names}: replaced by a new worker, pid {restart(machine)}."
 
             yield Finding(
                 "worker-left-over",
-                f"A worker that did not end well left {names} behind.",
-                "`backstory start` starts one that takes over.",
+                f"A worker that crashed or was killed left {names} behind.",
+                "Run `backstory start` to start another. It replaces these files.",
                 tidy,
             )
 
 
-def version(scene: Machine) -> Iterator[Finding]:
-    if scene.health and scene.health.get("version") != __version__:
+def version(machine: Machine) -> Iterator[Finding]:
+    if machine.health and machine.health.get("version") != __version__:
         yield Finding(
             "worker-version",
-            f"The worker is version {scene.health.get('version')}, this command {__version__}.",
-            "`backstory restart` starts the worker of this version.",
-            lambda: f"the worker of version {__version__} runs, pid {restart(scene)}.",
+            f"The worker has version {machine.health.get('version')}, this command has {__version__}.",
+            "Run `backstory restart` to start a worker of this version.",
+            lambda: f"started the worker of version {__version__}, pid {restart(machine)}.",
         )
 
 
-def away(scene: Machine) -> Iterator[Finding]:
-    if scene.health is None and scene.pid is None:
+def away(machine: Machine) -> Iterator[Finding]:
+    if machine.health is None and machine.pid is None:
         yield Finding(
             "worker-away",
-            "No worker runs.",
-            "It starts with the next session; `backstory start` starts it now.",
-            lambda: f"the worker is up, pid {restart(scene)}.",
+            "The worker is not running.",
+            "It starts with the next session. Run `backstory start` to start it now.",
+            lambda: f"started the worker, pid {restart(machine)}.",
         )
 
 
-def port(scene: Machine) -> Iterator[Finding]:
-    """Hooks do not need it; people and other programs do."""
-    wanted, got = scene.settings.port, scene.told.get("port")
-    if not scene.health or scene.config_error or not wanted or not got or wanted == got:
+def port(machine: Machine) -> Iterator[Finding]:
+    """The worker's TCP port. Hooks do not need it; browsers and other programs do."""
+    wanted, actual = machine.settings.port, machine.worker_file.get("port")
+    if not machine.health or machine.config_error or not wanted or not actual or wanted == actual:
         return
 
-    def mend() -> str:
-        restart(scene)
+    def repair() -> str:
+        restart(machine)
         from backstory.cli.doctor.finding import look
 
-        now = look().told.get("port")
-        if now == wanted:
-            return f"port {wanted} is free again, and the worker's."
+        port_now = look().worker_file.get("port")
+        if port_now == wanted:
+            return f"port {wanted} is free again, and the worker uses it."
         if stored.sources().get("port") == "BACKSTORY_PORT":
-            raise BackstoryError(f"BACKSTORY_PORT asks for port {wanted}, and goes before what is written.")
-        stored.change(scene.settings.paths.config, "port", now)
-        return f"`port` is {now} in config.toml from now on, where the worker listens."
+            raise BackstoryError(f"BACKSTORY_PORT is {wanted} and overrides config.toml.")
+        stored.change(machine.settings.paths.config, "port", port_now)
+        return f"set `port` to {port_now} in config.toml, where the worker listens."
 
     yield Finding(
         "port-taken",
-        f"Port {wanted} is taken by another program; the worker listens on {got}.",
-        f"End that program and `backstory restart`, or `backstory config set port {got}`.",
-        mend,
+        f"Another program uses port {wanted}. The worker listens on {actual}.",
+        f"End that program and run `backstory restart`, or run `backstory config set port {actual}`.",
+        repair,
     )
 
 
-def embedder(scene: Machine) -> Iterator[Finding]:
-    """Search goes by words then; nothing else is in want of it."""
-    if scene.health is None:
+def embedder(machine: Machine) -> Iterator[Finding]:
+    """The embedder. Without it search uses words only; nothing else needs it."""
+    if machine.health is None:
         return
     try:
-        told = scene.client.get("/api/vectors")
+        vectors = machine.client.get("/api/vectors")
     except BackstoryError:
         return
-    if told["problem"]:
+    if vectors["problem"]:
         yield Finding(
             "embedder-away",
-            f"{told['due']} things can not be found by their meaning yet: {told['problem']}",
-            "Words find them. Mend what it says, or `backstory config set embedder static` and `backstory restart`.",
+            f"{vectors['due']} rows have no vector yet: {vectors['problem']}",
+            "Search finds them by words. Fix this, or run `backstory config set embedder static` and "
+            "`backstory restart`.",
         )
 
 
-def set_aside(scene: Machine) -> Iterator[Finding]:
-    count = (scene.health or {}).get("queue", {}).get("dead", 0)
+def set_aside(machine: Machine) -> Iterator[Finding]:
+    count = (machine.health or {}).get("queue", {}).get("dead", 0)
     if not count:
         return
 
-    def mend() -> str:
-        tried = scene.client.post("/api/queue/retry", {"id": 0})["changed"]
-        until = time.monotonic() + QUIET_S
+    def repair() -> str:
+        retried = machine.client.post("/api/queue/retry", {"id": 0})["changed"]
+        until = time.monotonic() + RETRY_S
         while time.monotonic() < until:
-            queue = scene.client.get("/api/health")["queue"]
+            queue = machine.client.get("/api/health")["queue"]
             if not queue["queued"] and not queue["leased"]:
                 break
             time.sleep(0.05)
-        return f"{tried} tried again."
+        return f"events retried: {retried}."
 
     yield Finding(
         "events-set-aside",
-        f"{count} events could not be turned into memory and were set aside.",
-        "`backstory queue list --dead` shows them; `backstory queue retry --all` or `backstory queue drop --all`.",
-        mend,
+        f"{count} events could not be observed and were set aside.",
+        "List them with `backstory queue list --dead`. Then run `backstory queue retry --all` or "
+        "`backstory queue drop --all`.",
+        repair,
     )
 
 
-def jobs(scene: Machine) -> Iterator[Finding]:
-    """Background jobs that failed lately; each is started again by itself."""
-    for failing in (scene.health or {}).get("failing", []):
+def jobs(machine: Machine) -> Iterator[Finding]:
+    """Background jobs that failed recently. The worker restarts them itself."""
+    for failing in (machine.health or {}).get("failing", []):
         yield Finding(
             "job-failing",
-            f"A part of the worker failed and is started again with growing pauses: {failing}",
-            "Nothing that was sent is lost. worker.log tells each failure; please report it.",
-            lambda: f"the worker was restarted, pid {restart(scene)}.",
+            f"A background job failed and is restarted with growing pauses: {failing}",
+            "No event is lost. Please report this, with the lines in worker.log.",
+            lambda: f"restarted the worker, pid {restart(machine)}.",
         )
 
 
-def provider(scene: Machine) -> Iterator[Finding]:
-    """A model that was chosen and can't be asked; one that only pauses is a note."""
-    health = scene.health or {}
-    if trouble := health.get("provider_trouble"):
+def provider(machine: Machine) -> Iterator[Finding]:
+    """A model that cannot be asked. It is only a note if the model is expected back soon."""
+    health = machine.health or {}
+    if problem := health.get("provider_trouble"):
         yield Finding(
             "provider-trouble",
-            f"Provider {health.get('provider')}: {trouble}",
-            "Nothing is lost: the rules observe meanwhile, and `backstory reobserve` does it over with the model.",
+            f"Provider {health.get('provider')}: {problem}",
+            "No event is lost. Rules observe meanwhile; run `backstory reobserve` later to ask the model.",
             note=not health.get("provider_lasts"),
         )
