@@ -159,13 +159,13 @@ def made_of(store: Store, vectors: Vectors, names: dict[int, tuple[str, str]], *
     """Sessions by some of what is indexed only, fused as the product does."""
 
     def ranked(question: dict[str, Any], level: str) -> list[str]:
-        look, where = fuse.look_of(question["query"]), Filter(project=question["project"])
+        look, where = fuse.query_style(question["query"]), Filter(project=question["project"])
         told = re.findall(r"[^\W_]+", question["query"].lower())
         weights = store.read(lambda tx: search.rarity(tx, told, where))
         lists = []
         for kinds in families:
             hits = store.read(lambda tx, kinds=kinds: search.by_words(tx, question["query"], kinds, where, DEPTH))  # type: ignore[misc]
-            lists.append(fuse.together(hits, vectors.find(question["query"], kinds, where, DEPTH, weights), look))
+            lists.append(fuse.merge(hits, vectors.find(question["query"], kinds, where, DEPTH, weights), look))
         best = fuse.ordered(fuse.by_session(lists, {}, look).values())
         return [names[item.id][1] for item in best]
 

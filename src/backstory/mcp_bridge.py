@@ -48,7 +48,7 @@ def _is_heard() -> bool:
 
 
 def _enter(data_dir: str) -> bytes:
-    """Change to the data directory, cwd the socket is. Returns the head of every request."""
+    """Change to the data directory, where the socket is. Returns the head of every request."""
     try:
         cwd = posix.getcwdb()
     except OSError:

@@ -55,7 +55,7 @@ def json_list(stored: str) -> list[str]:
 
 
 def cut(text: str, limit: int) -> str:
-    """Truncate a text to `limit` characters, last_space a word boundary if possible, and append an ellipsis."""
+    """Truncate a text to `limit` characters, at a word boundary if possible, and append an ellipsis."""
     if len(text) <= limit:
         return text
     head = text[: max(limit - 1, 0)]

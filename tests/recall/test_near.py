@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from backstory.recall import embed
-from backstory.recall.vector_index import Near, VectorBlock, Wanted, block_of
+from backstory.recall.vector_index import VectorBlock, VectorFilter, VectorIndex, block_of
 
 NOUNS = ["invoice", "basket", "login", "parser", "cache", "kitten", "cluster", "deadline", "queue", "recipe", "violin"]
 VERBS = ["fails", "restarts", "doubles", "vanishes", "grows", "sings", "burns", "waits", "compiles", "freezes"]
-ANY = Wanted(("observation",))
+ANY = VectorFilter(("observation",))
 
 
 def sentences(number: int) -> list[str]:
@@ -33,19 +33,19 @@ def block(vectors: Any, first: int = 1) -> VectorBlock:
     return block_of(ids, ["observation"] * size, [n % 10 for n in ids], ids, numbers, scales.tolist())
 
 
-def nearest(near: Near, query: Any, wanted: Wanted, number: int) -> tuple[list[int], bool]:
-    ids, _, more = near.look(query, wanted).nearest(wanted.kinds, number)
+def nearest(near: VectorIndex, query: Any, wanted: VectorFilter, number: int) -> tuple[list[int], bool]:
+    ids, _, more = near.search(query, wanted).nearest(wanted.kinds, number)
     return ids, more
 
 
 def test_by_signs_nearly_the_same_are_found() -> None:
     """Of the ten nearest among thousands, 97 in a hundred are among the thousand whose signs agree most."""
     made = embed.named("static").embed(sentences(6000))
-    exact, signs = Near(), Near(exact=0)
+    exact, signs = VectorIndex(), VectorIndex(exact=0)
     for first in range(0, 6000, 500):
         exact.add(block(made[first : first + 500], first + 1))
         signs.add(block(made[first : first + 500], first + 1))
-    assert exact.look(made[0], ANY).is_exact and not signs.look(made[0], ANY).is_exact
+    assert exact.search(made[0], ANY).is_exact and not signs.search(made[0], ANY).is_exact
     hits = 0
     for query in made[::200]:
         truth = set((np.argsort(-(made @ query))[:10] + 1).tolist())
@@ -59,31 +59,31 @@ def test_by_signs_nearly_the_same_are_found() -> None:
 def test_what_is_held_is_compared_in_memory() -> None:
     """Beyond what is compared at once, as exactly; what is not held is left to the store."""
     made = embed.named("static").embed(sentences(900))
-    exact, held, bare = Near(), Near(exact=0), Near(exact=0, held=0)
+    exact, held, bare = VectorIndex(), VectorIndex(exact=0), VectorIndex(exact=0, held=0)
     for near in (exact, held, bare):
         for first in (0, 500):
             near.add(block(made[first : first + 500], first + 1))
-    ids, close, _ = exact.look(made[3], ANY).nearest(ANY.kinds, 40)
-    assert held.look(made[3], ANY).compared(ids, made[3]) == pytest.approx(close)
-    assert bare.look(made[3], ANY).compared(ids, made[3]) is None
+    ids, close, _ = exact.search(made[3], ANY).nearest(ANY.kinds, 40)
+    assert held.search(made[3], ANY).compared(ids, made[3]) == pytest.approx(close)
+    assert bare.search(made[3], ANY).compared(ids, made[3]) is None
 
 
 def test_only_what_is_wanted_is_found() -> None:
     """By kind, session and time, in both ways of looking; and whether there is more is known."""
     made = embed.named("static").embed(sentences(300))
-    for near in (Near(), Near(exact=0), Near(exact=0, held=0)):
+    for near in (VectorIndex(), VectorIndex(exact=0), VectorIndex(exact=0, held=0)):
         near.add(block(made))
-        assert nearest(near, made[0], Wanted(("summary",)), 5) == ([], False)
-        ids, more = nearest(near, made[0], Wanted(("observation",), (3,), 100, 200), 50)
+        assert nearest(near, made[0], VectorFilter(("summary",)), 5) == ([], False)
+        ids, more = nearest(near, made[0], VectorFilter(("observation",), (3,), 100, 200), 50)
         assert sorted(ids) == [103, 113, 123, 133, 143, 153, 163, 173, 183, 193] and not more
-        ids, more = nearest(near, made[0], Wanted(("observation",), (3,)), 5)
+        ids, more = nearest(near, made[0], VectorFilter(("observation",), (3,)), 5)
         assert len(ids) >= 5 and {number % 10 for number in ids} == {3} and more
 
 
 def test_removed_is_gone() -> None:
     """Nothing of it stays in memory, the others are found as before."""
     made = embed.named("static").embed(sentences(100))
-    near = Near()
+    near = VectorIndex()
     near.add(block(made))
     near.remove([5, 50, 1000])
     assert len(near) == 98
@@ -95,7 +95,7 @@ def test_removed_is_gone() -> None:
 def test_searching_while_others_add_and_remove() -> None:
     """A search sees one state or the next, never half of one."""
     made = embed.named("static").embed(sentences(2000))
-    near, wrong = Near(), []
+    near, wrong = VectorIndex(), []
     near.add(block(made[:1000]))
     done = threading.Event()
 

@@ -110,7 +110,7 @@ def test_meaning_counts_more_where_people_talk_of_themselves() -> None:
     words, near = [Hit("turn", 1, 1, 9.0, ""), Hit("turn", 2, 2, 3.0, "")], [Hit("turn", 2, 2, 0.8, "")]
     near.append(Hit("turn", 1, 1, 0.4, ""))
     best = {
-        query: fuse.ordered(fuse.together(words, near, fuse.look_of(query)).values())[0].id
+        query: fuse.ordered(fuse.merge(words, near, fuse.query_style(query)).values())[0].id
         for query in ("fix load_rows in store/db.py", "what did I say about my holidays")
     }
     assert list(best.values()) == [1, 2]
@@ -151,6 +151,6 @@ def test_whoever_goes_on_with_the_work_is_given_the_newer() -> None:
     """Of two as good the newer comes first where somebody talks of the work; a mere look-up has no such wish."""
     for query, share in (("please go on with the cart", fuse.RECENT), ("cart totals", 0.0)):
         old, new = (fuse.Candidate("session", n, n, f"2026-01-0{n}", {"words": 1.0}) for n in (1, 2))
-        fuse.add_recency([new, old], fuse.look_of(query))
+        fuse.add_recency([new, old], fuse.query_style(query))
         assert round(new.score - old.score, 6) == share
     assert fuse.RECENT > 0

@@ -1,4 +1,4 @@
-"""Texts as vectors. An embedder is a row: what its vectors are known by, and one function from texts to vectors."""
+"""Embedders turn texts into vectors. Each has a name for its vectors and one function from texts to vectors."""
 
 from __future__ import annotations
 
@@ -24,12 +24,16 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float32]
     Run = Callable[[Sequence[str], Mapping[str, float]], Matrix]
 
-#: What is embedded of a text; the words of all of it are indexed.
+#: Characters of a text that are embedded. Full-text search indexes all of it.
 CHARS = 2000
-#: An endpoint's time for many texts, and for one: somebody waits for the answer to a search.
-ANSWER_S, ANSWER_ONE_S = 30.0, 3.0
+#: Timeout in seconds of an endpoint for several texts.
+ANSWER_S = 30.0
+#: Timeout in seconds for a single text, which is mostly a query that somebody waits for.
+ANSWER_ONE_S = 3.0
+#: Maximum bytes of a response.
 ANSWER_BYTES = 64 << 20
-OPENAI_URL, OPENAI_MODEL = "https://api.openai.com/v1", "text-embedding-3-small"
+OPENAI_URL = "https://api.openai.com/v1"
+OPENAI_MODEL = "text-embedding-3-small"
 FASTEMBED_MODEL = "BAAI/bge-small-en-v1.5"
 
 
@@ -38,56 +42,58 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 class Away(BackstoryError):
-    """The embedder can not be used now."""
+    """The embedder is not available."""
 
-    hint = "Search goes by words alone until it can; `backstory config set embedder static` needs nothing else."
+    hint = (
+        "Search uses words only until it is. `backstory config set embedder static` selects one that needs no network."
+    )
     status = 503
 
 
 class TextRefused(Away):
-    """The embedder does not take this text."""
+    """The embedder rejected this text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Embedder:
-    """What makes vectors. Those of another name are not to be compared with its own."""
+    """Makes vectors. Only vectors of the same name can be compared."""
 
     name: str
     run: Run
 
     def embed(self, texts: Sequence[str], weights: Mapping[str, float] = NONE) -> Matrix:
-        """A row a text, each of length 1; a text that says nothing is all zeros. Words in lower case may count more
-        or less than 1, where the embedder can do that."""
+        """Return one row per text, normalised to length 1; all zeros for a text without words. `weights` maps words in
+        lower case to weights other than 1. Some embedders ignore them."""
         import numpy as np
 
-        found = np.ascontiguousarray(self.run([text[:CHARS] for text in texts], weights), dtype=np.float32)
-        if found.ndim != 2 or len(found) != len(texts) or not np.isfinite(found).all():
-            raise Away("The embedder answered with something that is no vectors.")
-        length = np.linalg.norm(found, axis=1, keepdims=True)
-        found /= np.where(length > 0, length, np.float32(1))
-        return found
+        vectors = np.ascontiguousarray(self.run([text[:CHARS] for text in texts], weights), dtype=np.float32)
+        if vectors.ndim != 2 or len(vectors) != len(texts) or not np.isfinite(vectors).all():
+            raise Away("The embedder returned invalid vectors.")
+        length = np.linalg.norm(vectors, axis=1, keepdims=True)
+        vectors /= np.where(length > 0, length, np.float32(1))
+        return vectors
 
 
 def named(name: str) -> Embedder:
-    """An embedder by what its vectors are known by: `kind`, or `kind model url`. Nothing is loaded yet."""
+    """Return the embedder of a name: `kind`, or `kind model url`. Its model is loaded on first use."""
     kind, model, url = (*name.split(" "), "", "")[:3]
     make = EMBEDDERS[kind]
-    return Embedder(name, _Once(partial(make, model, url)))
+    return Embedder(name, _Lazy(partial(make, model, url)))
 
 
 def name_of(kind: str, model: str = "", url: str = "") -> str:
-    """What the vectors of such an embedder are known by; nothing, if there are to be none."""
+    """Return the name of an embedder's vectors; empty if embedding is off."""
     if kind == "off":
         return ""
     if kind == "openai":
-        # Without a name and password: this is kept and shown. A key goes into its own variable.
-        place = re.sub(r"(?<=://)[^/@]*@", "", (url or OPENAI_URL).rstrip("/"))
-        return f"{kind} {model or OPENAI_MODEL} {place}"
+        # Without user and password, because the name is stored and shown. A key belongs into OPENAI_API_KEY.
+        address = re.sub(r"(?<=://)[^/@]*@", "", (url or OPENAI_URL).rstrip("/"))
+        return f"{kind} {model or OPENAI_MODEL} {address}"
     return f"{kind} {model or FASTEMBED_MODEL}" if kind == "fastembed" else kind
 
 
-class _Once:
-    """What is loaded with the first text: a worker that embeds nothing pays nothing."""
+class _Lazy:
+    """Loads an embedder on first use, so that a worker that embeds nothing loads nothing."""
 
     def __init__(self, make: Callable[[], Run]) -> None:
         self._make, self._lock = make, threading.Lock()
@@ -98,14 +104,14 @@ class _Once:
             try:
                 self._run = self._run or self._make()
             except (ImportError, OSError, ValueError, KeyError) as error:
-                raise Away(f"The embedder can not be loaded ({type(error).__name__}).") from None
+                raise Away(f"The embedder could not be loaded ({type(error).__name__}).") from None
         return self._run(texts, weights)
 
 
 def _static(model: str, url: str) -> Run:
-    """The mean of what each word piece stands for, from the weights in the package `wordllama`.
+    """The mean of the vectors of all word pieces, from the weights in the package `wordllama`.
 
-    They are read from its folder: the package itself imports and copies several times as much.
+    The weights are read from the files of the package: importing it would need several times the memory.
     """
     import numpy as np
     from tokenizers import Tokenizer
@@ -122,74 +128,74 @@ def _static(model: str, url: str) -> Run:
     table = np.memmap(weights, dtype=np.float16, mode="r", offset=8 + size, shape=shape)
 
     def run(texts: Sequence[str], weights: Mapping[str, float]) -> Matrix:
-        found = np.zeros((len(texts), shape[1]), dtype=np.float32)
+        vectors = np.zeros((len(texts), shape[1]), dtype=np.float32)
         for row, text in enumerate(texts):
-            # One by one: many at once would take every core, and hooks want theirs.
-            cut = pieces.encode(text, add_special_tokens=False)
-            if cut.ids and weights:
-                found[row] = _weights(text, cut.offsets, weights) @ table[cut.ids].astype(np.float32)
-            elif cut.ids:
-                found[row] = table[cut.ids].mean(axis=0, dtype=np.float32)
-        return found
+            # One text at a time: a batch would use every core and slow hooks down.
+            encoding = pieces.encode(text, add_special_tokens=False)
+            if encoding.ids and weights:
+                vectors[row] = _weights(text, encoding.offsets, weights) @ table[encoding.ids].astype(np.float32)
+            elif encoding.ids:
+                vectors[row] = table[encoding.ids].mean(axis=0, dtype=np.float32)
+        return vectors
 
     return run
 
 
-def _weights(text: str, places: Sequence[tuple[int, int]], weights: Mapping[str, float]) -> list[float]:
-    """What each piece counts: as much as the word it lies in."""
-    at = [1.0] * (len(text) + 1)
+def _weights(text: str, offsets: Sequence[tuple[int, int]], weights: Mapping[str, float]) -> list[float]:
+    """Return the weight of each word piece, which is that of its word."""
+    by_position = [1.0] * (len(text) + 1)
     for word in _WORD.finditer(text):
-        at[word.start() : word.end()] = [weights.get(word[0].lower(), 1.0)] * (word.end() - word.start())
-    return [at[end - 1] if end else 1.0 for _, end in places]
+        by_position[word.start() : word.end()] = [weights.get(word[0].lower(), 1.0)] * (word.end() - word.start())
+    return [by_position[end - 1] if end else 1.0 for _, end in offsets]
 
 
 def _openai(model: str, url: str) -> Run:
-    """Any endpoint that speaks OpenAI's `/embeddings`: its own, Ollama, vLLM, LM Studio, text-embeddings-inference."""
+    """Any endpoint with OpenAI's `/embeddings` API: OpenAI, Ollama, vLLM, LM Studio, text-embeddings-inference."""
     import numpy as np
 
     if not url.startswith(("http://", "https://")):
         raise ValueError(url)
-    # The key is for this address: it does not follow a redirect to another.
-    opener = urllib.request.build_opener(_Stay)
+    # Redirects are not followed, because the key must not be sent to another address.
+    opener = urllib.request.build_opener(_NoRedirects)
     key = environment().get("OPENAI_API_KEY", "")
     headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
 
     def run(texts: Sequence[str], weights: Mapping[str, float]) -> Matrix:
-        # Many endpoints refuse a text that is empty.
+        # Many endpoints reject an empty text.
         body = json.dumps({"model": model, "input": [text or " " for text in texts], "encoding_format": "float"})
         request = urllib.request.Request(f"{url}/embeddings", body.encode(), headers)  # noqa: S310 - checked above
         try:
-            with opener.open(request, timeout=ANSWER_S if len(texts) > 1 else ANSWER_ONE_S) as answer:
-                rows: list[Any] = json.loads(answer.read(ANSWER_BYTES))["data"]
+            with opener.open(request, timeout=ANSWER_S if len(texts) > 1 else ANSWER_ONE_S) as response:
+                rows: list[Any] = json.loads(response.read(ANSWER_BYTES))["data"]
             ordered = sorted(rows, key=lambda row: row["index"])
             return np.array([row["embedding"] for row in ordered], dtype=np.float32)
         except urllib.error.HTTPError as error:
             kind = TextRefused if error.code in (400, 413, 422) else Away
             raise kind(f"The embeddings endpoint answered with {error.code}.") from None
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise Away(f"The embeddings endpoint could not be asked ({type(error).__name__}).") from None
+            raise Away(f"The embeddings endpoint could not be reached ({type(error).__name__}).") from None
 
     return run
 
 
-class _Stay(urllib.request.HTTPRedirectHandler):
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> None:
         return None
 
 
 def _fastembed(model: str, url: str) -> Run:
-    """The library fastembed, which downloads the model that the user names."""
+    """The library fastembed, which downloads the configured model."""
     import numpy as np
     from fastembed import TextEmbedding  # type: ignore[import-not-found]
 
     try:
         loaded = TextEmbedding(model_name=model, threads=1)
-    except Exception as error:  # whatever its download ends with
-        raise Away(f"fastembed can not load its model ({type(error).__name__}).") from None
+    except Exception as error:  # the download may raise anything
+        raise Away(f"fastembed could not load its model ({type(error).__name__}).") from None
     return lambda texts, weights: np.array(list(loaded.embed(list(texts))), dtype=np.float32)
 
 
-#: setting `embedder` -> how it is loaded, given model and address
+#: setting `embedder` -> function that loads it, given model and URL
 EMBEDDERS: dict[str, Callable[[str, str], Run]] = {
     "static": _static,
     "openai": _openai,

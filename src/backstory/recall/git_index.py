@@ -1,4 +1,4 @@
-"""Reads git's index: the files that git tracks, and how each looked when it was added. The bytes may be hostile."""
+"""Parser for git's index: the tracked files, and the size, time and hash of each. The input is untrusted."""
 
 from __future__ import annotations
 
@@ -6,18 +6,23 @@ import struct
 from collections.abc import Container, Iterator
 from typing import NamedTuple
 
-#: Bytes of a path; the kernel takes none that is longer.
+#: Maximum bytes of a path. The kernel accepts no longer ones.
 PATH = 4096
-#: Directories that are looked through for what was staged.
+#: Maximum number of directories that are read from the TREE extension.
 DIRECTORIES = 50_000
 _HEADER = struct.Struct(">4sII")
 _EXTENSION = struct.Struct(">4sI")
-_EXTENDED, _STAGE, _ASSUME_VALID = 0x4000, 0x3000, 0x8000
-_SKIP_WORKTREE, _INTENT_TO_ADD = 0x4000, 0x2000
+# Bits of an entry's flags.
+_ASSUME_VALID = 0x8000
+_EXTENDED = 0x4000
+_STAGE = 0x3000
+# Bits of its extended flags.
+_SKIP_WORKTREE = 0x4000
+_INTENT_TO_ADD = 0x2000
 
 
 class UnreadableIndex(Exception):
-    """The index is damaged, or in a form that is not known here."""
+    """The index is damaged, or has a format that is not supported."""
 
 
 class Entry(NamedTuple):
@@ -25,12 +30,12 @@ class Entry(NamedTuple):
 
     path: bytes
     mode: int
-    size: int  #: the lowest 32 bits; 0 also where git leaves it open
-    seconds: int  #: when it was modified
-    nanoseconds: int  #: 0 where the writer of the index does not record it
-    blob: bytes  #: the hash of its content
-    is_ignored: bool  #: the user has told git not to look at it
-    is_unfinished: bool  #: in conflict, or to be added later
+    size: int  #: the lowest 32 bits; 0 also if git does not know it
+    seconds: int  #: modification time
+    nanoseconds: int  #: of the modification time; 0 if the index does not record it
+    blob: bytes  #: hash of its content
+    is_ignored: bool  #: marked as assume-unchanged or skip-worktree
+    is_unfinished: bool  #: in conflict, or added with --intent-to-add
 
 
 class Index:
@@ -43,60 +48,60 @@ class Index:
         if magic != b"DIRC" or self._version not in (2, 3, 4):
             raise UnreadableIndex
         self._data, self._hash_size = data, hash_size
-        #: mtime, mode, size, hash and flags, without ctime, device, inode, user and group
+        #: mtime, mode, size, hash and flags; skips ctime, device, inode, user and group
         self._entry = struct.Struct(f">8xII8xI8xI{hash_size}sH")
-        self._end = len(data) - hash_size  #: where the checksum begins
-        self._at = _HEADER.size  #: how far it was read
+        self._end = len(data) - hash_size  #: offset of the checksum
+        self._at = _HEADER.size  #: offset of the next unread byte
 
     def entries(self) -> Iterator[Entry]:
-        """All entries, in their order. To be read to the end before `committed` is asked."""
-        data, version, end_of_all, path = self._data, self._version, self._end, b""
+        """Yield all entries in order. Must be exhausted before `committed` is called."""
+        data, version, checksum_at, path = self._data, self._version, self._end, b""
         unpack, fixed = self._entry.unpack_from, self._entry.size
         for _ in range(self._count):
             start = self._at
-            begin = start + fixed
-            if begin > end_of_all:
+            path_start = start + fixed
+            if path_start > checksum_at:
                 raise UnreadableIndex
             seconds, nanoseconds, mode, size, blob, flags = unpack(data, start)
-            more = 0
+            extended_flags = 0
             if flags & _EXTENDED:
-                more = int.from_bytes(data[begin : begin + 2])
-                begin += 2
-            keep = 0
+                extended_flags = int.from_bytes(data[path_start : path_start + 2])
+                path_start += 2
+            prefix_length = 0
             if version == 4:
-                cut, begin = self._varint(begin)
-                keep = len(path) - cut
-            end = data.find(b"\0", begin, begin + PATH)
-            if not begin <= end < end_of_all or keep < 0:
+                removed, path_start = self._varint(path_start)
+                prefix_length = len(path) - removed
+            end = data.find(b"\0", path_start, path_start + PATH)
+            if not path_start <= end < checksum_at or prefix_length < 0:
                 raise UnreadableIndex
-            path = path[:keep] + data[begin:end]
+            path = path[:prefix_length] + data[path_start:end]
             if not path or len(path) > PATH:
                 raise UnreadableIndex
-            # Up to version 3 an entry is filled up with 1 to 8 zeros, to a multiple of 8.
+            # Up to version 3, 1 to 8 null bytes pad an entry to a multiple of 8.
             self._at = end + 1 if version == 4 else start + ((end - start) // 8 + 1) * 8
-            is_ignored = bool(flags & _ASSUME_VALID or more & _SKIP_WORKTREE)
-            is_unfinished = bool(flags & _STAGE or more & _INTENT_TO_ADD)
+            is_ignored = bool(flags & _ASSUME_VALID or extended_flags & _SKIP_WORKTREE)
+            is_unfinished = bool(flags & _STAGE or extended_flags & _INTENT_TO_ADD)
             yield Entry(path, mode, size, seconds, nanoseconds, blob, is_ignored, is_unfinished)
 
     def committed(self, wanted: Container[bytes]) -> frozenset[bytes] | None:
-        """Those directories of the wanted into which nothing was added since the last commit or checkout.
+        """Return the wanted directories in which nothing was staged since the last commit or checkout.
 
-        None if the index does not say. The root is the empty name.
+        None if the index does not record it. The root directory is the empty name.
         """
-        found = None
+        directories = None
         while self._at + _EXTENSION.size <= self._end:
             name, size = _EXTENSION.unpack_from(self._data, self._at)
             self._at += _EXTENSION.size
             if name == b"TREE":
-                found = frozenset(self._trees(self._at, min(self._at + size, self._end), wanted))
+                directories = frozenset(self._trees(self._at, min(self._at + size, self._end), wanted))
             elif name[:1].islower() and name != b"sdir":
-                raise UnreadableIndex  # not to be passed over, such as `link`: most entries are in another file
+                raise UnreadableIndex  # a required extension, such as `link`: most entries are in another file
             self._at += size
-        return found
+        return directories
 
     def _trees(self, at: int, end: int, wanted: Container[bytes]) -> Iterator[bytes]:
-        """The directories whose tree object is noted: git drops it with the first change below."""
-        inside: list[tuple[bytes, int]] = []  # the directories above, each with how many in it are still to come
+        """Yield the directories that have a valid tree object. git invalidates it on the first change inside."""
+        parents: list[tuple[bytes, int]] = []  # parent directories, each with the number of its entries to come
         for _ in range(DIRECTORIES):
             if at >= end:
                 return
@@ -104,19 +109,19 @@ class Index:
             numbers = rest.partition(b"\n")[0]
             at += len(name) + len(numbers) + 2
             try:
-                files, below = map(int, numbers.split(b" "))
+                files, subdirectories = map(int, numbers.split(b" "))
             except ValueError:
                 raise UnreadableIndex from None
-            while inside and not inside[-1][1]:
-                inside.pop()
+            while parents and not parents[-1][1]:
+                parents.pop()
             path = name
-            if inside:
-                above, left = inside[-1]
-                inside[-1] = (above, left - 1)
-                path = above + b"/" + name if above else name
+            if parents:
+                parent, remaining = parents[-1]
+                parents[-1] = (parent, remaining - 1)
+                path = parent + b"/" + name if parent else name
             if len(path) > PATH:
                 raise UnreadableIndex
-            inside.append((path, below))
+            parents.append((path, subdirectories))
             if files >= 0:
                 at += self._hash_size
                 if path in wanted:
@@ -124,7 +129,7 @@ class Index:
         raise UnreadableIndex
 
     def _varint(self, at: int) -> tuple[int, int]:
-        """A number as git writes offsets, and where it ends."""
+        """Decode a variable-length integer; return it and the offset after it."""
         value = -1
         while at < self._end and value < PATH:
             byte = self._data[at]

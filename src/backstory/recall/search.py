@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from backstory.recall import fuse
-from backstory.recall.fuse import Candidate, Key, Look, Span, TurnPlace
+from backstory.recall.fuse import Candidate, Key, QueryStyle, Span, TurnPlace
 from backstory.recall.vectors import Vectors
 from backstory.store.db import Row, Store, Tx
 from backstory.store.index import search as words
@@ -52,7 +52,7 @@ class Query:
 class Lists:
     """What was found, a family after the other."""
 
-    look: Look
+    style: QueryStyle
     families: Sequence[dict[Key, Candidate]]
 
 
@@ -71,7 +71,7 @@ class MemorySearch:
         return self._store.read(lambda tx: _answer(tx, asked, lists))
 
     def _lists(self, asked: Query) -> Lists:
-        look, families = fuse.look_of(asked.query), FAMILIES[asked.kind]
+        style, families = fuse.query_style(asked.query), FAMILIES[asked.kind]
         depth = max(DEPTH if asked.kind in ("session", "turn") else ITEMS, asked.limit)
 
         def by_words(tx: Tx) -> tuple[list[list[Hit]], dict[str, float]]:
@@ -85,13 +85,13 @@ class MemorySearch:
         hits, weights = self._store.read(by_words)
         near: list[list[Hit]] = [[] for _ in families]
         if self._vectors:
-            least = NEAR if any(hits) else 1.0 if look.is_code else ALONE
+            least = NEAR if any(hits) else 1.0 if style.is_code else ALONE
             near = self._vectors.find_each(asked.query, families, asked.where, depth, weights)
             near = [[hit for hit in each if hit.score >= least] for each in near]
-        if look.is_exact:
+        if style.is_exact:
             had = [{(hit.kind, hit.item_id) for hit in each} for each in hits]
             near = [[h for h in each if (h.kind, h.item_id) in has] for each, has in zip(near, had, strict=True)]
-        return Lists(look, [fuse.together(*both, look) for both in zip(hits, near, strict=True)])
+        return Lists(style, [fuse.merge(*both, style) for both in zip(hits, near, strict=True)])
 
 
 def _answer(tx: Tx, asked: Query, lists: Lists) -> list[Row]:
@@ -101,13 +101,13 @@ def _answer(tx: Tx, asked: Query, lists: Lists) -> list[Row]:
         best = _turns(tx, lists)
     else:
         best = _items(tx, lists)
-    return _shown(tx, best[: asked.limit], asked, lists.look)
+    return _shown(tx, best[: asked.limit], asked, lists.style)
 
 
 def _sessions(tx: Tx, lists: Lists) -> list[Candidate]:
-    sessions = fuse.by_session(lists.families, _places(tx, lists.families[0], 0), lists.look)
+    sessions = fuse.by_session(lists.families, _places(tx, lists.families[0], 0), lists.style)
     best = fuse.ordered(sessions.values())
-    if not lists.look.is_personal:
+    if not lists.style.is_personal:
         return best
     keys = {item.best: item.id for item in best[: fuse.NEWEST] if item.best}
     return fuse.newest_first(best, {keys[key]: said for key, said in search_rows.words_said(tx, keys).items()})
@@ -120,8 +120,8 @@ def _turns(tx: Tx, lists: Lists) -> list[Candidate]:
         row["id"]: Span(row["session_id"], row["first_turn"], row["last_turn"])
         for row in search_rows.chunk_spans(tx, (number for _, number in pieces))
     }
-    sessions = fuse.by_session(lists.families, turns, lists.look)
-    return fuse.ordered(fuse.by_turn(said, pieces, sessions, list(turns.values()), spans, lists.look).values())
+    sessions = fuse.by_session(lists.families, turns, lists.style)
+    return fuse.ordered(fuse.by_turn(said, pieces, sessions, list(turns.values()), spans, lists.style).values())
 
 
 def _places(tx: Tx, said: Mapping[Key, Candidate], around: int) -> dict[int, TurnPlace]:
@@ -143,11 +143,11 @@ def _items(tx: Tx, lists: Lists) -> list[Candidate]:
             item.times["importance"] = TYPES.get(row["type"], 1.0) * (PINNED if row["pinned_at"] else 1.0)
             if row["superseded_by"]:
                 item.times["replaced"] = REPLACED
-    fuse.add_recency(items.values(), lists.look)
+    fuse.add_recency(items.values(), lists.style)
     return fuse.ordered(items.values())
 
 
-def _shown(tx: Tx, best: Sequence[Candidate], asked: Query, look: Look) -> list[Row]:
+def _shown(tx: Tx, best: Sequence[Candidate], asked: Query, style: QueryStyle) -> list[Row]:
     rows = search_rows.rows(tx, [(item.kind, item.id) for item in best])
     whole = search_rows.rows(tx, {item.best for item in best if item.best})
     shown = []
@@ -160,12 +160,12 @@ def _shown(tx: Tx, best: Sequence[Candidate], asked: Query, look: Look) -> list[
         made = row | {
             "score": round(item.score, 6),
             "title": cut(one_line(row["title"] or ""), TITLE),
-            "snippet": snippet(text, look.words),
+            "snippet": snippet(text, style.words),
             "session": row["content_session_id"],
             "at": row["created_at"],
         }
         if asked.explain:
-            made["why"] = item.why | {"look": {"meaning": look.meaning, "is_talk": look.is_talk}}
+            made["why"] = item.why | {"look": {"meaning": style.meaning, "is_talk": style.is_talk}}
         shown.append(made)
     return shown
 

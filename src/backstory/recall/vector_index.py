@@ -1,4 +1,4 @@
-"""Vectors in memory, and which of them are near: exact while they are few, by their signs first when they are many."""
+"""Nearest-neighbour search over vectors in memory: exact for few vectors, by their signs first for many."""
 
 from __future__ import annotations
 
@@ -18,17 +18,19 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
     Words = NDArray[np.uint64]
 
-#: Up to so many, the vectors themselves are compared; beyond, the sign of each of their numbers first. Up to so many
-#: they are held, a quarter of a kilobyte each; beyond, those whose signs agree are read from the store.
-EXACT, HELD = 50_000, 200_000
-#: Vectors are held in blocks of so many. A block is never changed, only replaced: who searches goes on with the old.
+#: Maximum number of vectors that are compared exactly. Beyond, signs of components are compared first.
+EXACT = 50_000
+#: Maximum number of vectors in memory, at 256 bytes each. Beyond, only their signs are, and candidates are read from
+#: the store.
+HELD = 200_000
+#: Vectors per block. Blocks are immutable, so that a search continues on old blocks while new ones replace them.
 BLOCK = 16_384
 _CODES = {kind: code for code, kind in enumerate(KINDS)}
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which of them may be found; what is None asks for nothing."""
+class VectorFilter:
+    """Which vectors a search may return. None means no restriction."""
 
     kinds: tuple[str, ...]
     sessions: tuple[int, ...] | None = None
@@ -38,13 +40,13 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class VectorBlock:
-    """Some vectors, in the order of their ids."""
+    """An immutable set of vectors, in the order of their ids."""
 
     ids: Numbers
     kinds: NDArray[np.uint8]
     sessions: Numbers
-    seconds: Numbers  #: when, since 1970
-    signs: Words  #: a row for each 64 numbers, a column for each vector
+    seconds: Numbers  #: time of each item, since 1970
+    signs: Words  #: a row for each 64 components, a column for each vector
     vectors: Bytes | None
     scales: Floats | None
 
@@ -81,33 +83,33 @@ class VectorBlock:
             scales,
         )
 
-    def allowed(self, wanted: Wanted, sessions: Mask | None) -> Mask:
-        """Which of them may be found; the last of the sessions' marks stands for all that come after."""
+    def allowed(self, only: VectorFilter, sessions: Mask | None) -> Mask:
+        """Return a mask of the vectors that match a filter. The last entry of `sessions` is for all later sessions."""
         import numpy as np
 
-        mask = np.array([kind in wanted.kinds for kind in KINDS])[self.kinds]
+        mask = np.array([kind in only.kinds for kind in KINDS])[self.kinds]
         if sessions is not None:
             mask &= sessions[np.minimum(self.sessions, len(sessions) - 1)]
-        if wanted.since is not None:
-            mask &= self.seconds >= wanted.since
-        if wanted.until is not None:
-            mask &= self.seconds <= wanted.until
+        if only.since is not None:
+            mask &= self.seconds >= only.since
+        if only.until is not None:
+            mask &= self.seconds <= only.until
         return mask
 
     def closeness(self, query: Floats, query_signs: Words, is_exact: bool) -> NDArray[Any]:
-        """How near each is to a query; more is nearer."""
+        """Return the similarity of each vector to a query; higher is nearer."""
         import numpy as np
 
         if is_exact and self.vectors is not None and self.scales is not None:
-            near = np.empty(len(self), dtype=np.float32)
-            for first in range(0, len(self), 2048):  # a part at a time: as numbers they are four times as large
+            similarity = np.empty(len(self), dtype=np.float32)
+            for first in range(0, len(self), 2048):  # in parts, because floats need four times the memory
                 part = slice(first, first + 2048)
-                near[part] = self.vectors[part].astype(np.float32) @ query
-            return near * self.scales
-        apart = np.zeros(len(self), dtype=np.int16)
+                similarity[part] = self.vectors[part].astype(np.float32) @ query
+            return similarity * self.scales
+        distance = np.zeros(len(self), dtype=np.int16)
         for row, word in zip(self.signs, query_signs, strict=True):
-            apart += np.bitwise_count(row ^ word)
-        return -apart
+            distance += np.bitwise_count(row ^ word)
+        return -distance
 
 
 def block_of(
@@ -118,7 +120,7 @@ def block_of(
     vectors: Bytes,
     scales: Sequence[float],
 ) -> VectorBlock:
-    """Vectors as they were read."""
+    """Build a block from vectors as they are stored."""
     import numpy as np
 
     return VectorBlock(
@@ -133,7 +135,7 @@ def block_of(
 
 
 def signs(vectors: Bytes | Floats) -> Words:
-    """The sign of each number as a bit."""
+    """Return the signs of the components as bits."""
     import numpy as np
 
     packed = np.packbits(vectors > 0, axis=1)
@@ -142,8 +144,8 @@ def signs(vectors: Bytes | Floats) -> Words:
     return np.ascontiguousarray(wide.view(np.uint64).T)
 
 
-class Near:
-    """All vectors of an embedder. One at a time may change it; any number may search meanwhile."""
+class VectorIndex:
+    """All vectors of an embedder. One thread may change it while any number of threads search."""
 
     def __init__(self, exact: int = EXACT, held: int = HELD) -> None:
         self._exact, self._held = exact, held
@@ -154,11 +156,11 @@ class Near:
 
     @property
     def last(self) -> int:
-        """The newest id."""
+        """The highest id."""
         return int(self._blocks[-1].ids[-1]) if self._blocks else 0
 
     def add(self, more: VectorBlock) -> None:
-        """More of them, with greater ids than any before."""
+        """Add vectors. Their ids must be higher than all others."""
         blocks = [*self._blocks, more]
         if len(self) + len(more) > self._held:
             blocks = [block if block.vectors is None else replace(block, vectors=None, scales=None) for block in blocks]
@@ -167,78 +169,78 @@ class Near:
         self._blocks = tuple(blocks)
 
     def remove(self, ids: Sequence[int]) -> None:
-        """Take vectors out; nothing of them stays."""
+        """Remove vectors from memory."""
         import numpy as np
 
         blocks = []
         for block in self._blocks:
-            going = np.isin(block.ids, ids)
-            blocks.append(block.take(~going) if going.any() else block)
+            removed = np.isin(block.ids, ids)
+            blocks.append(block.take(~removed) if removed.any() else block)
         self._blocks = tuple(block for block in blocks if len(block))
 
-    def look(self, query: Floats, wanted: Wanted) -> Seen:
-        """How near each is that may be found."""
+    def search(self, query: Floats, only: VectorFilter) -> VectorMatches:
+        """Return the similarity to a query of each vector that matches the filter."""
         import numpy as np
 
         blocks, query_signs = self._blocks, signs(query[None, :])[:, 0]
         are_held = all(block.vectors is not None for block in blocks)
         is_exact = are_held and sum(map(len, blocks)) <= self._exact
         sessions = None
-        if wanted.sessions is not None:
-            sessions = np.zeros(max(wanted.sessions, default=0) + 2, dtype=np.bool_)
-            sessions[list(wanted.sessions)] = True
-        ids, kinds, close = [], [], []
+        if only.sessions is not None:
+            sessions = np.zeros(max(only.sessions, default=0) + 2, dtype=np.bool_)
+            sessions[list(only.sessions)] = True
+        ids, kinds, similarities = [], [], []
         for block in blocks:
-            mask = block.allowed(wanted, sessions)
-            many = int(np.count_nonzero(mask))
-            if 2 * many < len(block):
-                few = block.take(mask)
-                ids.append(few.ids)
-                kinds.append(few.kinds)
-                close.append(few.closeness(query, query_signs, is_exact))
-            else:  # taking so many out would cost more than it saves
+            mask = block.allowed(only, sessions)
+            matching = int(np.count_nonzero(mask))
+            if 2 * matching < len(block):
+                subset = block.take(mask)
+                ids.append(subset.ids)
+                kinds.append(subset.kinds)
+                similarities.append(subset.closeness(query, query_signs, is_exact))
+            else:  # copying so many would cost more than it saves
                 ids.append(block.ids[mask])
                 kinds.append(block.kinds[mask])
-                close.append(block.closeness(query, query_signs, is_exact)[mask])
+                similarities.append(block.closeness(query, query_signs, is_exact)[mask])
         if not ids:
-            return Seen(np.zeros(0, np.int64), np.zeros(0, np.uint8), np.zeros(0, np.float32), wanted.kinds)
+            return VectorMatches(np.zeros(0, np.int64), np.zeros(0, np.uint8), np.zeros(0, np.float32), only.kinds)
         held = blocks if are_held else ()
-        return Seen(np.concatenate(ids), np.concatenate(kinds), np.concatenate(close), wanted.kinds, held)
+        return VectorMatches(np.concatenate(ids), np.concatenate(kinds), np.concatenate(similarities), only.kinds, held)
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """Vectors that may be found, and how near they are to a query: by number, or by the signs that agree."""
+class VectorMatches:
+    """Vectors that match a filter, and their similarity to a query: exact, or by the number of equal signs."""
 
     ids: Numbers
     codes: NDArray[np.uint8]
     close: NDArray[Any]
     kinds: tuple[str, ...]
-    held: tuple[VectorBlock, ...] = ()  #: where the vectors are, if they are in memory
+    held: tuple[VectorBlock, ...] = ()  #: the blocks, if they hold vectors and not only signs
 
     @property
     def is_exact(self) -> bool:
         return self.close.dtype.kind == "f"
 
     def compared(self, ids: Sequence[int], query: Floats) -> Floats | None:
-        """How near these are, number by number; None where they are not in memory."""
+        """Return the exact similarities of these ids; None if the vectors are not in memory."""
         import numpy as np
 
         if not self.held:
             return None
         wanted = np.array(ids, dtype=np.int64)
-        near = np.zeros(len(wanted), dtype=np.float32)
+        similarities = np.zeros(len(wanted), dtype=np.float32)
         for block in self.held:
             if block.vectors is None or block.scales is None:
                 return None
-            at = np.minimum(np.searchsorted(block.ids, wanted), len(block) - 1)
-            here = block.ids[at] == wanted
-            at = at[here]
-            near[here] = (block.vectors[at].astype(np.float32) @ query) * block.scales[at]
-        return near
+            positions = np.minimum(np.searchsorted(block.ids, wanted), len(block) - 1)
+            is_here = block.ids[positions] == wanted
+            positions = positions[is_here]
+            similarities[is_here] = (block.vectors[positions].astype(np.float32) @ query) * block.scales[positions]
+        return similarities
 
     def nearest(self, kinds: tuple[str, ...], number: int) -> tuple[list[int], NDArray[Any], bool]:
-        """The ids of about so many of these kinds that are nearest, how near they are, and whether there are more."""
+        """Return ids and similarities of about `number` nearest vectors of these kinds, and whether there are more."""
         import numpy as np
 
         ids, close = self.ids, self.close
@@ -251,12 +253,12 @@ class Seen:
         return ids[best].tolist(), close[best], True
 
 
-def _top(near: NDArray[Any], number: int) -> Numbers:
-    """Where the greatest of many are; of whole numbers, which are often the same, some more."""
+def _top(values: NDArray[Any], number: int) -> Numbers:
+    """Return the positions of the `number` highest values. May return more for integers, which are often equal."""
     import numpy as np
 
-    if near.dtype.kind == "f":
-        return np.argpartition(near, len(near) - number)[-number:]
-    least = int(near.min())
-    counts = np.bincount(near - least)[::-1].cumsum()
-    return np.flatnonzero(near - least >= len(counts) - 1 - int(np.searchsorted(counts, number)))
+    if values.dtype.kind == "f":
+        return np.argpartition(values, len(values) - number)[-number:]
+    least = int(values.min())
+    counts = np.bincount(values - least)[::-1].cumsum()
+    return np.flatnonzero(values - least >= len(counts) - 1 - int(np.searchsorted(counts, number)))

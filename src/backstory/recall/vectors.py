@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from backstory.errors import StoreUnavailable
 from backstory.jobs import place_of
 from backstory.recall import embed
-from backstory.recall.vector_index import Near, Seen, VectorBlock, Wanted, block_of
+from backstory.recall.vector_index import VectorBlock, VectorFilter, VectorIndex, VectorMatches, block_of
 from backstory.store.db import Store, Tx
 from backstory.store.index import vectors
 from backstory.store.index.hits import ANYWHERE, KINDS, Filter, Hit
@@ -44,7 +44,7 @@ class Vectors:
         self._store, self._name = store, name
         self._embedders: dict[str, embed.Embedder] = {}
         self._sync = threading.Lock()
-        self._near: tuple[int, Near] | None = None  #: whose they are, and they
+        self._near: tuple[int, VectorIndex] | None = None  #: id of the embedder, and its vectors
         self._number = 0  #: of the embedder that makes
         self._is_able, self._asked_again = False, 0.0
         self._is_indexed = False  #: by the database, where it has such an index
@@ -227,11 +227,11 @@ class Vectors:
         found = self._store.read(lambda tx: vectors.sessions_of(tx, where))
         sessions = None if found is None else tuple(found)
         every = tuple(kind for kinds in families for kind in kinds)
-        seen = near.look(asked, Wanted(every, sessions, _second(where.since), _second(where.until, last=True)))
+        seen = near.search(asked, VectorFilter(every, sessions, _second(where.since), _second(where.until, last=True)))
         return [self._best(seen, asked, tuple(kinds), where, limit) for kinds in families]
 
     def _best(
-        self, seen: Seen, asked: NDArray[np.float32], kinds: tuple[str, ...], where: Filter, limit: int
+        self, seen: VectorMatches, asked: NDArray[np.float32], kinds: tuple[str, ...], where: Filter, limit: int
     ) -> list[Hit]:
         number = limit if seen.is_exact else max(limit, RESCORED)
         while True:
@@ -271,11 +271,11 @@ class Vectors:
                 break
         return hits[:limit]
 
-    def _current(self, embedder_id: int, dims: int) -> Near:
+    def _current(self, embedder_id: int, dims: int) -> VectorIndex:
         """What is in memory, brought up to what the store has; without vectors that are damaged."""
         with self._sync:
             if self._near is None or self._near[0] != embedder_id:
-                self._gone, self._near = self._store.read(vectors.last_removed), (embedder_id, Near())
+                self._gone, self._near = self._store.read(vectors.last_removed), (embedder_id, VectorIndex())
             near = self._near[1]
             self._follow(near)
             next_page = partial(vectors.page, embedder_id=embedder_id, limit=PAGE, dims=dims)
@@ -286,7 +286,7 @@ class Vectors:
                     near.add(_block(page))
             return near
 
-    def _follow(self, near: Near) -> None:
+    def _follow(self, near: VectorIndex) -> None:
         last, removed = self._store.read(lambda tx: vectors.removed_since(tx, self._gone))
         if removed:
             near.remove(removed)

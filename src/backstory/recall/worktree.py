@@ -1,7 +1,7 @@
-"""The files of a working tree that have changes which are not committed.
+"""Finds the files of a working tree that have uncommitted changes.
 
-git is not asked: it would run the programs that a repository's configuration names. The index is read instead, and
-files are compared with it by size and time, then by content.
+Does not run git, because git would run programs that the repository's configuration names. Instead this reads the index
+and compares files with it, first by size and time, then by content.
 """
 
 from __future__ import annotations
@@ -20,64 +20,64 @@ from backstory.files import read_regular
 from backstory.recall.git_index import Entry, Index, UnreadableIndex
 from backstory.repository import Repository, locate
 
-#: Seconds. An agent waits for this; of a repository that takes longer, only what was found by then is told.
+#: Maximum seconds, because an agent waits for the result. In a larger repository the result is incomplete.
 SECONDS = 0.15
-#: Files that are told, those changed last.
+#: Maximum number of files in the result. The most recently changed ones are kept.
 MOST = 50
-#: Bytes of an index; about 300,000 files.
+#: Maximum bytes of an index: about 300,000 files.
 INDEX = 32 << 20
-#: Bytes of a file that is compared by its content.
+#: Maximum bytes of a file whose content is compared.
 FILE = 1 << 20
-#: Bytes of all such files together.
+#: Maximum bytes of all such files together.
 FILES = 8 << 20
-#: Entries of a directory that are looked through for new files.
+#: Maximum entries of a directory that are checked for new files.
 LISTED = 5_000
-#: Directories within each other; each holds a descriptor open.
+#: Maximum levels of directories. Each holds a descriptor open.
 DEPTH = 64
-#: Names that no file has. An index that holds them is not git's.
-NO_NAME = frozenset((b"", b".", b".."))
-#: Nanoseconds.
+#: Invalid names of files. git never writes them to an index.
+INVALID_NAMES = frozenset((b"", b".", b".."))
+#: Nanoseconds per second.
 SECOND = 10**9
-_KIND = 0o170000
-_KIND_AND_RUN = _KIND | stat.S_IXUSR
+_KIND = 0o170000  # bits of a mode: regular file, link, directory
+_KIND_AND_EXECUTABLE = _KIND | stat.S_IXUSR
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 async def changed_files(cwd: str) -> frozenset[str]:
-    """Files with changes that are not committed, from the root of the working tree; none where that can't be told.
+    """Return files with uncommitted changes, relative to the root of the working tree; none if they can't be read.
 
-    Seen are: files that differ from the index, files in conflict, staged files, and new files beside tracked ones.
-    Staged and new files count if they were written since HEAD last moved. Not seen are staged deletions, submodules,
-    and whole new directories. A file that a filter rewrites counts as changed once its time has changed.
+    Includes files that differ from the index, files in conflict, staged files, and new files next to tracked ones.
+    Staged and new files count if they were written since HEAD last moved. Staged deletions, submodules and new
+    directories are not detected. A file that a filter rewrites counts as changed as soon as its time has changed.
     """
-    return await asyncio.to_thread(_look, cwd, time.monotonic() + SECONDS) if cwd else frozenset()
+    return await asyncio.to_thread(_scan, cwd, time.monotonic() + SECONDS) if cwd else frozenset()
 
 
-def _look(cwd: str, until: float) -> frozenset[str]:
+def _scan(cwd: str, deadline: float) -> frozenset[str]:
     repository = locate(cwd)
     if repository is None:
         return frozenset()
     try:
-        scan = _Scan(repository, until)
+        scan = _Scan(repository, deadline)
         try:
             scan.run()
         finally:
             scan.close()
     except (OSError, ValueError, UnreadableIndex):
         return frozenset()
-    newest = sorted(scan.found, reverse=True)[:MOST]
+    newest = sorted(scan.changed, reverse=True)[:MOST]
     return frozenset(path.decode("utf-8", "replace") for _, path in newest)
 
 
 class _Directory:
-    """A directory of the working tree that is being looked through."""
+    """A directory of the working tree that is being scanned."""
 
     def __init__(self, path: bytes, handle: int | None, is_gone: bool = False) -> None:
         self.path, self.handle, self.is_gone = path, handle, is_gone
-        self.tracked: set[str] = set()  #: names in it that git knows
+        self.tracked: set[str] = set()  #: names of its entries that git tracks
 
     def enter(self, name: bytes) -> _Directory:
-        """A directory in it. Links are not followed: git tracks nothing behind them."""
+        """Open a subdirectory. Symbolic links are not followed, because git tracks nothing behind them."""
         path = self.path + b"/" + name if self.path else name
         if self.handle is None:
             return _Directory(path, None, self.is_gone)
@@ -88,45 +88,45 @@ class _Directory:
 
 
 class _Scan:
-    """One look through a working tree, in the order of its index."""
+    """One scan of a working tree, in the order of its index."""
 
-    def __init__(self, repository: Repository, until: float) -> None:
-        self.found: list[tuple[int, bytes]] = []  #: changed files, each with its time in nanoseconds
-        self._repository, self._until = repository, until
+    def __init__(self, repository: Repository, deadline: float) -> None:
+        self.changed: list[tuple[int, bytes]] = []  #: (modification time in nanoseconds, path)
+        self._repository, self._deadline = repository, deadline
         config = repository.config()
         self._hash = "sha256" if config.get(("extensions", "", "objectformat"), "").lower() == "sha256" else "sha1"
         self._has_modes = config.get(("core", "", "filemode"), "").lower() not in ("false", "no", "off", "0")
-        self._moved = _time(repository.git_dir / "logs" / "HEAD")  #: when a commit or a checkout last moved HEAD
-        self._indexed = _time(repository.git_dir / "index")
-        self._to_hash = FILES
-        self._recent: list[tuple[int, bytes]] = []  #: as in the index, but written since HEAD moved: perhaps staged
-        self._inside = [_Directory(b"", os.open(repository.root, _DIRECTORY & ~os.O_NOFOLLOW))]
+        self._head_moved_at = _mtime(repository.git_dir / "logs" / "HEAD")  #: by a commit or a checkout
+        self._index_written_at = _mtime(repository.git_dir / "index")
+        self._hash_budget = FILES
+        self._recent: list[tuple[int, bytes]] = []  #: unchanged, but written since HEAD moved: perhaps staged
+        self._open_directories = [_Directory(b"", os.open(repository.root, _DIRECTORY & ~os.O_NOFOLLOW))]
 
     def close(self) -> None:
-        for directory in self._inside:
+        for directory in self._open_directories:
             if directory.handle is not None:
                 os.close(directory.handle)
 
     def run(self) -> None:
         index = None
-        if self._indexed:
+        if self._index_written_at:
             file = self._repository.git_dir / "index"
             if file.stat().st_size > INDEX:
                 raise UnreadableIndex
             index = Index(read_regular(file, INDEX), hashlib.new(self._hash, usedforsecurity=False).digest_size)
             for number, entry in enumerate(index.entries()):
-                if number % 64 == 0 and time.monotonic() > self._until:
+                if number % 64 == 0 and time.monotonic() > self._deadline:
                     return
                 self._compare(entry)
-        while len(self._inside) > 1:
+        while len(self._open_directories) > 1:
             self._leave()
-        self._list_new(self._inside[0])
+        self._list_new(self._open_directories[0])
         if index:
             folders = {path.rpartition(b"/")[0] for _, path in self._recent}
             committed = index.committed(folders)
-            # Before the first commit nothing is noted, and everything is new.
-            as_committed = committed if committed is not None or not self._moved else folders
-            self.found += [one for one in self._recent if one[1].rpartition(b"/")[0] not in (as_committed or ())]
+            # Before the first commit the index records no trees, and every file is new.
+            as_committed = committed if committed is not None or not self._head_moved_at else folders
+            self.changed += [one for one in self._recent if one[1].rpartition(b"/")[0] not in (as_committed or ())]
 
     def _compare(self, entry: Entry) -> None:
         directory, name = self._go_to(entry.path)
@@ -135,40 +135,40 @@ class _Scan:
             return
         if directory.handle is None:
             if directory.is_gone:
-                self.found.append((0, entry.path))
+                self.changed.append((0, entry.path))
             return
         try:
             now = os.stat(name, dir_fd=directory.handle, follow_symlinks=False)
         except FileNotFoundError:
-            self.found.append((0, entry.path))
+            self.changed.append((0, entry.path))
             return
         if entry.is_unfinished or self._differs(entry, now, directory.handle, name):
-            self.found.append((now.st_mtime_ns, entry.path))
-        elif now.st_mtime_ns >= self._moved:
+            self.changed.append((now.st_mtime_ns, entry.path))
+        elif now.st_mtime_ns >= self._head_moved_at:
             self._recent.append((now.st_mtime_ns, entry.path))
 
     def _differs(self, entry: Entry, now: os.stat_result, directory: int, name: bytes) -> bool:
-        """Whether a file differs from the index: by size and time, and by content where these leave it open."""
+        """Whether a file differs from the index: by size and time, and by content if these are not conclusive."""
         mode, written = now.st_mode, now.st_mtime_ns
-        if (entry.mode ^ mode) & (_KIND_AND_RUN if self._has_modes and stat.S_ISREG(mode) else _KIND):
+        if (entry.mode ^ mode) & (_KIND_AND_EXECUTABLE if self._has_modes and stat.S_ISREG(mode) else _KIND):
             return True
         size = now.st_size & 0xFFFFFFFF
         if entry.size == size:
-            # What was written when the index was, or later, may have been changed after git looked at it.
+            # A file that was written at the time of the index or later may have changed after git had read it.
             if entry.nanoseconds:
-                if entry.seconds * SECOND + entry.nanoseconds == written < self._indexed:
+                if entry.seconds * SECOND + entry.nanoseconds == written < self._index_written_at:
                     return False
-            elif entry.seconds == written // SECOND < self._indexed // SECOND:
+            elif entry.seconds == written // SECOND < self._index_written_at // SECOND:
                 return False
         elif entry.size:
             return True
-        return self._holds_other(entry, now, directory, name)
+        return self._content_differs(entry, now, directory, name)
 
-    def _holds_other(self, entry: Entry, now: os.stat_result, directory: int, name: bytes) -> bool:
-        """Whether the content differs; what is too large to be read counts as the same."""
-        if now.st_size > min(FILE, self._to_hash):
+    def _content_differs(self, entry: Entry, now: os.stat_result, directory: int, name: bytes) -> bool:
+        """Whether the content differs. A file that is too large to be read counts as unchanged."""
+        if now.st_size > min(FILE, self._hash_budget):
             return False
-        self._to_hash -= now.st_size
+        self._hash_budget -= now.st_size
         try:
             if stat.S_ISLNK(now.st_mode):
                 content = os.readlink(name, dir_fd=directory)
@@ -181,44 +181,46 @@ class _Scan:
         return blob.digest() != entry.blob
 
     def _go_to(self, path: bytes) -> tuple[_Directory | None, bytes]:
-        """The directory of a path, opened step by step, and the path's last name; None if there can be no such path."""
+        """Open the directory of a path, level by level. Returns it and the file name; None if the path is invalid."""
         folder, _, name = path.rpartition(b"/")
-        if name in NO_NAME:
+        if name in INVALID_NAMES:
             return None, name
-        if folder != self._inside[-1].path:
+        if folder != self._open_directories[-1].path:
             parts = folder.split(b"/") if folder else []
-            if len(parts) > DEPTH or not NO_NAME.isdisjoint(parts):
+            if len(parts) > DEPTH or not INVALID_NAMES.isdisjoint(parts):
                 return None, name
-            while self._inside[-1].path and not (folder + b"/").startswith(self._inside[-1].path + b"/"):
+            while self._open_directories[-1].path and not (folder + b"/").startswith(
+                self._open_directories[-1].path + b"/"
+            ):
                 self._leave()
-            for part in parts[len(self._inside) - 1 :]:
-                self._inside[-1].tracked.add(os.fsdecode(part))
-                self._inside.append(self._inside[-1].enter(part))
-        self._inside[-1].tracked.add(os.fsdecode(name))
-        return self._inside[-1], name
+            for part in parts[len(self._open_directories) - 1 :]:
+                self._open_directories[-1].tracked.add(os.fsdecode(part))
+                self._open_directories.append(self._open_directories[-1].enter(part))
+        self._open_directories[-1].tracked.add(os.fsdecode(name))
+        return self._open_directories[-1], name
 
     def _leave(self) -> None:
-        directory = self._inside.pop()
+        directory = self._open_directories.pop()
         self._list_new(directory)
         if directory.handle is not None:
             os.close(directory.handle)
 
     def _list_new(self, directory: _Directory) -> None:
-        """Files in it that git does not track and that were written since HEAD moved. Some may be ignored by git."""
-        if directory.handle is None or time.monotonic() > self._until:
+        """Add untracked files that were written since HEAD moved. git may ignore some of them."""
+        if directory.handle is None or time.monotonic() > self._deadline:
             return
         with contextlib.suppress(OSError), os.scandir(directory.handle) as listed:
             for item in islice(listed, LISTED):
                 if item.name in directory.tracked or item.name == ".git" or not item.is_file(follow_symlinks=False):
                     continue
-                at = item.stat(follow_symlinks=False).st_mtime_ns
-                if at >= self._moved:
+                written_at = item.stat(follow_symlinks=False).st_mtime_ns
+                if written_at >= self._head_moved_at:
                     name = os.fsencode(item.name)
-                    self.found.append((at, directory.path + b"/" + name if directory.path else name))
+                    self.changed.append((written_at, directory.path + b"/" + name if directory.path else name))
 
 
-def _time(path: Path) -> int:
-    """When a file was written, in nanoseconds; 0 if there is none."""
+def _mtime(path: Path) -> int:
+    """Return the modification time of a file in nanoseconds; 0 if it does not exist."""
     try:
         return path.stat().st_mtime_ns
     except OSError:
