@@ -1,4 +1,4 @@
-"""How our parts get into an agent's files and out again, whatever the format: whole or not at all, and as found."""
+"""What installers of all file formats share: where things go, what changed, and files that are written whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our hooks in an agent's JSON settings file: put in and taken out again, leaving the file as it was found."""
+"""Installs our hooks in an agent's JSON settings file, and restores that file on uninstall."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from backstory.errors import SettingsUnreadable
 
 
 def part(path: Path, hooks: Mapping[str, Hook], ours: Ours, record: Path) -> InstalledPart:
-    """Our hooks as a part of an installation."""
+    """Return our hooks as a part of an installation."""
     return InstalledPart(
         "hooks are", path, record, partial(install, path, hooks, ours, record), partial(uninstall, path, ours, record)
     )
@@ -33,16 +33,16 @@ def part(path: Path, hooks: Mapping[str, Hook], ours: Ours, record: Path) -> Ins
 
 @dataclass(frozen=True, slots=True)
 class InstallRecord:
-    """What we found and what we wrote, kept in our data directory, so that uninstall can lead back."""
+    """The settings file before and after the install. It is kept in our data directory, for uninstall."""
 
-    origin: bytes | None  # the file without us
+    origin: bytes | None  # the file without our hooks; None if there was no file
     written: bytes
-    made_file: bool  # still true when others have added to the file since, so that an emptied one goes
+    made_file: bool  # we made the file, so uninstall deletes it if nothing else is left in it
     made_dirs: tuple[str, ...]  # innermost first
 
     @classmethod
     def load(cls, path: Path) -> InstallRecord | None:
-        """A record that is gone or broken is no record: our entries are then found by their command alone."""
+        """Read a record. Return None if it is missing or damaged: our hooks are then recognised by their command."""
         try:
             kept = json.loads(path.read_bytes())
             origin = None if kept["origin"] is None else kept["origin"].encode()
@@ -59,7 +59,7 @@ class InstallRecord:
 
 
 def install(path: Path, hooks: Mapping[str, Hook], ours: Ours, record: Path, dry_run: bool = False) -> FileChange:
-    """Brings the file to hold exactly these hooks of ours, and all that others have put there."""
+    """Make the file hold exactly these hooks of ours. Everything else in it stays."""
     if not all(ours(hook.command) for hook in hooks.values()):
         raise ValueError("a hook that `ours` does not know could never be taken out again")
 
@@ -73,9 +73,9 @@ def install(path: Path, hooks: Mapping[str, Hook], ours: Ours, record: Path, dry
         change = FileChange(path, before, after, "unchanged" if after == before else "updated" if held else "installed")
         if dry_run or (after == before and old is not None):
             return change
-        # Without our entries in it, the present file is the original, whatever an old record says.
+        # A file without our hooks is the original, whatever an old record says.
         made_file, made_dirs = made_by_us(target, before, old if held or before is None else None)
-        # The record goes first: without its entries it does no harm, entries without it lead back less well.
+        # The record is written first: a record without hooks does no harm, hooks without a record are harder to undo.
         InstallRecord(bare, after, made_file, made_dirs).save(record)
         return change if swap(target, before, after) else None
 
@@ -88,7 +88,7 @@ def install(path: Path, hooks: Mapping[str, Hook], ours: Ours, record: Path, dry
 
 
 def uninstall(path: Path, ours: Ours, record: Path, dry_run: bool = False) -> FileChange:
-    """Takes our entries out: the original bytes again where nobody else has changed the file, else all but ours."""
+    """Take our hooks out. If nobody else has changed the file, its original bytes are restored."""
 
     def attempt(target: Path, before: bytes | None) -> FileChange | None:
         old = InstallRecord.load(record)
@@ -108,10 +108,11 @@ def uninstall(path: Path, ours: Ours, record: Path, dry_run: bool = False) -> Fi
 
 
 def without_ours(path: Path, before: bytes | None, record: InstallRecord | None, ours: Ours) -> bytes | None:
-    """The file as it would be had we never come; None for no file."""
+    """Return the file without our hooks; None for no file."""
     if before is None:
         return None
-    if record is not None and before == record.written:  # whether or not `ours` still knows what an older we wrote
+    # An older version may have written hooks that `ours` does not recognise.
+    if record is not None and before == record.written:
         return record.origin
     text = text_of(path, before)
     origin = record.origin if record is not None else None
@@ -120,7 +121,7 @@ def without_ours(path: Path, before: bytes | None, record: InstallRecord | None,
         return before
     if record is not None and record.made_file and value_of(rest) == {}:
         return None
-    # Somebody may have laid the file out anew, as agents do when they store a setting: then it is still the same.
+    # An agent that stores a setting may reformat the file. If the values are the original ones, so is the file.
     return origin if origin is not None and value_of(rest) == meaning(origin) else rest.encode()
 
 
@@ -129,13 +130,13 @@ def meaning(content: bytes | None) -> Any:
 
 
 def made_by_us(target: Path, before: bytes | None, old: InstallRecord | None) -> tuple[bool, tuple[str, ...]]:
-    """Whether the file, and which directories, are there only because of us, now or since an older record."""
+    """Return whether we made the file, and which directories we made for it, now or at an earlier install."""
     made_dirs = dict.fromkeys([*missing_dirs(target), *(old.made_dirs if old else ())])
     return before is None or (old is not None and old.made_file), tuple(made_dirs)
 
 
 def put_back(known: InstallRecord | None, record: Path) -> None:
-    """Whoever asks the records where we are installed is not told of an install that failed."""
+    """Restore the record after an install that failed: records say where we are installed."""
     if InstallRecord.load(record) == known:
         return
     with contextlib.suppress(OSError):

@@ -1,7 +1,7 @@
-"""Our MCP server in an agent's JSON file of servers: cut in and cut out, with every other character left alone.
+"""Installs our MCP server in an agent's JSON file of servers, and leaves every other character alone.
 
-Unlike a settings file's, nothing of this one is kept to lead back to: it may hold other people's keys. What `add` put
-there `cut` takes out again, and the few things that it could not know are in the record.
+Unlike a settings file, this one is not copied into the record, because it may hold keys of other services. Uninstall
+cuts our entry out; the record holds only what the text does not tell.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ from backstory.errors import SettingsUnreadable
 
 KEY = "mcpServers"
 NAME = "backstory"
+#: Starts the bridge of whatever installation there is.
 ANYWHERE = 'exec "${BACKSTORY_DATA_DIR:-$HOME/.backstory}/bin/backstory-mcp"'
 
 
 @dataclass(frozen=True, slots=True)
 class ServerRecord:
-    """What was there before us."""
+    """What was there before the install."""
 
     made_file: bool = False
     made_dirs: tuple[str, ...] = ()
-    blank: str | None = None  #: the whole file, where it said nothing
-    inside: str | None = None  #: what stood between the brackets of "mcpServers", where that held nothing
+    blank: str | None = None  #: the whole file, if it held no settings
+    inside: str | None = None  #: the white space between the brackets of "mcpServers", if that was empty
 
     @classmethod
     def load(cls, path: Path) -> ServerRecord | None:
@@ -40,23 +41,24 @@ class ServerRecord:
 
 
 def part(path: Path, entry: dict[str, Any], record: Path) -> InstalledPart:
-    """Our MCP server as a part of an installation."""
+    """Return our MCP server as a part of an installation."""
     return InstalledPart(
         "MCP server is", path, record, partial(install, path, entry, record), partial(uninstall, path, record)
     )
 
 
 def server(shim: str = "") -> dict[str, Any]:
-    """An entry, as the agent's own command writes it; without a name that of whatever installation there is.
+    """Return an entry as the agent's own command writes it. Without a shim it starts whatever installation there is.
 
-    That one is the plugin's too, and travels with a project. Of two that are the same, Claude Code starts one.
+    The plugin has the same entry. So does a project's file, which travels to other machines. Of two equal entries,
+    Claude Code starts one.
     """
     words = [shim] if shim else ["sh", "-c", ANYWHERE]
     return {"type": "stdio", "command": words[0], "args": words[1:], "env": {}}
 
 
 def is_ours(value: Any) -> bool:
-    """A bridge of ours, wherever the data directory is."""
+    """Tell whether an entry starts our bridge, in whatever data directory."""
     if not isinstance(value, dict):
         return False
     args = value.get("args")
@@ -65,7 +67,7 @@ def is_ours(value: Any) -> bool:
 
 
 def install(path: Path, entry: dict[str, Any], record: Path, dry_run: bool = False) -> FileChange:
-    """Bring the file to hold our server; one of that name that is somebody else's stays as it is."""
+    """Put our server into the file. A server of the same name that is not ours stays as it is."""
 
     def attempt(target: Path, before: bytes | None) -> FileChange | None:
         text, old = text_of(path, before), ServerRecord.load(record)
@@ -86,7 +88,7 @@ def install(path: Path, entry: dict[str, Any], record: Path, dry_run: bool = Fal
 
 
 def uninstall(path: Path, record: Path, dry_run: bool = False) -> FileChange:
-    """Take our server out."""
+    """Take our server out of the file."""
 
     def attempt(target: Path, before: bytes | None) -> FileChange | None:
         old = ServerRecord.load(record) or ServerRecord()
@@ -111,7 +113,7 @@ def _check(path: Path, text: str) -> None:
 
 
 def _places(text: str) -> list[tuple[int, int, int, int]]:
-    """Where our entries stand: the root and its index of "mcpServers", that and its index of ours."""
+    """Return where our entries are: the root, the index of "mcpServers" in it, its place, our index in that."""
     root = skip(text, 0)
     return [
         (root, r, servers.at, s)
@@ -141,15 +143,15 @@ def _inside(text: str) -> str | None:
 
 
 def _without(text: str, before: bytes, old: ServerRecord) -> bytes | None:
-    """The file as it would be had we never come; None for no file."""
-    found = False
+    """Return the file without our server; None for no file."""
+    is_there = False
     while places := _places(text):
-        found = True
+        is_there = True
         root, outer, at, inner = places[0]
         text = cut(text, at, inner)
         if not items(text, at, "{"):
             text = cut(text, root, outer) if old.inside is None else text[: at + 1] + old.inside + text[at + 1 :]
-    if not found:
+    if not is_there:
         return before
     if value_of(text) == {}:
         if old.made_file:

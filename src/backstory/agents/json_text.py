@@ -1,7 +1,7 @@
-"""Our hooks in the text of an agent's JSON settings: cut in and cut out, with every other character left alone.
+"""Edits JSON as text: puts our hooks into settings and takes them out, and leaves every other character alone.
 
-Parsing a file and writing it anew would lose its indentation, the look of its numbers, its escapes and its doubled
-keys, so only the values are parsed, for where they begin and end.
+To parse a file and write it again would lose its indentation, the form of its numbers, its escapes and its duplicate
+keys. So values are parsed only to learn where they begin and end.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from backstory.errors import SettingsUnreadable
 
 Ours = Callable[[str], bool]
 
-BLANK = " \t\r\n"  # the only white space that JSON knows
-SPACE = re.compile(r"\ufeff?[ \t\r\n]*")  # a byte order mark can only stand at the very beginning
+#: The white space of JSON.
+BLANK = " \t\r\n"
+#: The same, after a byte order mark, which can only be at the very beginning.
+SPACE = re.compile(r"\ufeff?[ \t\r\n]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class Hook:
 
 
 def number(literal: str) -> tuple[str, float]:
-    """A number as an agent written in JavaScript sees it, and never equal to true or false as in Python."""
+    """Return a number as JavaScript reads it. The pair keeps 1 from being equal to True, as it is in Python."""
     return ("number", float(literal))
 
 
@@ -51,7 +53,7 @@ DECODER = json.JSONDecoder(parse_int=number, parse_float=number, parse_constant=
 
 
 def value_of(text: str) -> Any:
-    """What the text means; ValueError if it is not JSON. An empty text means no settings."""
+    """Return the value of a text; ValueError if it is not JSON. An empty text means no settings."""
     return {} if is_blank(text) else DECODER.decode(text.removeprefix("\ufeff"))
 
 
@@ -60,7 +62,7 @@ def is_blank(text: str) -> bool:
 
 
 def text_of(path: Path, before: bytes | None) -> str:
-    """The file's text, known to be JSON; an empty one stands for no settings."""
+    """Return the text of a file, checked to be JSON. An empty file means no settings."""
     try:
         text = (before or b"").decode()
         value_of(text)
@@ -74,7 +76,7 @@ def text_of(path: Path, before: bytes | None) -> str:
 
 
 def odd_shape(value: Any) -> str | None:
-    """Why hooks cannot be added to these settings. Odd things deeper down are tolerated: they are not in our way."""
+    """Return why hooks cannot be added to these settings. Odd values deeper down do not matter."""
     if not isinstance(value, dict):
         return "holds something other than a JSON object"
     hooks = value.get("hooks", {})
@@ -85,13 +87,13 @@ def odd_shape(value: Any) -> str | None:
 
 
 def containers(value: Any) -> frozenset[str | None]:
-    """What stays even when it is empty, because it was there before us: the events, and None for "hooks" itself."""
+    """Return the containers that stay even if empty: the events that were there, and None for "hooks" itself."""
     hooks = value.get("hooks") if isinstance(value, dict) else None
     return frozenset({None, *hooks}) if isinstance(hooks, dict) else frozenset()
 
 
 def with_hooks(text: str, hooks: Mapping[str, Hook], ours: Ours, kept: frozenset[str | None]) -> str:
-    """The settings with exactly these entries of ours. One that is there already stays where it is."""
+    """Return the settings with exactly these entries of ours. One that is there already keeps its place."""
     text, there = only_wanted(text, hooks, ours, kept)
     for event, hook in hooks.items():
         if event not in there:
@@ -100,12 +102,12 @@ def with_hooks(text: str, hooks: Mapping[str, Hook], ours: Ours, kept: frozenset
 
 
 def without_hooks(text: str, ours: Ours, kept: frozenset[str | None]) -> str:
-    """The settings without our entries, and without the containers that held nothing else, but for those `kept`."""
+    """Return the settings without our entries and the containers that are then empty, except those `kept`."""
     return only_wanted(text, {}, ours, kept)[0]
 
 
 def only_wanted(text: str, hooks: Mapping[str, Hook], ours: Ours, kept: frozenset[str | None]) -> tuple[str, set[str]]:
-    """Mends or cuts every entry of ours that is not as wanted, one at a time, since each edit moves the rest."""
+    """Correct or cut each entry of ours that is not as wanted. One at a time: each edit moves the rest."""
     while True:
         there: set[str] = set()
         for place in places(text, ours):
@@ -137,13 +139,13 @@ class JsonItem:
 
 @dataclass(frozen=True, slots=True)
 class EntryPlace:
-    """Where one of our entries stands: its containers from the inside out, each with the index taken in it."""
+    """Where one of our entries is: its containers from the inside out, each with the index in it."""
 
     event: str
     matcher: Any
     entry: JsonItem
     steps: tuple[tuple[int, int], ...]
-    live: bool  # of doubled keys an agent reads only the last
+    live: bool  # of duplicate keys an agent reads only the last
 
 
 def skip(text: str, at: int) -> int:
@@ -152,10 +154,10 @@ def skip(text: str, at: int) -> int:
 
 
 def items(text: str, at: int, opener: str = "{[") -> list[JsonItem]:
-    """What the container at `at` holds; nothing if it is not of the kind asked for."""
-    found: list[JsonItem] = []
+    """Return the items of the container at `at`; none if it is not of the kind asked for."""
+    parsed: list[JsonItem] = []
     if text[at] not in opener:
-        return found
+        return parsed
     here = skip(text, at + 1)
     while text[here] not in "]}":
         start, key = here, None
@@ -163,14 +165,14 @@ def items(text: str, at: int, opener: str = "{[") -> list[JsonItem]:
             key, here = DECODER.raw_decode(text, here)
             here = skip(text, skip(text, here) + 1)
         value, end = DECODER.raw_decode(text, here)
-        found.append(JsonItem(key, start, here, end, value))
+        parsed.append(JsonItem(key, start, here, end, value))
         here = skip(text, end)
         here = skip(text, here + 1) if text[here] == "," else here
-    return found
+    return parsed
 
 
 def members(text: str, at: int, key: str | None = None) -> Iterator[tuple[int, JsonItem, bool]]:
-    """The members of an object, or those of one name, each with its index and whether an agent would read it."""
+    """Yield the members of an object, or those of one name, with their index and whether an agent reads them."""
     inside = items(text, at, "{")
     last = {item.key: index for index, item in enumerate(inside)}
     for index, item in enumerate(inside):
@@ -196,7 +198,7 @@ def places(text: str, ours: Ours) -> Iterator[EntryPlace]:
 
 
 def cut_out(text: str, place: EntryPlace, kept: frozenset[str | None]) -> str:
-    """Without the entry, and without every container around it that is empty now and was not there before us."""
+    """Cut out the entry, and each container around it that is then empty and was not there before us."""
     stays = (False, place.event in kept, None in kept, True)
     for (at, index), stay in zip(place.steps, stays, strict=True):
         text = cut(text, at, index)
@@ -206,7 +208,7 @@ def cut_out(text: str, place: EntryPlace, kept: frozenset[str | None]) -> str:
 
 
 def cut(text: str, at: int, index: int) -> str:
-    """The container without one item, the exact reverse of `add` where that came last."""
+    """Cut one item out of a container: the exact reverse of `add` for the last item."""
     inside = items(text, at)
     if index > 0:
         start, end = inside[index - 1].end, inside[index].end
@@ -227,7 +229,7 @@ def add_group(text: str, event: str, group: dict[str, Any]) -> str:
 
 
 def add(text: str, at: int, value: Any, key: str | None = None) -> str:
-    """The container with one more item at its end, laid out as the item before it or, in an empty one, as the file."""
+    """Append an item to a container, in the layout of the item before it or, in an empty one, of the file."""
     style = Style.of(text)
     inside = items(text, at)
     if not inside:
@@ -250,14 +252,14 @@ def replace(text: str, item: JsonItem, value: Any) -> str:
 
 
 def indent_at(text: str, at: int) -> str:
-    """The white space that the line of this place begins with."""
+    """Return the white space at the beginning of the line of `at`."""
     line = text[text.rfind("\n", 0, at) + 1 : at]
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How a file is laid out, as its first member and its characters show."""
+    """The layout of a file, as its first member and its characters show."""
 
     unit: str | None  # None: all in one line
     newline: str

@@ -1,4 +1,4 @@
-"""Our skill as a file of an agent's: written where there is none, taken away if it is still as we wrote it."""
+"""Installs our skill as a file of its own, and removes it if nobody has changed it."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from backstory.agents.install import FileChange, InstalledPart, missing_dirs, re
 
 
 def text() -> bytes:
-    """What teaches an agent to look things up."""
+    """Return the skill: it teaches an agent to look things up."""
     return (files("backstory.agents") / "skill.md").read_bytes()
 
 
 def part(path: Path, record: Path) -> InstalledPart:
-    """Our skill as a part of an installation."""
+    """Return our skill as a part of an installation."""
     return InstalledPart("skill is", path, record, partial(install, path, record), partial(uninstall, path, record))
 
 
 def install(path: Path, record: Path, dry_run: bool = False) -> FileChange:
-    """Write it, or bring ours up to date; one that somebody wrote or changed stays as it is."""
+    """Write or update the skill. One that somebody else wrote or changed stays as it is."""
     before, after = read(path), text()
     digest, made = _known(record)
     if before is not None and before != after and _digest(before) != digest:
@@ -39,7 +39,7 @@ def install(path: Path, record: Path, dry_run: bool = False) -> FileChange:
 
 
 def uninstall(path: Path, record: Path, dry_run: bool = False) -> FileChange:
-    """Take it away, if it is ours."""
+    """Delete the skill, if it is as we wrote it."""
     before = read(path)
     digest, made = _known(record)
     if before is None or _digest(before) != digest:

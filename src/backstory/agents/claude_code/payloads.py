@@ -1,4 +1,4 @@
-"""What Claude Code tells its hooks, read as reports, and what it expects as a reply."""
+"""Reads the payloads of Claude Code's hooks as reports, and writes its replies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from backstory.model import ContentId, Kind, Report
 
 NAME = "claude-code"
 
-#: its event -> our kind, and which of its fields we keep
+#: Claude Code's event -> our kind, and the fields that are kept
 EVENTS: dict[str, tuple[Kind, tuple[str, ...]]] = {
     "SessionStart": ("session_start", ("source", "model", "session_title", "seconds_since_last_response")),
     "UserPromptSubmit": ("prompt", ("prompt", "source")),
@@ -23,25 +23,25 @@ EVENTS: dict[str, tuple[Kind, tuple[str, ...]]] = {
         ("tool_input", "error", "is_interrupt", "duration_ms", "agent_id", "agent_type"),
     ),
     "Stop": ("stop", ("last_assistant_message", "last_user_message", "stop_hook_active")),
-    # An answer that the API broke off ends its round too; no Stop follows.
+    # An API error ends the round, and no Stop follows.
     "StopFailure": ("stop", ("error", "error_details")),
     "SubagentStop": ("subagent_stop", ("last_assistant_message", "agent_id", "agent_type")),
     "PreCompact": ("pre_compact", ("trigger", "custom_instructions")),
     "PostCompact": ("post_compact", ("trigger", "compact_summary")),
     "SessionEnd": ("session_end", ("reason",)),
 }
-#: Their output would become instructions, or nobody reads it.
+#: Events whose output would become instructions, or is not read.
 _SILENT = ("PreCompact", "PostCompact", "SessionEnd")
 _REMINDER = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.DOTALL)
 
 
 def read(event: str, payload: Mapping[str, Any], event_id: str, occurred_at: str) -> Report | None:
-    """A payload in our words; None for an event that we do not listen to."""
+    """Return a payload as a report; None for an event that we do not listen to."""
     if event not in EVENTS:
         return None
     kind, kept = EVENTS[event]
     if kind == "subagent_stop" and payload.get("agent_type") == "":
-        return None  # compaction's own
+        return None  # a subagent of the compaction itself
     return Report(
         agent=NAME,
         kind=kind,
@@ -74,7 +74,7 @@ def _clean(value: Any) -> Any:
 
 
 def without_reminders(text: str) -> str:
-    """What the client slipped into a message is not part of it."""
+    """Remove the reminders that the client adds to messages."""
     return _REMINDER.sub("", text).strip() if "<system-reminder>" in text else text
 
 
@@ -86,7 +86,7 @@ def _is_notification(payload: Mapping[str, Any]) -> bool:
 
 
 def reply(event: str, context: str) -> bytes:
-    """What Claude Code expects on the hook's standard output. Nothing where it would become instructions."""
+    """Return what the hook prints. It is empty where output would become instructions."""
     if event == "SessionStart":
         output = {"hookEventName": event, "additionalContext": context}
         return json.dumps({"hookSpecificOutput": output}, ensure_ascii=False).encode() if context else b""
@@ -94,5 +94,5 @@ def reply(event: str, context: str) -> bytes:
         output = {"hookEventName": event, "additionalContext": context}
         answer = {"continue": True, "suppressOutput": True, "hookSpecificOutput": output}
         return json.dumps(answer, ensure_ascii=False).encode()
-    # What the output of an event that we do not know would do, we do not know either.
+    # For an unknown event the effect of output is unknown too.
     return b"" if event in _SILENT or event not in EVENTS else CONTINUE

@@ -27,18 +27,18 @@ def config_dir(home: Path, env: Mapping[str, str]) -> Path:
 
 
 def roots(home: Path, env: Mapping[str, str]) -> tuple[Path, ...]:
-    """Where its transcripts lie."""
+    """Return the folders of its transcripts."""
     return (config_dir(home, env) / "projects",)
 
 
 def settings_file(place: Place) -> Path:
-    """The settings file of a scope."""
+    """Return the settings file of a scope."""
     folder = place.cwd / ".claude" if place.scope == "project" else config_dir(place.home, place.env)
     return folder / "settings.json"
 
 
 def servers_file(place: Place) -> Path:
-    """The file in which it looks for MCP servers."""
+    """Return the file in which it looks for MCP servers."""
     if place.scope == "project":
         return place.cwd / ".mcp.json"
     return Path(place.env.get("CLAUDE_CONFIG_DIR") or place.home) / ".claude.json"
@@ -49,7 +49,7 @@ def skill_file(place: Place) -> Path:
 
 
 def parts(place: Place) -> tuple[InstalledPart, ...]:
-    """What is put into its files: hooks, MCP server, skill."""
+    """List what is put into its files: hooks, MCP server, skill."""
     hooks_path, servers_path, skill_path = settings_file(place), servers_file(place), skill_file(place)
     return (
         json_hooks.part(hooks_path, hooks(place.hook), ours, place.record(NAME, hooks_path, ".json")),
@@ -59,14 +59,14 @@ def parts(place: Place) -> tuple[InstalledPart, ...]:
 
 
 def _files(place: Place) -> dict[str, Path]:
-    """The settings files that a session in this directory reads, the weakest first."""
+    """Return the settings files that a session in this directory reads, the weakest first."""
     user, project = (settings_file(replace(place, scope=scope)) for scope in ("user", "project"))
     files = {"user": user, "project": project, "local": project.with_name("settings.local.json")}
     return {name: path for name, path in files.items() if name == "user" or path != user}
 
 
 def callers(place: Place) -> list[str]:
-    """Who calls our hooks in a session in this directory: user, project, local, plugin."""
+    """List who calls our hooks in a session in this directory: user, project, local, plugin."""
     values = {name: read_settings(path) for name, path in _files(place).items()}
     names = [name for name, value in values.items() if any(map(ours, _commands(value)))]
     enabled: dict[str, Any] = {}
@@ -84,7 +84,7 @@ def _commands(value: dict[str, Any]) -> list[str]:
 
 
 def retention(place: Place) -> Retention | None:
-    """It deletes transcripts that are older than a setting says; None where that setting makes no sense."""
+    """Return how long transcripts are kept, by the setting for it; None if that setting makes no sense."""
     files = _files(place)
     values = [read_settings(path).get("cleanupPeriodDays") for path in files.values()]
     days = next((value for value in reversed(values) if value is not None), CLEANUP_DAYS)
@@ -94,7 +94,7 @@ def retention(place: Place) -> Retention | None:
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """What a settings file says; nothing where it can't be read."""
+    """Read a settings file; empty if it cannot be read."""
     try:
         value = json.loads(read_regular(path, LARGEST))
     except (OSError, ValueError, RecursionError):
@@ -103,7 +103,7 @@ def read_settings(path: Path) -> dict[str, Any]:
 
 
 def hooks(shim: str) -> dict[str, Hook]:
-    """One entry an event. They name the shim alone, so an upgrade never rewrites them."""
+    """Return one entry for each event. They name only the shim, so an upgrade does not rewrite them."""
     return {
         event: Hook(f"{shim} {NAME} {event}", timeout=5, matcher="*" if event.startswith("PostToolUse") else None)
         for event in EVENTS
@@ -111,15 +111,15 @@ def hooks(shim: str) -> dict[str, Hook]:
 
 
 def muted(place: Place) -> str:
-    """A sentence if the client is told to run no hooks at all."""
+    """Return a sentence if hooks are switched off altogether."""
     off = read_settings(settings_file(place)).get("disableAllHooks") is True
     return "But `disableAllHooks` is on in that file: no hook runs, and nothing is remembered." if off else ""
 
 
 def plugin_hooks() -> dict[str, Any]:
-    """The plugin's hooks.json: the same entries, for a shim that may be missing, and a look at the versions."""
+    """Return the plugin's hooks.json: the same entries, for a shim that may be missing, and a version check."""
     shim = '"${BACKSTORY_DATA_DIR:-$HOME/.backstory}/bin/backstory-hook"'
-    # Where the settings have them too, those are enough: whatever is told twice is paid for twice.
+    # If the settings have our hooks too, the plugin's do nothing: each event would cost twice.
     settings = '"${CLAUDE_CONFIG_DIR:-$HOME/.claude}/settings.json"'
     entries = hooks(f"[ ! -x {shim} ] || grep -qs /bin/backstory-hook {settings} || {shim}")
     entries["Setup"] = Hook('sh "${CLAUDE_PLUGIN_ROOT}/hooks/setup.sh"', timeout=10)
@@ -128,17 +128,17 @@ def plugin_hooks() -> dict[str, Any]:
 
 
 def plugin_servers() -> dict[str, Any]:
-    """The plugin's .mcp.json: the bridge of whatever installation there is."""
+    """Return the plugin's .mcp.json: the bridge of whatever installation there is."""
     return {"mcpServers": {"backstory": json_servers.server()}}
 
 
 def plugin_enabled(place: Place) -> bool:
-    """Whether our plugin is switched on for the user, wherever a session is started."""
+    """Tell whether our plugin is switched on for the user, wherever a session is started."""
     return _enables_plugin(read_settings(settings_file(replace(place, scope="user"))))
 
 
 def _enables_plugin(settings: Mapping[str, Any]) -> bool:
-    """Whether settings switch our plugin on, from whatever marketplace."""
+    """Tell whether settings switch our plugin on, from whatever marketplace."""
     enabled = settings.get("enabledPlugins")
     return isinstance(enabled, dict) and any(
         name.partition("@")[0] == "backstory" and bool(on) for name, on in enabled.items()
@@ -146,5 +146,5 @@ def _enables_plugin(settings: Mapping[str, Any]) -> bool:
 
 
 def ours(command: str) -> bool:
-    """A shim of ours, wherever the data directory is."""
+    """Tell whether a command calls our shim, in whatever data directory."""
     return bool(re.search(rf"/bin/backstory-hook['\"]? {NAME} \w+$", command))

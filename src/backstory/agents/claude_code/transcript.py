@@ -1,4 +1,4 @@
-"""Reads Claude Code's transcripts: what happened, in order and in our words, however long and broken the file."""
+"""Reads Claude Code's transcripts as reports, in order, however long or damaged the file is."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from backstory.model import ContentId, Kind, Report
 
 #: How much of a transcript's end is read for the last message, in bytes.
 TAIL = 1 << 20
-#: A longer line is passed over: nothing that people or tools say is that long.
+#: A line of more bytes is skipped: nothing that people or tools say is that long.
 LONGEST = 32 << 20
-#: Tool uses whose answer has not come yet; of more than these the oldest are given up.
+#: How many tool uses wait for their answer; if there are more, the oldest are given up.
 OPEN = 256
 _SESSION = re.compile(r"[\w.:-]{1,128}")
 _CHAIN = (b'"type":"user"', b'"type":"assistant"', b'"type":"system"', b'"type": "')
@@ -31,7 +31,7 @@ _BEGINS = (b'{"type":"queue-operation"', *(b"{" + mark for mark in _CHAIN))
 
 @dataclass(slots=True)
 class _Round:
-    """What is known of the round under way."""
+    """The round that is being read."""
 
     uuid: str = ""
     prompt_id: str | None = None
@@ -44,7 +44,7 @@ class _Round:
 
 @dataclass(slots=True)
 class _Said:
-    """A message of the assistant's that may go on: one line a block, under one id."""
+    """A message of the assistant that may go on. Each of its blocks is a line, under the same id."""
 
     message: str
     entry: Mapping[str, Any]
@@ -60,10 +60,10 @@ class _Use:
 
 
 class Transcript:
-    """One pass over a file. Iterate to get the reports; then `mark` says where the next pass may begin.
+    """One pass over a file. Iterate to get the reports; afterwards `mark` is where the next pass begins.
 
-    `whole` says that nothing more is coming, so that the last round counts as ended and a last line without its end
-    is read. Copies that a fork made of an older conversation's lines are passed over where the file shows it.
+    `whole` says that nothing more is coming: the last round has ended, and a last line without a line break is read.
+    A fork begins with a copy of another conversation. Its lines are skipped if the file shows that they are older.
     """
 
     def __init__(self, path: Path, start: Mark | None = None, whole: bool = False) -> None:
@@ -74,11 +74,11 @@ class Transcript:
         self._marks = [self.mark]
         self._open: dict[str, _Use] = {}
         self._at = ids.from_ms(0)
-        self._born = ""  #: when the file was begun, where it says so before its first message
+        self._born = ""  #: when the file was begun, if it says so before its first message
         self._boundary: Mapping[str, Any] = {}
         self._said: _Said | None = None
         self._offset = self.mark.offset
-        #: prompts that no person wrote, by their ids: what was done for them is the round's
+        #: id of a prompt that no person wrote -> id of the prompt of its round
         self._aside: dict[str, str] = {}
 
     def __iter__(self) -> Iterator[Report]:
@@ -149,7 +149,7 @@ class Transcript:
                 texts.append(block["text"])
         if aside:
             return
-        # One line a block: the texts of a message come one after the other under its id.
+        # Each block of a message is a line, so its texts come one after the other under its id.
         if texts:
             said_by = _message(entry)
             if self._said is None:
@@ -161,19 +161,19 @@ class Transcript:
         self._round.last = entry
 
     def _reply(self) -> Iterator[Report]:
-        """What the assistant said, once all of it is read."""
+        """Report what the assistant said, once the whole message is read."""
         said, self._said = self._said, None
         if said and (text := without_reminders("\n".join(said.texts)).strip()):
             yield self._report(said.entry, "reply", said.entry["uuid"], {"text": text})
 
     def _results(self, entry: Mapping[str, Any], aside: bool) -> Iterator[Report]:
-        found = [b for b in lines.blocks(entry["message"]) if b.get("type") == "tool_result"]
-        for block in found:
+        results = [block for block in lines.blocks(entry["message"]) if block.get("type") == "tool_result"]
+        for block in results:
             use = self._open.pop(str(block.get("tool_use_id"))[:512], None)
             if use is None or lines.was_rejected(entry, block):
                 continue
-            # The whole answer stands beside the message, but for one block only.
-            whole = entry.get("toolUseResult") if len(found) == 1 else None
+            # The entry holds the whole answer, but only if there is one result.
+            whole = entry.get("toolUseResult") if len(results) == 1 else None
             payload: dict[str, Any] = {"tool_input": use.given}
             if block.get("is_error"):
                 payload["error"] = lines.text_of(block.get("content")) or lines.text_of(whole)
@@ -190,20 +190,20 @@ class Transcript:
     def _asked(self, entry: Mapping[str, Any], text: str) -> Iterator[Report]:
         yield from self._end()
         given = entry.get("promptId")
-        # Older clients gave a prompt no id of its own: its line's does as well.
+        # Older clients gave a prompt no id of its own; the id of its line serves as well.
         self._round = _Round(entry["uuid"], given[:512] if isinstance(given, str) and given else entry["uuid"])
         self._keep_mark()
         yield self._report(entry, "prompt", entry["uuid"], {"prompt": text})
 
     def _pass_over(self, entry: Mapping[str, Any]) -> None:
-        """A notification begins no round, though it has an id of its own, and what follows carries that."""
+        """Remember the id of a notification: it begins no round, but the entries after it carry its id."""
         given, now = entry.get("promptId"), self._round.prompt_id
         has_results = any(block.get("type") == "tool_result" for block in lines.blocks(entry["message"]))
         if isinstance(given, str) and now and given != now and not has_results:
             self._aside[given] = now
 
     def _end(self) -> Iterator[Report]:
-        """The end of a round in which something was done or said."""
+        """Report the end of a round in which something was done or said."""
         now = self._round
         if not now.last or not (now.said or now.tools):
             return
@@ -222,7 +222,7 @@ class Transcript:
             yield self._report(entry, "post_compact", entry["uuid"], {"trigger": trigger, "compact_summary": summary})
 
     def _keep_mark(self) -> None:
-        # One further back than the newest: an answer may come after the next question.
+        # The mark before the newest is used: an answer may come after the next question.
         prompt = f"{self._round.uuid} {self._round.prompt_id or ''}".strip()
         self._marks = [*self._marks, Mark(self._offset, prompt)][-2:]
 
@@ -253,13 +253,13 @@ def _message(entry: Mapping[str, Any]) -> str:
 
 
 def opened(path: Path) -> IO[bytes]:
-    """A plain file, gzipped or not. Anything else is refused before it is read: a pipe would wait for ever."""
+    """Open a regular file, gzipped or not. Anything else is refused: to read a pipe could block for ever."""
     raw = os.fdopen(open_regular(path), "rb", buffering=1 << 18)
     return cast(IO[bytes], _Unzipped(raw)) if path.suffix == ".gz" else raw
 
 
 class _Unzipped(gzip.GzipFile):
-    """A gzip reader that closes the file under it, too."""
+    """A gzip reader that also closes the file under it."""
 
     def __init__(self, under: IO[bytes]) -> None:
         super().__init__(fileobj=under, mode="rb")
@@ -271,7 +271,7 @@ class _Unzipped(gzip.GzipFile):
 
 
 def entries(path: Path, offset: int, whole: bool) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The lines that matter, each with where it begins."""
+    """Yield the entries that matter, each with the offset of its line."""
     with opened(path) as source:
         source.seek(offset)
         for at, line in _lines(source, offset, whole):
@@ -280,7 +280,7 @@ def entries(path: Path, offset: int, whole: bool) -> Iterator[tuple[int, dict[st
 
 
 def _lines(source: IO[bytes], offset: int, whole: bool) -> Iterator[tuple[int, bytes]]:
-    """Each line and where it begins; of a line that is too long nothing is kept. A gzip cut short just ends."""
+    """Yield each line with its offset; a line that is too long becomes an empty one. A truncated gzip just ends."""
     while True:
         try:
             line = source.readline(LONGEST)
@@ -308,14 +308,14 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
 
 
 def _matters(line: bytes) -> bool:
-    """Whether to parse a line: most of a file's bytes are of kinds that say nothing."""
+    """Tell whether to parse a line: most of the bytes of a file are in lines of other kinds."""
     if line.startswith(b'{"type":"'):
         return line.startswith(_BEGINS)
     return b'"attachment":{' not in line[:1000] and any(mark in line for mark in _CHAIN)
 
 
 def _stamp(given: Any) -> str | None:
-    """A time in our form."""
+    """Return a time in our form; None if it is not a time."""
     try:
         return ids.from_ms(ids.at_ms(given)) if isinstance(given, str) else None
     except (ValueError, OverflowError, OSError):
@@ -323,18 +323,18 @@ def _stamp(given: Any) -> str | None:
 
 
 def beside(path: Path) -> list[Path]:
-    """The transcripts of a session's subagents, which lie in a folder of its name."""
+    """Return the transcripts of a session's subagents. They are in a folder named after the session."""
     folder = path.with_suffix("") / "subagents"
     return sorted(folder.rglob("*.jsonl")) if folder.is_dir() else []
 
 
 def find(root: Path) -> Iterable[Path]:
-    """The transcripts of sessions: one folder for each working directory."""
+    """Return the transcripts of sessions. There is one folder for each working directory."""
     return root.glob("*/*.jsonl")
 
 
 def last_message(path: str, roots: tuple[Path, ...]) -> str:
-    """The assistant's last words in a transcript. Only files under the agent's own roots are opened."""
+    """Return the assistant's last message in a transcript. Only files under the agent's roots are opened."""
     try:
         file = Path(path).resolve(strict=True)
         if file.suffix != ".jsonl" or not any(file.is_relative_to(root.resolve()) for root in roots):
@@ -342,11 +342,11 @@ def last_message(path: str, roots: tuple[Path, ...]) -> str:
         with os.fdopen(open_regular(file), "rb") as source:
             source.seek(max(0, os.fstat(source.fileno()).st_size - TAIL))
             tail = source.read(TAIL).splitlines()
-    except (OSError, ValueError, RuntimeError):  # the last: how Python 3.11 tells of links that lead in a circle
+    except (OSError, ValueError, RuntimeError):  # RuntimeError: a loop of links, in Python 3.11
         return ""
     parts: list[str] = []
     message_id = None
-    # One line a block: those of the last message share its id.
+    # Each block is a line. Those of the last message share its id.
     for line in reversed(tail):
         message = _assistant(line)
         if message is None:
