@@ -232,3 +232,12 @@ def test_only_its_own_packages_name_claude() -> None:
     own = ("agents/claude_code/", "observe/providers/claude")
     names = {str(file.relative_to(SOURCE)) for file in FILES if "claude" in code_of(file).lower()}
     assert {name for name in names if not name.startswith(own)} == set(NAMES_CLAUDE)
+
+
+def test_a_constant_has_its_own_line() -> None:
+    """So that its unit and its reason can stand beside it."""
+    for file in FILES:
+        if "offline" not in file.parts:
+            for node in ast.parse(file.read_text()).body:
+                pair = isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple)
+                assert not pair, f"{file.name}:{node.lineno}"

@@ -17,7 +17,8 @@ from backstory.store.db import Tx
 from backstory.store.memories import ObservationEntry, StoredObservation, StoredSummary
 from backstory.text import cut, harmless, local, one_line, tokens
 
-OPEN, CLOSE = "<backstory-context>", "</backstory-context>"
+OPEN = "<backstory-context>"
+CLOSE = "</backstory-context>"
 #: What Claude Code accepts; one more and the model gets a preview only.
 LARGEST = 10_000
 #: A session that goes on knows most of it: whatever it is told again is paid for again, so it is told this share.

@@ -14,11 +14,14 @@ from backstory.store.index.hits import Filter
 from backstory.store.memories import StoredObservation
 from backstory.text import local
 
-#: How many are looked at, and how many are told at the most.
-LOOKED_AT, MOST = 10, 3
-#: How much of what a prompt says must be said by an observation too: so many of its words, which together are worth
-#: as much as this many words that nothing else says.
-SHARED, CLEAR = 3, 2.5
+#: Observations that are looked at for a prompt.
+LOOKED_AT = 10
+#: Observations that a prompt brings along, at most.
+MOST = 3
+#: Words that a prompt and an observation must have in common, at least.
+SHARED = 3
+#: What these words must be worth together. A word that is in one observation only is worth 1, a commoner one less.
+CLEAR = 2.5
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,16 @@ from dataclasses import dataclass
 from backstory import ids
 from backstory.store.memories import ObservationEntry
 
-#: What is decided lasts longer than what was looked up.
+#: What an observation is worth by its type. A decision matters longer than what was looked up.
 WEIGHTS = {"decision": 1.0, "bugfix": 0.8, "feature": 0.8, "discovery": 0.6, "refactor": 0.5, "change": 0.4}
-#: Half as recent counts half as much; measured from the project's newest, so that a rest ages nothing.
+#: What the project's newest observation is worth in addition.
+RECENT = 2.0
+#: Days after which this is half as much. They count from the newest observation, so that a break ages nothing.
 HALF_LIFE_DAYS = 7.0
-RECENT, TOUCHED, SAME_BRANCH = 2.0, 1.5, 0.5
+#: What an observation about a file with uncommitted changes is worth in addition.
+TOUCHED = 1.5
+#: What an observation of the current branch is worth in addition.
+SAME_BRANCH = 0.5
 DAY_MS = 86_400_000
 
 

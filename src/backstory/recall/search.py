@@ -26,14 +26,21 @@ FAMILIES: dict[str, tuple[tuple[str, ...], ...]] = {
     "turn": (("turn",), ("chunk",)),
     "session": (("turn",), ("chunk",), MEMORY),
 }
-#: How many of each list are looked at: many where they speak for their sessions, or for each other.
-DEPTH, ITEMS = 200, 100
-#: Any two texts are a little alike: nearer than this is a match, and where no word of the query was found, than this.
-NEAR, ALONE = 0.15, 0.3
-#: What a type, a pin, and having been replaced do to an observation.
+#: Hits of each list that are read, where items are asked for.
+ITEMS = 100
+#: The same where sessions or turns are asked for: several hits count for one session or turn.
+DEPTH = 200
+#: The similarity from which a vector matches, from 0 to 1. Any two texts are a little alike.
+NEAR = 0.15
+#: The same where no item has a word of the query.
+ALONE = 0.3
+#: Factors for the score of an observation: by its type, if it is pinned, and if it was replaced.
 TYPES = {"decision": 1.1, "bugfix": 1.05, "feature": 1.05}
-PINNED, REPLACED = 1.2, 0.6
-TITLE, SNIPPET = 160, 300
+PINNED = 1.2
+REPLACED = 0.6
+#: Characters of a title and of a snippet, as they are shown.
+TITLE = 160
+SNIPPET = 300
 _WORD = re.compile(r"[^\W_]+")
 
 

@@ -29,8 +29,10 @@ RESCORED = 1000
 #: How many are read, embedded and stored in one go: others wait no longer for the database than this takes.
 BATCH = 64
 PAGE = 4096
-#: From here on the database is worth an index of its own; made so early, it is made in a moment.
-INDEXED, LOOKED = 5000, 1000
+#: Vectors from which PostgreSQL indexes them. For so few, making the index takes a moment.
+INDEXED = 5000
+#: New vectors after which it is checked whether there are enough for an index.
+LOOKED = 1000
 #: The most dimensions that such an index takes.
 INDEXED_DIMS = 4000
 #: An embedder that failed is left alone for so long by those who search.
