@@ -11,7 +11,7 @@ from secret_samples import samples
 
 from backstory import gate, prefilter
 from backstory.privacy import strip_bytes, strip_json, strip_text
-from backstory.truncate import STORED
+from backstory.truncate import MAX_FIELD_CHARS
 
 BODY = ["AbCd0123EfGh4567" * 4, "ZyXw9876VuTs5432" * 4, "QrSt1357UvWx2468" * 4]
 BEGIN, END = "-----BEGIN RSA PRIVATE " + "KEY-----", "-----END RSA PRIVATE " + "KEY-----"
@@ -106,7 +106,7 @@ def test_a_private_key_over_the_elements_of_a_list_is_redacted(part: slice) -> N
 @pytest.mark.parametrize("where", [0.0, 0.3, 0.5, 0.66, 0.667, 0.8, 1.0])
 def test_a_private_key_in_a_large_output_is_not_stored_in_part(where: float) -> None:
     """Wherever the output is cut, no line of the key is kept."""
-    filler = "some words of a log\n" * (STORED // 8)
+    filler = "some words of a log\n" * (MAX_FIELD_CHARS // 8)
     at = int(len(filler) * where)
     for shift in range(0, 200, 40):
         text = filler[: at + shift] + "\n" + KEY + "\n" + filler[at + shift :]

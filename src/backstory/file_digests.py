@@ -10,9 +10,9 @@ from pathlib import Path
 from backstory.files import open_regular
 
 #: Maximum bytes of a file that is hashed. The digest of a larger one is its size and modification time.
-READ = 2_000_000
+MAX_BYTES = 2_000_000
 #: Maximum number of files per round. A round that touched more is not about any single one.
-MOST = 40
+MAX_FILES = 40
 
 
 def digest(path: Path) -> str | None:
@@ -20,9 +20,9 @@ def digest(path: Path) -> str | None:
     try:
         with os.fdopen(open_regular(path), "rb") as file:
             status = os.fstat(file.fileno())
-            if status.st_size > READ:
+            if status.st_size > MAX_BYTES:
                 return f"{status.st_size}-{status.st_mtime_ns}"
-            return hashlib.blake2b(file.read(READ + 1), digest_size=12).hexdigest()
+            return hashlib.blake2b(file.read(MAX_BYTES + 1), digest_size=12).hexdigest()
     except (OSError, ValueError):
         return None
 
@@ -31,7 +31,7 @@ def digests(cwd: str, paths: Iterable[str]) -> dict[str, str]:
     """Map each path that names a readable file to its digest."""
     by_path: dict[str, str] = {}
     for path in dict.fromkeys(paths):
-        if len(by_path) >= MOST:
+        if len(by_path) >= MAX_FILES:
             break
         if value := digest(Path(cwd, path)):
             by_path[path] = value

@@ -14,13 +14,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from backstory import privacy
-from backstory.truncate import STORED, written_size
+from backstory.truncate import MAX_FIELD_CHARS, written_size
 
 if TYPE_CHECKING:
     from backstory.model import Round
 
 #: Maximum characters of a text whose result is cached. Such texts are names and ids, which repeat.
-SHORT = 512
+CACHED_CHARS = 512
 #: Characters that a database rejects: null and lone surrogates.
 ODD = re.compile(r"[\x00\ud800-\udfff]")
 
@@ -68,7 +68,7 @@ def document(value: Any) -> Any:
 
 def text(value: str) -> str:
     """Clean a text."""
-    return _cached_text(value) if len(value) <= SHORT else privacy.strip_text(value)
+    return _cached_text(value) if len(value) <= CACHED_CHARS else privacy.strip_text(value)
 
 
 def identifier(value: str) -> str:
@@ -104,7 +104,7 @@ def _bounded(value: dict[str, Any]) -> dict[str, Any]:
     """Truncate a payload and replace characters that a database rejects."""
     if any(map(_is_odd, privacy.texts(value))):
         value = _storable(value)
-    if all(written_size(item) <= STORED for item in value.values()):
+    if all(written_size(item) <= MAX_FIELD_CHARS for item in value.values()):
         return value
     cut: dict[str, Any] = privacy.cut(privacy.strip_json(value, secrets=False))
     return cut

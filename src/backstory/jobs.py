@@ -11,9 +11,9 @@ from pathlib import Path
 
 log = logging.getLogger(__name__)
 #: Seconds between the first failure and the restart. The delay doubles with each further failure.
-FIRST_S = 1.0
+FIRST_DELAY_S = 1.0
 #: Maximum seconds between a failure and the restart.
-LONGEST_S = 300.0
+MAX_DELAY_S = 300.0
 #: Seconds without a failure after which a job counts as healthy again.
 WELL_S = 60.0
 
@@ -26,7 +26,7 @@ class Job:
         name: str,
         run: Callable[[], Awaitable[None]],
         on_stop: Callable[[], Awaitable[None]] | None = None,
-        first_s: float = FIRST_S,
+        first_s: float = FIRST_DELAY_S,
     ) -> None:
         self.name = name
         self._run, self._on_stop, self._first_s = run, on_stop, first_s
@@ -69,7 +69,7 @@ class Job:
             else:
                 return
             await asyncio.sleep(self._pause_s)
-            self._pause_s = min(self._pause_s * 2, LONGEST_S)
+            self._pause_s = min(self._pause_s * 2, MAX_DELAY_S)
 
 
 def place_of(error: BaseException) -> str:

@@ -13,7 +13,7 @@ try:
     from .private_tags import KEEP, ROUNDS, compiled, free_key, unescape, untag
     from .secret_formats import FORMATS
     from .secret_kinds import REACHES_BACK, SECRETS, START
-    from .truncate import STORED, shorten
+    from .truncate import MAX_FIELD_CHARS, shorten
 except ImportError:  # the hook has only this directory on its path
     import command_secrets  # type: ignore[no-redef,import-not-found]
     import key_blocks  # type: ignore[no-redef,import-not-found]
@@ -29,7 +29,7 @@ except ImportError:  # the hook has only this directory on its path
     )
     from secret_formats import FORMATS  # type: ignore[no-redef,import-not-found]
     from secret_kinds import REACHES_BACK, SECRETS, START  # type: ignore[no-redef,import-not-found]
-    from truncate import STORED, shorten  # type: ignore[no-redef,import-not-found]
+    from truncate import MAX_FIELD_CHARS, shorten  # type: ignore[no-redef,import-not-found]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def strip_json(value: Any, keep: frozenset[str] = KEEP, secrets: bool = True) ->
 def cut(value: Any) -> Any:
     """Truncate a decoded JSON value to the size that is stored. Private keys near the cut are redacted first, because
     half of a key may not be recognised as one."""
-    return shorten(_redact_all(shorten(value, STORED + _LONGEST_KEY), frozenset((_BLOCK,))))
+    return shorten(_redact_all(shorten(value, MAX_FIELD_CHARS + _LONGEST_KEY), frozenset((_BLOCK,))))
 
 
 def names_only(data: bytes) -> bytes:

@@ -10,7 +10,7 @@ from backstory import gate
 from backstory.repository import Repository, locate
 
 #: Maximum characters of a remote's URL. Longer ones are truncated.
-ADDRESS = 2048
+MAX_URL_CHARS = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def _remote(repository: Repository) -> str | None:
 
 def normalize(address: str) -> str:
     """Normalise the URL of a remote: remove scheme, user, password, port, query and `.git`."""
-    address = "".join(filter(str.isprintable, address[:ADDRESS])).strip()
+    address = "".join(filter(str.isprintable, address[:MAX_URL_CHARS])).strip()
     address = re.sub(r"^(?:[\w+.-]+::)+", "", address)  # transport helper, as in `ext::ssh …`
     address = re.sub(r"(?<=/)[^/:@]*:[^/]*@", "", address)  # user and password, after any number of slashes
     if scheme := re.match(r"[a-zA-Z][\w+.-]*://", address):

@@ -9,11 +9,11 @@ from pathlib import Path
 from backstory.files import read_regular
 
 #: Maximum bytes read of HEAD, of a `.git` file and of `commondir`. Each holds one path or one reference.
-LINE = 8 << 10
+MAX_LINE_BYTES = 8 << 10
 #: Maximum bytes read of a configuration file.
-CONFIG = 1 << 20
+MAX_CONFIG_BYTES = 1 << 20
 #: Maximum bytes of a branch name. git stores a branch as a file, so the limit is that of file names.
-BRANCH = 255
+MAX_BRANCH_BYTES = 255
 _SECTION = re.compile(r'\s*\[\s*([\w.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]', re.ASCII)
 _VALUE = re.compile(r"\s*([a-z][\w-]*)\s*=\s*(.*)", re.ASCII | re.IGNORECASE)
 _INVALID_REF = re.compile(r"[ ~^:?*\[\\]|\.\.|@\{|^[-/.]|/\.|//|[/.]$|\.lock$")
@@ -34,14 +34,13 @@ class Repository:
         except OSError:
             return None
         name = head.removeprefix("ref: refs/heads/")
-        if name in (head, "") or not name.isprintable() or len(name.encode()) > BRANCH or _INVALID_REF.search(name):
-            return None
-        return name
+        is_valid = name.isprintable() and len(name.encode()) <= MAX_BRANCH_BYTES and not _INVALID_REF.search(name)
+        return name if is_valid and name not in (head, "") else None
 
     def config(self) -> dict[tuple[str, str, str], str]:
         """Map (section, subsection, key) to the first value of each. `include` directives are ignored."""
         try:
-            text = read_regular(self.common_dir / "config", CONFIG).decode("utf-8", "replace")
+            text = read_regular(self.common_dir / "config", MAX_CONFIG_BYTES).decode("utf-8", "replace")
         except OSError:
             return {}
         values: dict[tuple[str, str, str], str] = {}
@@ -87,7 +86,7 @@ def _at(root: Path) -> Repository | None:
 
 def _line(path: Path) -> str:
     """Read a file that consists of one line."""
-    return read_regular(path, LINE).decode("utf-8", "replace").strip()
+    return read_regular(path, MAX_LINE_BYTES).decode("utf-8", "replace").strip()
 
 
 def _unquoted(value: str) -> str:

@@ -7,17 +7,17 @@ if TYPE_CHECKING:
     from typing import Any
 
 #: Maximum number of characters stored of one payload field, such as a tool's output.
-STORED = 256 * 1024
+MAX_FIELD_CHARS = 256 * 1024
 
 
-def shorten(payload: dict[str, Any] | Any, limit: int = STORED) -> Any:
+def shorten(payload: dict[str, Any] | Any, limit: int = MAX_FIELD_CHARS) -> Any:
     """Truncate each field of a payload to `limit` characters."""
     if not isinstance(payload, dict):
         return fit(payload, limit)
     return {name: fit(value, limit) for name, value in payload.items()}
 
 
-def fit(value: Any, limit: int = STORED) -> Any:
+def fit(value: Any, limit: int = MAX_FIELD_CHARS) -> Any:
     """Cut the middle out of the longest strings of a value until its JSON fits into `limit` characters."""
     if isinstance(value, int | float | None):
         return value

@@ -250,7 +250,7 @@ def test_v6_another_embedder_takes_over_when_it_is_ready(store: Store, row: Call
     anagram = "".join(sorted("\n".join(TEXTS[5])))
     for made in (new, again, old):
         assert found(made.find(anagram, EVERY, Filter(), 1)) == [5]
-    with pytest.raises(embed.Away, match="another embedder"):
+    with pytest.raises(embed.EmbedderUnavailable, match="another embedder"):
         store.write(lambda tx: say(tx, 1, "x", ""))
         old.make_some()
 
@@ -285,7 +285,7 @@ def test_v8_an_embedder_that_fails_leaves_everything_due(store: Store, row: Call
     for name in ("nonsense", "missing"):
         made = Vectors(store, name)
         made.begin()
-        with pytest.raises(embed.Away):
+        with pytest.raises(embed.EmbedderUnavailable):
             made.make_some()
         assert made.find("customer", EVERY, Filter(), 9) == []
         assert due(store) == 6
@@ -307,7 +307,7 @@ def test_v9_a_text_that_an_embedder_refuses_holds_nobody_up(store: Store, row: C
     row("never", never)
     made = Vectors(store, "never")
     made.begin()
-    with pytest.raises(embed.Away):
+    with pytest.raises(embed.EmbedderUnavailable):
         made.make_some()
     assert due(store) == 6
     row("picky", picky)

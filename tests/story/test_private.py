@@ -197,11 +197,11 @@ def test_i14_planted_secrets_are_found_nowhere(box: Box) -> None:
 
 def test_a_key_at_the_cut_of_a_large_answer_is_not_stored_in_half(running: Box) -> None:
     """A response that is cut in the middle is cut between words."""
-    from backstory.truncate import STORED
+    from backstory.truncate import MAX_FIELD_CHARS
 
     key = "ghp_" + "a1B2" * 9
     for shift in range(0, 40, 7):
-        text = "w" * (STORED * 2 // 3 - 30 + shift) + " " + key + " " + "v " * STORED
+        text = "w" * (MAX_FIELD_CHARS * 2 // 3 - 30 + shift) + " " + key + " " + "v " * MAX_FIELD_CHARS
         body = {"claudeSessionId": "x", "tool_name": "T", "tool_response": text}
         running.client.post("/api/sessions/observations", body)
     assert_nowhere(running, key[:12], key[-12:])

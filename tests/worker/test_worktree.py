@@ -21,7 +21,7 @@ from backstory.recall.git_index import Index, UnreadableIndex
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy machine finds no less."""
-    monkeypatch.setattr(worktree, "SECONDS", 60.0)
+    monkeypatch.setattr(worktree, "TIMEOUT_S", 60.0)
 
 
 def git(where: Path, *words: str) -> str:
@@ -280,16 +280,16 @@ def test_a_split_index_and_no_repository_tell_nothing(repository: Path, tmp_path
 
 def test_of_many_changes_the_latest_are_told(repository: Path) -> None:
     """As many as are of use."""
-    for number in range(worktree.MOST + 10):
+    for number in range(worktree.MAX_FILES + 10):
         (repository / f"new{number}").write_text("x")
         os.utime(repository / f"new{number}", (2**31 + number, 2**31 + number))
-    assert changed(repository) == {f"new{number}" for number in range(10, worktree.MOST + 10)}
+    assert changed(repository) == {f"new{number}" for number in range(10, worktree.MAX_FILES + 10)}
 
 
 def test_when_time_is_up_it_ends(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With what it has."""
     modify(repository)
-    monkeypatch.setattr(worktree, "SECONDS", -1.0)
+    monkeypatch.setattr(worktree, "TIMEOUT_S", -1.0)
     assert changed(repository) == set()
 
 

@@ -9,12 +9,12 @@ import msgspec
 
 from backstory import gate, prefilter, privacy
 from backstory.errors import BadInput
-from backstory.truncate import STORED
+from backstory.truncate import MAX_FIELD_CHARS
 
 #: Bytes of a body.
 LARGEST = 16 << 20
 #: Bytes of a body that is cut: no field of a smaller one can be too large.
-LARGE = STORED
+LARGE = MAX_FIELD_CHARS
 #: Containers inside one another.
 DEEPEST = 64
 

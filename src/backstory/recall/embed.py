@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     Run = Callable[[Sequence[str], Mapping[str, float]], Matrix]
 
 #: Characters of a text that are embedded. Full-text search indexes all of it.
-CHARS = 2000
+MAX_CHARS = 2000
 #: Timeout in seconds of an endpoint for several texts.
-ANSWER_S = 30.0
+TIMEOUT_S = 30.0
 #: Timeout in seconds for a single text, which is mostly a query that somebody waits for.
-ANSWER_ONE_S = 3.0
+TIMEOUT_ONE_S = 3.0
 #: Maximum bytes of a response.
-ANSWER_BYTES = 64 << 20
+MAX_RESPONSE_BYTES = 64 << 20
 OPENAI_URL = "https://api.openai.com/v1"
 OPENAI_MODEL = "text-embedding-3-small"
 FASTEMBED_MODEL = "BAAI/bge-small-en-v1.5"
@@ -41,7 +41,7 @@ NONE: Mapping[str, float] = {}
 _WORD = re.compile(r"[^\W_]+")
 
 
-class Away(BackstoryError):
+class EmbedderUnavailable(BackstoryError):
     """The embedder is not available."""
 
     hint = (
@@ -50,7 +50,7 @@ class Away(BackstoryError):
     status = 503
 
 
-class TextRefused(Away):
+class TextRefused(EmbedderUnavailable):
     """The embedder rejected this text."""
 
 
@@ -66,9 +66,9 @@ class Embedder:
         lower case to weights other than 1. Some embedders ignore them."""
         import numpy as np
 
-        vectors = np.ascontiguousarray(self.run([text[:CHARS] for text in texts], weights), dtype=np.float32)
+        vectors = np.ascontiguousarray(self.run([text[:MAX_CHARS] for text in texts], weights), dtype=np.float32)
         if vectors.ndim != 2 or len(vectors) != len(texts) or not np.isfinite(vectors).all():
-            raise Away("The embedder returned invalid vectors.")
+            raise EmbedderUnavailable("The embedder returned invalid vectors.")
         length = np.linalg.norm(vectors, axis=1, keepdims=True)
         vectors /= np.where(length > 0, length, np.float32(1))
         return vectors
@@ -104,7 +104,7 @@ class _Lazy:
             try:
                 self._run = self._run or self._make()
             except (ImportError, OSError, ValueError, KeyError) as error:
-                raise Away(f"The embedder could not be loaded ({type(error).__name__}).") from None
+                raise EmbedderUnavailable(f"The embedder could not be loaded ({type(error).__name__}).") from None
         return self._run(texts, weights)
 
 
@@ -165,15 +165,16 @@ def _openai(model: str, url: str) -> Run:
         body = json.dumps({"model": model, "input": [text or " " for text in texts], "encoding_format": "float"})
         request = urllib.request.Request(f"{url}/embeddings", body.encode(), headers)  # noqa: S310 - checked above
         try:
-            with opener.open(request, timeout=ANSWER_S if len(texts) > 1 else ANSWER_ONE_S) as response:
-                rows: list[Any] = json.loads(response.read(ANSWER_BYTES))["data"]
+            with opener.open(request, timeout=TIMEOUT_S if len(texts) > 1 else TIMEOUT_ONE_S) as response:
+                rows: list[Any] = json.loads(response.read(MAX_RESPONSE_BYTES))["data"]
             ordered = sorted(rows, key=lambda row: row["index"])
             return np.array([row["embedding"] for row in ordered], dtype=np.float32)
         except urllib.error.HTTPError as error:
-            kind = TextRefused if error.code in (400, 413, 422) else Away
+            kind = TextRefused if error.code in (400, 413, 422) else EmbedderUnavailable
             raise kind(f"The embeddings endpoint answered with {error.code}.") from None
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise Away(f"The embeddings endpoint could not be reached ({type(error).__name__}).") from None
+            message = f"The embeddings endpoint could not be reached ({type(error).__name__})."
+            raise EmbedderUnavailable(message) from None
 
     return run
 
@@ -191,7 +192,7 @@ def _fastembed(model: str, url: str) -> Run:
     try:
         loaded = TextEmbedding(model_name=model, threads=1)
     except Exception as error:  # the download may raise anything
-        raise Away(f"fastembed could not load its model ({type(error).__name__}).") from None
+        raise EmbedderUnavailable(f"fastembed could not load its model ({type(error).__name__}).") from None
     return lambda texts, weights: np.array(list(loaded.embed(list(texts))), dtype=np.float32)
 
 

@@ -7,9 +7,9 @@ from collections.abc import Container, Iterator
 from typing import NamedTuple
 
 #: Maximum bytes of a path. The kernel accepts no longer ones.
-PATH = 4096
+MAX_PATH_BYTES = 4096
 #: Maximum number of directories that are read from the TREE extension.
-DIRECTORIES = 50_000
+MAX_DIRECTORIES = 50_000
 _HEADER = struct.Struct(">4sII")
 _EXTENSION = struct.Struct(">4sI")
 # Bits of an entry's flags.
@@ -71,11 +71,11 @@ class Index:
             if version == 4:
                 removed, path_start = self._varint(path_start)
                 prefix_length = len(path) - removed
-            end = data.find(b"\0", path_start, path_start + PATH)
+            end = data.find(b"\0", path_start, path_start + MAX_PATH_BYTES)
             if not path_start <= end < checksum_at or prefix_length < 0:
                 raise UnreadableIndex
             path = path[:prefix_length] + data[path_start:end]
-            if not path or len(path) > PATH:
+            if not path or len(path) > MAX_PATH_BYTES:
                 raise UnreadableIndex
             # Up to version 3, 1 to 8 null bytes pad an entry to a multiple of 8.
             self._at = end + 1 if version == 4 else start + ((end - start) // 8 + 1) * 8
@@ -102,10 +102,10 @@ class Index:
     def _trees(self, at: int, end: int, wanted: Container[bytes]) -> Iterator[bytes]:
         """Yield the directories that have a valid tree object. git invalidates it on the first change inside."""
         parents: list[tuple[bytes, int]] = []  # parent directories, each with the number of its entries to come
-        for _ in range(DIRECTORIES):
+        for _ in range(MAX_DIRECTORIES):
             if at >= end:
                 return
-            name, _, rest = self._data[at : min(at + PATH, end)].partition(b"\0")
+            name, _, rest = self._data[at : min(at + MAX_PATH_BYTES, end)].partition(b"\0")
             numbers = rest.partition(b"\n")[0]
             at += len(name) + len(numbers) + 2
             try:
@@ -119,7 +119,7 @@ class Index:
                 parent, remaining = parents[-1]
                 parents[-1] = (parent, remaining - 1)
                 path = parent + b"/" + name if parent else name
-            if len(path) > PATH:
+            if len(path) > MAX_PATH_BYTES:
                 raise UnreadableIndex
             parents.append((path, subdirectories))
             if files >= 0:
@@ -131,7 +131,7 @@ class Index:
     def _varint(self, at: int) -> tuple[int, int]:
         """Decode a variable-length integer; return it and the offset after it."""
         value = -1
-        while at < self._end and value < PATH:
+        while at < self._end and value < MAX_PATH_BYTES:
             byte = self._data[at]
             at += 1
             value = (value + 1) << 7 | byte & 0x7F

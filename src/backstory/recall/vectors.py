@@ -69,7 +69,7 @@ class Vectors:
             self._store.write(lambda tx: vectors.mark_filled(tx, self._number))
 
     def make_some(self) -> int:
-        """Embed some of what is due and keep it; how many were done with. Raises `embed.Away`."""
+        """Embed some of what is due and keep it; how many were done with. Raises `embed.EmbedderUnavailable`."""
         if not self._name or not self._can():
             return 0
         due = self._store.read(lambda tx: vectors.due(tx, BATCH))
@@ -109,7 +109,7 @@ class Vectors:
         """How far we are with our embedder's vectors."""
         ours = vectors.embedder(tx, self._name)
         if ours is None or ours.id != self._number or ours.state == "past":
-            raise embed.Away(
+            raise embed.EmbedderUnavailable(
                 "Another worker of this database has another embedder.", "Give all of them the same setting `embedder`."
             )
         return ours.state
@@ -190,7 +190,7 @@ class Vectors:
             return nothing
         try:
             asked = self._embedder(serving.name).embed([query], weights)[0]
-        except embed.Away as error:
+        except embed.EmbedderUnavailable as error:
             self._paused_until, self.problem = time.monotonic() + PAUSE_S, str(error)
             log.warning("no search by meaning for a while: %s", error)
             return nothing

@@ -21,23 +21,23 @@ from backstory.recall.git_index import Entry, Index, UnreadableIndex
 from backstory.repository import Repository, locate
 
 #: Maximum seconds, because an agent waits for the result. In a larger repository the result is incomplete.
-SECONDS = 0.15
+TIMEOUT_S = 0.15
 #: Maximum number of files in the result. The most recently changed ones are kept.
-MOST = 50
+MAX_FILES = 50
 #: Maximum bytes of an index: about 300,000 files.
-INDEX = 32 << 20
+MAX_INDEX_BYTES = 32 << 20
 #: Maximum bytes of a file whose content is compared.
-FILE = 1 << 20
+MAX_FILE_BYTES = 1 << 20
 #: Maximum bytes of all such files together.
-FILES = 8 << 20
+MAX_TOTAL_BYTES = 8 << 20
 #: Maximum entries of a directory that are checked for new files.
-LISTED = 5_000
+MAX_LISTED = 5_000
 #: Maximum levels of directories. Each holds a descriptor open.
-DEPTH = 64
+MAX_DEPTH = 64
 #: Invalid names of files. git never writes them to an index.
 INVALID_NAMES = frozenset((b"", b".", b".."))
 #: Nanoseconds per second.
-SECOND = 10**9
+NS_PER_SECOND = 10**9
 _KIND = 0o170000  # bits of a mode: regular file, link, directory
 _KIND_AND_EXECUTABLE = _KIND | stat.S_IXUSR
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -50,7 +50,7 @@ async def changed_files(cwd: str) -> frozenset[str]:
     Staged and new files count if they were written since HEAD last moved. Staged deletions, submodules and new
     directories are not detected. A file that a filter rewrites counts as changed as soon as its time has changed.
     """
-    return await asyncio.to_thread(_scan, cwd, time.monotonic() + SECONDS) if cwd else frozenset()
+    return await asyncio.to_thread(_scan, cwd, time.monotonic() + TIMEOUT_S) if cwd else frozenset()
 
 
 def _scan(cwd: str, deadline: float) -> frozenset[str]:
@@ -65,7 +65,7 @@ def _scan(cwd: str, deadline: float) -> frozenset[str]:
             scan.close()
     except (OSError, ValueError, UnreadableIndex):
         return frozenset()
-    newest = sorted(scan.changed, reverse=True)[:MOST]
+    newest = sorted(scan.changed, reverse=True)[:MAX_FILES]
     return frozenset(path.decode("utf-8", "replace") for _, path in newest)
 
 
@@ -98,7 +98,7 @@ class _Scan:
         self._has_modes = config.get(("core", "", "filemode"), "").lower() not in ("false", "no", "off", "0")
         self._head_moved_at = _mtime(repository.git_dir / "logs" / "HEAD")  #: by a commit or a checkout
         self._index_written_at = _mtime(repository.git_dir / "index")
-        self._hash_budget = FILES
+        self._hash_budget = MAX_TOTAL_BYTES
         self._recent: list[tuple[int, bytes]] = []  #: unchanged, but written since HEAD moved: perhaps staged
         self._open_directories = [_Directory(b"", os.open(repository.root, _DIRECTORY & ~os.O_NOFOLLOW))]
 
@@ -111,9 +111,10 @@ class _Scan:
         index = None
         if self._index_written_at:
             file = self._repository.git_dir / "index"
-            if file.stat().st_size > INDEX:
+            if file.stat().st_size > MAX_INDEX_BYTES:
                 raise UnreadableIndex
-            index = Index(read_regular(file, INDEX), hashlib.new(self._hash, usedforsecurity=False).digest_size)
+            hash_size = hashlib.new(self._hash, usedforsecurity=False).digest_size
+            index = Index(read_regular(file, MAX_INDEX_BYTES), hash_size)
             for number, entry in enumerate(index.entries()):
                 if number % 64 == 0 and time.monotonic() > self._deadline:
                     return
@@ -156,9 +157,9 @@ class _Scan:
         if entry.size == size:
             # A file that was written at the time of the index or later may have changed after git had read it.
             if entry.nanoseconds:
-                if entry.seconds * SECOND + entry.nanoseconds == written < self._index_written_at:
+                if entry.seconds * NS_PER_SECOND + entry.nanoseconds == written < self._index_written_at:
                     return False
-            elif entry.seconds == written // SECOND < self._index_written_at // SECOND:
+            elif entry.seconds == written // NS_PER_SECOND < self._index_written_at // NS_PER_SECOND:
                 return False
         elif entry.size:
             return True
@@ -166,14 +167,14 @@ class _Scan:
 
     def _content_differs(self, entry: Entry, now: os.stat_result, directory: int, name: bytes) -> bool:
         """Whether the content differs. A file that is too large to be read counts as unchanged."""
-        if now.st_size > min(FILE, self._hash_budget):
+        if now.st_size > min(MAX_FILE_BYTES, self._hash_budget):
             return False
         self._hash_budget -= now.st_size
         try:
             if stat.S_ISLNK(now.st_mode):
                 content = os.readlink(name, dir_fd=directory)
             else:
-                content = read_regular(name, FILE, within=directory)
+                content = read_regular(name, MAX_FILE_BYTES, within=directory)
         except OSError:
             return False
         blob = hashlib.new(self._hash, b"blob %d\0" % len(content), usedforsecurity=False)
@@ -187,7 +188,7 @@ class _Scan:
             return None, name
         if folder != self._open_directories[-1].path:
             parts = folder.split(b"/") if folder else []
-            if len(parts) > DEPTH or not INVALID_NAMES.isdisjoint(parts):
+            if len(parts) > MAX_DEPTH or not INVALID_NAMES.isdisjoint(parts):
                 return None, name
             while self._open_directories[-1].path and not (folder + b"/").startswith(
                 self._open_directories[-1].path + b"/"
@@ -210,7 +211,7 @@ class _Scan:
         if directory.handle is None or time.monotonic() > self._deadline:
             return
         with contextlib.suppress(OSError), os.scandir(directory.handle) as listed:
-            for item in islice(listed, LISTED):
+            for item in islice(listed, MAX_LISTED):
                 if item.name in directory.tracked or item.name == ".git" or not item.is_file(follow_symlinks=False):
                     continue
                 written_at = item.stat(follow_symlinks=False).st_mtime_ns

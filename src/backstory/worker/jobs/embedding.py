@@ -11,7 +11,7 @@ import msgspec
 
 from backstory.errors import StoreUnavailable
 from backstory.jobs import Job, place_of
-from backstory.recall.embed import Away
+from backstory.recall.embed import EmbedderUnavailable
 from backstory.recall.vectors import Vectors
 from backstory.store.db import Store
 from backstory.store.index import vectors
@@ -111,7 +111,7 @@ class EmbeddingJob:
                 while not self._stopping.is_set() and (self.vectors.make_some() or self.vectors.settle()):
                     self._stopping.wait(BREATH_S)
                 self._pause = RETRY_S
-            except (Away, StoreUnavailable) as error:
+            except (EmbedderUnavailable, StoreUnavailable) as error:
                 self._fail(str(error))
             except Exception as error:
                 self.vectors.problem = f"An embedding failed ({place_of(error)})."
