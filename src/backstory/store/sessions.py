@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from operator import itemgetter
 
 from backstory import ids
 from backstory.model import FROM_LINE, ContentId, MemoryId, Prompt, Report, Session, SessionStatus
@@ -23,14 +24,15 @@ HOOK_AFTER_MS = 3_000
 HOOK_BEFORE_MS = 30_000
 #: The columns of a session.
 _COLUMNS = tuple(each.name for each in fields(Session) if each.name != "is_new")
+_values = itemgetter(*_COLUMNS, "is_new")
 #: Columns that only the queue and the observer need.
 _INTERNAL = ("settles_at", "force_init", "memory_provider")
 
 
 def from_row(row: Row, is_new: bool = False) -> Session:
-    values = {name: row[name] for name in _COLUMNS}
-    values |= {"status": SessionStatus(row["status"]), "force_init": bool(row["force_init"])}
-    return Session(**values, is_new=is_new)
+    # By position, not by name: every event makes a session, and this takes half the time.
+    typed = {"status": SessionStatus(row["status"]), "force_init": bool(row["force_init"]), "is_new": is_new}
+    return Session(*_values(row | typed))
 
 
 def shown(session: Session) -> Row:
