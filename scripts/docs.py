@@ -45,10 +45,10 @@ def settings() -> str:
         shown = ", ".join(value) if isinstance(value, tuple) else value
         rows.append(f"| `{name}` | {shown} | {sentence(name)} |")
     return (
-        "# Settings\n\nDefaults, then `config.toml` in the data directory, then the environment (`BACKSTORY_PORT` and "
-        "so on). `backstory config set NAME VALUE` writes the file; only what you changed stands in it.\n"
-        "`BACKSTORY_DATA_DIR` names the data directory itself (`~/.backstory`).\n\n"
-        "| setting | default | what for |\n|---|---|---|\n" + "\n".join(rows) + "\n"
+        "# Settings\n\nEnvironment variables (such as `BACKSTORY_PORT`) override `config.toml` in the data directory. "
+        "It overrides the defaults. `backstory config set NAME VALUE` writes `config.toml`.\n"
+        "`BACKSTORY_DATA_DIR` sets the data directory (`~/.backstory`).\n\n"
+        "| setting | default | description |\n|---|---|---|\n" + "\n".join(rows) + "\n"
     )
 
 

@@ -77,8 +77,8 @@ class Settings:
     daily_money: float = _setting(0.0, "US dollars that models may cost per day, at list prices. 0: no limit.")
     past_days: float = _setting(
         7.0,
-        "A model is asked only about the last days, this many. Rules observe older events, such as imports, until "
-        "you run `backstory reobserve`. 0: no limit.",
+        "A model is asked only about events of the last N days. Rules observe older ones, such as imports, until you "
+        "run `backstory reobserve`. 0: no limit.",
     )
     call_seconds: float = _setting(60.0, "Timeout of a request to a model, in seconds.")
     claude_path: str = _setting(

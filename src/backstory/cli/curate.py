@@ -50,7 +50,7 @@ def add(commands: Any) -> None:
         "deleted too, in every file of the data directory. This cannot be undone."
     )
     forget_.add_argument("ids", nargs="*", metavar="ID", help="an observation's id, as printed by search and context")
-    forget_.add_argument("--session", metavar="ID", help="a session: its number, or the (start of the) agent's id")
+    forget_.add_argument("--session", metavar="ID", help="a session: its number, or the agent's id or a prefix of it")
     forget_.add_argument("--project", default="", help="a project (name or key); with --matching, search only there")
     forget_.add_argument("--matching", nargs="+", metavar="WORDS", help="everything that contains all of these words")
     forget_.add_argument(

@@ -33,7 +33,8 @@ LISTED_ROWS = 20
 def add(commands: Any) -> None:
     export_ = commands.add_parser("export", help="write all of memory to a file")
     export_.description = "Write all of memory to a file, as lines of JSON. `backstory import backstory` reads it."
-    export_.add_argument("--output", required=True, metavar="FILE", help="a file, compressed if it ends in .gz; or -")
+    help_text = "the file, compressed if it ends in .gz; - for standard output"
+    export_.add_argument("--output", required=True, metavar="FILE", help=help_text)
     export_.set_defaults(run=export)
 
 

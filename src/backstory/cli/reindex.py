@@ -24,7 +24,7 @@ def add(commands: Any) -> None:
     )
     reindex_ = commands.add_parser("reindex", help="rebuild the search index", description=text)
     reindex_.add_argument("--vectors", action="store_true", help="rebuild the vectors instead of the index of words")
-    reindex_.add_argument("--no-wait", action="store_true", help="start it and return at once")
+    reindex_.add_argument("--no-wait", action="store_true", help="start it and return immediately")
     reindex_.add_argument("--json", action="store_true", help="print JSON")
     reindex_.set_defaults(run=reindex)
 

@@ -20,7 +20,7 @@ def add(commands: Any) -> None:
         listing.add_argument("--json", action="store_true", help="print JSON")
         listing.set_defaults(run=list_sessions)
     show_ = actions.add_parser("show", help="show one session: its prompts, summaries and observations")
-    show_.add_argument("id", metavar="ID", help="the session's number, or the (start of the) agent's id")
+    show_.add_argument("id", metavar="ID", help="the session's number, or the agent's id or a prefix of it")
     show_.add_argument("--turns", action="store_true", help="show every message instead")
     show_.add_argument("--json", action="store_true", help="print JSON")
     show_.set_defaults(run=show_session)

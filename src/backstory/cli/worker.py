@@ -32,7 +32,7 @@ def add(commands: Any) -> None:
         commands.add_parser(name, help=text, description=text.capitalize() + ".").set_defaults(run=run)
     status_ = commands.add_parser("status", help="show the state of the worker, queue and installed agents")
     status_.description = (
-        "Show the state of the worker, the queue and the installed agents. Exits with 1 if no worker runs."
+        "Show the state of the worker, the queue and the installed agents. Exits with 1 if the worker does not answer."
     )
     status_.add_argument("--json", action="store_true", help="print JSON")
     status_.set_defaults(run=status)
