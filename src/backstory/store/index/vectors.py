@@ -169,9 +169,10 @@ def count_due(tx: Tx) -> int:
 
 def again(store: Store) -> None:
     """Everything that has words is due; what serves goes on serving."""
-    last = store.read(lambda tx: tx.one("vectors_last_item"))
+    row = store.read(lambda tx: tx.one("vectors_last_item"))
+    last_id = int(row["id"] or 0) if row else 0  # NULL in an empty database
     stamp = ids.new_event_id()
-    for after in range(0, last["id"] if last else 0, STEP):
+    for after in range(0, last_id, STEP):
         store.write(partial(_some_due, stamp=stamp, after=after))
 
 
