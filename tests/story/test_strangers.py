@@ -168,6 +168,11 @@ def test_another_user_of_the_machine_can_not_use_a_code(running: Box) -> None:
         assert not is_of_another_user(address, port)
     if os.getuid() != 0 or not Path("/proc/net/tcp").exists() or not shutil.which("curl"):
         pytest.skip("only root can be another user, and only Linux tells")
+    with socket.socket(socket.AF_INET6) as connection:  # which the kernel lists elsewhere
+        connection.connect(("::ffff:127.0.0.1", running.port))
+        address, port, *_ = connection.getsockname()
+        assert not is_of_another_user("127.0.0.1", port)
+    assert is_of_another_user("127.0.0.1", port), "a connection that nobody owns"
     code = code_of(running)
     body = json.dumps({"code": code})
     call = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "-d", body, f"http://127.0.0.1:{running.port}/open"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import ipaddress
 import os
@@ -14,6 +15,8 @@ from pathlib import Path
 CODE_S = 120.0
 #: Seconds that a session lasts: a day's work.
 SESSION_S = 12 * 3600.0
+#: Times that the kernel's list of connections is read: a row can be missing while other connections come and go.
+READS = 5
 #: Sessions at the same time; the oldest makes room.
 SESSIONS = 64
 
@@ -63,18 +66,42 @@ def _digest(secret: str) -> bytes:
 def is_of_another_user(address: str, port: int) -> bool:
     """Whether the other end of a connection within this machine belongs to another user than us or root.
 
-    A browser is given its code on a command line, which every user of the machine can read. Linux says whose a
-    connection is; elsewhere, and for connections from other machines, it is not known.
+    A browser gets its code on a command line, which every user of the machine can read. Linux lists the owner of each
+    connection. On other systems, and for connections from other machines, the owner is not known.
     """
     try:
-        told = ipaddress.ip_address(address)
-        if isinstance(told, ipaddress.IPv6Address):
-            told = told.ipv4_mapped or told
-        words = struct.unpack(f"={len(told.packed) // 4}I", told.packed)
-        wanted = "".join(f"{word:08X}" for word in words) + f":{port:04X}"
-        table = Path("/proc/net/tcp" if told.version == 4 else "/proc/net/tcp6").read_text("ascii")
+        peer = ipaddress.ip_address(address)
+        if isinstance(peer, ipaddress.IPv6Address):
+            peer = peer.ipv4_mapped or peer
+        owners = _owners(peer, port)
     except (OSError, ValueError):
         return False
-    rows = [line.split() for line in table.splitlines()[1:]]
-    owners = {int(row[7]) for row in rows if len(row) > 7 and row[1] == wanted}
-    return bool(owners) and not owners & {0, os.getuid()}
+    if not owners:
+        return peer.is_loopback  # whoever it is, the owner cannot be checked
+    return not owners & {0, os.getuid()}
+
+
+def _owners(peer: ipaddress.IPv4Address | ipaddress.IPv6Address, port: int) -> set[int]:
+    """The user ids of the local sockets with this address and port."""
+    tables = {}
+    if isinstance(peer, ipaddress.IPv4Address):
+        tables["/proc/net/tcp"] = _hexadecimal(peer.packed, port)
+        # An IPv6 socket can connect to an IPv4 address.
+        tables["/proc/net/tcp6"] = _hexadecimal(ipaddress.IPv6Address(f"::ffff:{peer}").packed, port)
+    else:
+        tables["/proc/net/tcp6"] = _hexadecimal(peer.packed, port)
+    for _ in range(READS):
+        for table, local_address in tables.items():
+            with contextlib.suppress(FileNotFoundError):  # a kernel without IPv6
+                rows = [line.split() for line in Path(table).read_text("ascii").splitlines()[1:]]
+                # A socket that nobody holds any more has inode 0, and is listed as root's.
+                held = [row for row in rows if len(row) > 9 and row[1] == local_address and row[9] != "0"]
+                if held:
+                    return {int(row[7]) for row in held}
+    return set()
+
+
+def _hexadecimal(address: bytes, port: int) -> str:
+    """An address as the kernel prints it."""
+    words = struct.unpack(f"={len(address) // 4}I", address)
+    return "".join(f"{word:08X}" for word in words) + f":{port:04X}"
