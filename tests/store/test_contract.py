@@ -76,7 +76,7 @@ def test_s4_a_broken_rule_is_told_and_undone(store: Store) -> None:
 
     def twice(tx: Tx) -> None:
         add(tx, "a", "1")
-        tx.run("migration_done", version=1, name="again", at="")
+        tx.run("migration_add", version=1, name="again", at="")
 
     with pytest.raises(BROKEN_RULE):
         store.write(twice)
@@ -162,7 +162,7 @@ def test_s9_workers_that_start_together_make_the_schema_once(open_again: Opener)
     stores = [open_again() for _ in range(4)]
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(migrate, stores))
-    done = [row["version"] for row in stores[0].read(lambda tx: tx.all("migrations_done"))]
+    done = [row["version"] for row in stores[0].read(lambda tx: tx.all("migrations_list"))]
     assert done == sorted(set(done)) and done[0] == 1
     assert migrate(stores[1]) == []
 

@@ -31,7 +31,7 @@ def test_whoever_uses_sqlite_does_not_pay_for_the_other() -> None:
 def test_both_engines_know_the_same_queries_and_migrations() -> None:
     """A name is a promise: whoever calls it may run on either. Only the nearest vectors are found by one in memory, and
     by the other itself."""
-    own = {"vectors_page", "vectors_some", "vectors_whose", "vectors_near", "vectors_sessions"}
+    own = {"vectors_page", "vectors_some", "vector_items", "vectors_near", "vectors_sessions"}
     assert set(queries.load("sqlite")) - own == set(queries.load("postgres")) - own
     names = [[step[:2] for step in queries.migrations(engine)] for engine in ("sqlite", "postgres")]
     assert names[0] == names[1]
@@ -148,7 +148,7 @@ def test_what_the_database_does_not_take_is_the_senders_fault(database_url: str,
     store = PostgresStore(database_url, tmp_path)
     migrate(store)
     with pytest.raises(BadInput) as refused:
-        store.write(lambda tx: tx.run("migration_done", version=2, name="canary\x00", at=""))
+        store.write(lambda tx: tx.run("migration_add", version=2, name="canary\x00", at=""))
     assert "canary" not in str(refused.value)
     store.close()
 

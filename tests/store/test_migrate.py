@@ -75,15 +75,15 @@ def test_i17_an_older_index_is_made_anew_from_the_rows(tmp_path: Path, monkeypat
 def record_unreleased(store: Store, last: int) -> None:
     for version, name in enumerate(_UNRELEASED.split(), 2):
         if version <= last and name != "-":
-            store.write(lambda tx, v=version, n=name: tx.run("migration_done", version=v, name=n, at=""))  # type: ignore[misc]
+            store.write(lambda tx, v=version, n=name: tx.run("migration_add", version=v, name=n, at=""))  # type: ignore[misc]
 
 
 def test_i17_a_database_of_the_last_unreleased_version_opens(store: Store) -> None:
     """Its schema is that of the first release, so only the record of its steps changes."""
-    (first,) = store.read(lambda tx: tx.all("migrations_done"))
+    (first,) = store.read(lambda tx: tx.all("migrations_list"))
     record_unreleased(store, 14)
     assert migrate(store) == []
-    assert store.read(lambda tx: tx.all("migrations_done")) == [first]
+    assert store.read(lambda tx: tx.all("migrations_list")) == [first]
 
 
 def test_a_database_of_an_earlier_unreleased_version_is_refused(store: Store) -> None:
@@ -91,7 +91,7 @@ def test_a_database_of_an_earlier_unreleased_version_is_refused(store: Store) ->
     record_unreleased(store, 13)
     with pytest.raises(StoreUnavailable, match="unreleased"):
         migrate(store)
-    assert len(store.read(lambda tx: tx.all("migrations_done"))) == 12
+    assert len(store.read(lambda tx: tx.all("migrations_list"))) == 12
 
 
 def test_a_migration_has_the_next_number() -> None:

@@ -143,7 +143,7 @@ def test_a_database_of_a_newer_version_is_left_alone(store: Store) -> None:
     """An old program does not touch what it does not understand."""
     from backstory.errors import StoreUnavailable
 
-    store.write(lambda tx: tx.run("migration_done", version=9999, name="later", at=ids.now()))
+    store.write(lambda tx: tx.run("migration_add", version=9999, name="later", at=ids.now()))
     with pytest.raises(StoreUnavailable, match="newer"):
         migrate(store)
 

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from backstory.cli import show
-from backstory.cli.worker import connect
-from backstory.client import Client
-from backstory.errors import BackstoryError, StoreUnavailable, WorkerAway
+from backstory.cli.worker import RetryingClient
+from backstory.errors import BackstoryError
 from backstory.exchange.turn_lines import Said, read
 
 ROUTE = "/api/import/turns"
@@ -23,8 +22,6 @@ ROUTE = "/api/import/turns"
 BATCH_TURNS = 500
 #: Characters in one request. A batch ends at this limit or at `BATCH_TURNS`.
 BATCH_CHARACTERS = 1 << 20
-#: How often a request is sent before the import gives up. The worker is started again in between.
-TRIES = 5
 
 
 def add_source(sources: Any) -> None:
@@ -40,13 +37,14 @@ def run(options: argparse.Namespace) -> int:
     path: Path = options.path.expanduser()
     counts: Counter[str] = Counter(added=0, known=0, skipped=0)
     unreadable: Counter[str] = Counter(lines=0)
-    started, sender = time.monotonic(), _Sender()
+    project = {"project": options.project} if options.project else {}
+    started, client = time.monotonic(), RetryingClient()
     try:
         with path.open("rb") as raw:
             bar = _Bar(raw, path.stat().st_size, options.json)
             source: IO[bytes] = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw  # type: ignore[assignment]
             for batch in _batches(read(source, unreadable)):
-                counts.update(sender.send(batch, options.project))
+                counts.update(client.post(ROUTE, {"turns": [asdict(turn) | project for turn in batch]}))
                 bar.show(counts)
             bar.end()
     except (OSError, EOFError) as error:
@@ -78,28 +76,6 @@ def _batches(turns: Iterator[Said]) -> Iterator[list[Said]]:
         size += len(turn.text)
     if batch:
         yield batch
-
-
-class _Sender:
-    """Sends turns to the worker. Starts it and tries again if it does not answer; a repeated batch adds nothing."""
-
-    def __init__(self) -> None:
-        self._client: Client | None = None
-
-    def send(self, batch: list[Said], project: str) -> dict[str, int]:
-        turns = [asdict(turn) | ({"project": project} if project else {}) for turn in batch]
-        for attempt in range(1, TRIES + 1):
-            try:
-                self._client = self._client or connect()
-                answer: dict[str, int] = self._client.post(ROUTE, {"turns": turns})
-            except (WorkerAway, StoreUnavailable):
-                self._client = None
-                if attempt == TRIES:
-                    raise
-                time.sleep(0.2 * 2**attempt)
-            else:
-                return answer
-        raise AssertionError
 
 
 class _Bar:

@@ -16,17 +16,14 @@ from backstory import ids
 from backstory.agents import AGENTS, Agent
 from backstory.agents.transcripts import Mark
 from backstory.cli import exchange, import_turns, show
-from backstory.cli.worker import connect
-from backstory.client import Client
-from backstory.errors import BackstoryError, NotFound, StoreUnavailable, WorkerAway
+from backstory.cli.worker import RetryingClient
+from backstory.errors import BackstoryError, NotFound
 from backstory.model import Report
 from backstory.paths import is_observers
 
 #: A conversation without an event for this long counts as ended, in milliseconds.
 ENDED_AFTER_MS = 3_600_000
 ROUTE = "/api/import/reports"
-#: How often a request is sent before the import gives up. The worker is started again in between.
-TRIES = 5
 #: Pause between two lines of progress if standard error is not a terminal, in seconds.
 PROGRESS_S = 2.0
 
@@ -85,10 +82,10 @@ def _started_at(agent: Agent, file: Path) -> str:
 def _run(agent: Agent, files: list[Path], options: argparse.Namespace) -> int:
     counts: Counter[str] = Counter(files=len(files), unchanged=0, unreadable=0, added=0, known=0, skipped=0)
     started, progress = time.monotonic(), ProgressBar(files, quiet=options.json)
-    sender = Sender(options.project)
+    client = RetryingClient()
     for file in files:
         try:
-            counts.update(_import(agent, file, sender))
+            counts.update(_import(agent, file, client, options.project))
         except OSError:
             counts["unreadable"] += 1
         progress.step(file, counts)
@@ -108,17 +105,18 @@ def _run(agent: Agent, files: list[Path], options: argparse.Namespace) -> int:
     return 1 if counts["unreadable"] else 0
 
 
-def _import(agent: Agent, file: Path, sender: Sender) -> Counter[str]:
+def _import(agent: Agent, file: Path, client: RetryingClient, project: str) -> Counter[str]:
     """Import one file in batches. Skip it if it has not changed since its last import."""
     from backstory.capture.backfill import batches
 
     state = {"path": str(file), **asdict(agent.transcripts.state(file))}
-    if sender.known(str(file)) == state:
+    if client.get(ROUTE, path=str(file))["file"] == state:
         return Counter(unchanged=1)
     counts: Counter[str] = Counter()
     for batch in batches(_with_end(agent.transcripts.read(file, Mark(), True))):
-        counts += sender.send(batch)
-    sender.send([], done=state)
+        body = {"reports": [_body(report) for report in batch], "project": project, "done": None}
+        counts += Counter(client.post(ROUTE, body))
+    client.post(ROUTE, {"reports": [], "project": project, "done": state})
     return counts
 
 
@@ -141,33 +139,6 @@ def _with_end(reports: Iterable[Report]) -> Iterator[Report]:
                 git_branch=report.git_branch,
                 payload={"reason": "imported"},
             )
-
-
-class Sender:
-    """Sends requests to the worker. Starts it and tries again if it does not answer; a repeated batch adds nothing."""
-
-    def __init__(self, project: str) -> None:
-        self._project = project
-        self._client: Client | None = None
-
-    def known(self, path: str) -> Any:
-        return self._try(lambda client: client.get(ROUTE, path=path))["file"]
-
-    def send(self, reports: list[Report], done: dict[str, Any] | None = None) -> Counter[str]:
-        body = {"reports": [_body(report) for report in reports], "project": self._project, "done": done}
-        return Counter(self._try(lambda client: client.post(ROUTE, body)))
-
-    def _try(self, call: Any) -> Any:
-        for attempt in range(1, TRIES + 1):
-            try:
-                self._client = self._client or connect()
-                return call(self._client)
-            except (WorkerAway, StoreUnavailable):
-                self._client = None
-                if attempt == TRIES:
-                    raise
-                time.sleep(0.2 * 2**attempt)
-        raise AssertionError
 
 
 def _body(report: Report) -> dict[str, Any]:

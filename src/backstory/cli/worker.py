@@ -6,18 +6,21 @@ import argparse
 import json
 import signal
 import time
+from collections.abc import Callable
 from typing import Any
 
 from backstory import __version__, settings
 from backstory.cli import show
 from backstory.client import Client
-from backstory.errors import BackstoryError, BadSetting, WorkerAway
+from backstory.errors import BackstoryError, BadSetting, StoreUnavailable, WorkerAway
 from backstory.settings import Settings
 
 #: How long a worker may take to start, in seconds.
 START_S = 30.0
 #: How long a running worker may take to answer a health request, in seconds.
 ANSWER_S = 3.0
+#: How often `RetryingClient` sends a request before it gives up.
+TRIES = 5
 #: Exit codes of a worker that another command stopped while this one waited for it. Another worker may be started.
 STOPPED = (0, -signal.SIGTERM, -signal.SIGKILL)
 
@@ -49,6 +52,31 @@ def connect(chosen: Settings | None = None) -> Client:
     if _health(Client(chosen.paths.socket, timeout=ANSWER_S)) is None:
         _start(chosen, patient=False)
     return Client(chosen.paths.socket)
+
+
+class RetryingClient:
+    """Sends requests that may be repeated. Starts the worker and tries again if it does not answer."""
+
+    def __init__(self) -> None:
+        self._client: Client | None = None
+
+    def get(self, route: str, **query: Any) -> Any:
+        return self._try(lambda client: client.get(route, **query))
+
+    def post(self, route: str, body: dict[str, Any]) -> Any:
+        return self._try(lambda client: client.post(route, body))
+
+    def _try(self, call: Callable[[Client], Any]) -> Any:
+        for attempt in range(1, TRIES + 1):
+            try:
+                self._client = self._client or connect()
+                return call(self._client)
+            except (WorkerAway, StoreUnavailable):
+                self._client = None
+                if attempt == TRIES:
+                    raise
+                time.sleep(0.2 * 2**attempt)
+        raise AssertionError
 
 
 def _health(client: Client) -> dict[str, Any] | None:

@@ -196,7 +196,7 @@ def is_in_other_session(tx: Tx, report: Report) -> bool:
     """Tell whether the same event stands in another session of the agent: a fork repeats what it came from."""
     names = {"event_id": report.event_id, "tool_use_id": report.tool_use_id}
     about = {"agent": report.agent, "content_id": report.content_id}
-    return tx.one("event_elsewhere", **names, **about) is not None
+    return tx.one("event_in_other_session", **names, **about) is not None
 
 
 def by_tool_use(tx: Tx, session_id: int, tool_use_id: str) -> Row | None:

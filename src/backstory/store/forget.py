@@ -78,7 +78,7 @@ def observation(tx: Tx, number: int, gone: Forgotten) -> None:
         if number in gone.observations:
             return
         raise NotFound(f"There is no observation {number}.", "Search gives the ids that there are.")
-    gone.beside |= {other["id"] for other in tx.all("observations_beside", id=number)}
+    gone.beside |= {other["id"] for other in tx.all("observations_of_same_events", id=number)}
     _events(tx, tx.all("observation_sources", id=number), gone)
     _story(tx, row["session_id"], row["prompt_number"], gone)
     _observation(tx, row, gone)
@@ -157,9 +157,9 @@ def find(tx: Tx, words: str, project_name: str = "") -> Matches:
     items += search.find(tx, words, project_name, "turn", limit=PAGE, every=True)
     needles = _needles(words)
     known = {(item["kind"], item["id"]) for item in items}
-    more = [key for key in _holding(tx, "items_holding", needles, project_name) if key not in known]
+    more = [key for key in _holding(tx, "items_containing", needles, project_name) if key not in known]
     items += search.rows_of(tx, [Hit(kind, number, 0, 0.0, "") for kind, number in more])
-    held = _holding(tx, "events_holding", needles, project_name)
+    held = _holding(tx, "events_containing", needles, project_name)
     return Matches(items, list(held.values()))
 
 
@@ -208,7 +208,7 @@ def matching(tx: Tx, words: str, project_name: str, gone: Forgotten) -> None:
             _story(tx, event["session_id"], event["prompt_number"], gone)
         if _size(gone) == before:
             break
-    for _, number in _holding(tx, "sessions_holding", gone.needles, project_name):
+    for _, number in _holding(tx, "sessions_containing", gone.needles, project_name):
         tx.run("session_forget_first_prompt", id=number)
         tx.run("session_forget_branch", id=number)
     gone.beside -= set(gone.observations)
@@ -222,7 +222,7 @@ def _story(tx: Tx, session_id: int, number: int, gone: Forgotten) -> None:
     """Forget what tells of a round: its summary, the replies, the agent's summaries, and their events."""
     for row in tx.all("summaries_of_round", session_id=session_id, prompt_number=number):
         _summary(tx, row, gone)
-    _events(tx, tx.all("events_telling_of_round", session_id=session_id, prompt_number=number), gone)
+    _events(tx, tx.all("events_of_summaries", session_id=session_id, prompt_number=number), gone)
     _turns(tx, session_id, number, "assistant", gone)
 
 

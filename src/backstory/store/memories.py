@@ -115,7 +115,7 @@ def summaries_of_session(tx: Tx, session_id: int, limit: int) -> list[StoredSumm
 
 def observed_files(tx: Tx, observation_ids: Sequence[int]) -> list[ObservedFile]:
     """The files of some observations."""
-    rows = tx.all("observation_marks", ids=json.dumps(observation_ids)) if observation_ids else []
+    rows = tx.all("observation_file_digests", ids=json.dumps(observation_ids)) if observation_ids else []
     return [ObservedFile(row["observation_id"], row["cwd"], row["path"], row["mark"]) for row in rows]
 
 

@@ -20,7 +20,7 @@ UNRELEASED_LAST = (14, "forgotten_texts")
 def migrate(store: Store) -> list[int]:
     """Apply the missing migrations and return their versions."""
     store.write(_prepare)
-    done = {row["version"] for row in store.read(lambda tx: tx.all("migrations_done"))}
+    done = {row["version"] for row in store.read(lambda tx: tx.all("migrations_list"))}
     steps = queries.migrations(store.engine)
     if newer := done - {version for version, _, _ in steps}:
         raise StoreUnavailable(
@@ -34,10 +34,10 @@ def migrate(store: Store) -> list[int]:
 
         def apply(tx: Tx, version: int = version, name: str = name, sql: str = sql) -> None:
             tx.one("schema_lock")
-            if version in {row["version"] for row in tx.all("migrations_done")}:
+            if version in {row["version"] for row in tx.all("migrations_list")}:
                 return  # another worker, started at the same time, was quicker
             tx.script(sql)
-            tx.run("migration_done", version=version, name=name, at=ids.now())
+            tx.run("migration_add", version=version, name=name, at=ids.now())
 
         store.write(apply)
         log.info("schema %04d %s applied", version, name)
@@ -46,15 +46,15 @@ def migrate(store: Store) -> list[int]:
 
 def created_at(tx: Tx) -> str:
     """Return when the database was created."""
-    return str(tx.all("migrations_done")[0]["applied_at"])
+    return str(tx.all("migrations_list")[0]["applied_at"])
 
 
 def _prepare(tx: Tx) -> None:
     tx.one("schema_lock")
-    tx.run("schema_versions_exist")
-    done = {(row["version"], row["name"]) for row in tx.all("migrations_done")}
+    tx.run("schema_versions_create")
+    done = {(row["version"], row["name"]) for row in tx.all("migrations_list")}
     if UNRELEASED_LAST in done:
-        tx.run("migrations_merged", last=UNRELEASED_LAST[0])
+        tx.run("migrations_remove_unreleased", last=UNRELEASED_LAST[0])
     elif UNRELEASED_FIRST in done:
         raise StoreUnavailable(
             "The database was made by an unreleased version of backstory.",

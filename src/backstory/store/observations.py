@@ -54,7 +54,7 @@ def store(tx: Tx, round: Round, stored: Stored) -> StoredRows:
         at = round.events[-1].occurred_at
         summary_id = put_summary(tx, session, round.prompt_number, reply.summary, stored.provider, memory_id, at)
         if reply.instead_of:
-            tx.run("summary_stood_in", id=summary_id, instead_of=reply.instead_of)
+            tx.run("summary_set_instead_of", id=summary_id, instead_of=reply.instead_of)
     return StoredRows(made, summary_id)
 
 

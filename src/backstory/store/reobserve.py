@@ -21,7 +21,7 @@ class Waiting:
 
 
 def waiting(tx: Tx, project: str, since: str) -> Waiting:
-    row = tx.one("redo_count", project=project, since=since)
+    row = tx.one("reobserve_count", project=project, since=since)
     return Waiting(row["rounds"], row["events"] or 0) if row else Waiting(0, 0)
 
 
@@ -31,11 +31,11 @@ def claim(tx: Tx, project: str, since: str, after: int, lease_ms: int) -> Claim 
         sessions.hold(tx, round.session_id)
         now, numbers = ids.now_ms(), {event.id for event in round.events}
         about = {"session_id": round.session_id, "prompt_number": round.prompt_number}
-        rows = [row for row in tx.all("redo_events", first=0, **about) if row["id"] in numbers]
+        rows = [row for row in tx.all("reobserve_events", first=0, **about) if row["id"] in numbers]
         if len(rows) == len(numbers) and all((row["lease_until"] or 0) <= now for row in rows):
             owner = ids.new_event_id()
             for number in numbers:
-                tx.run("redo_lease", id=number, lease_until=now + lease_ms, owner=owner)
+                tx.run("reobserve_lease", id=number, lease_until=now + lease_ms, owner=owner)
             return Claim(round, owner)
         after = round.events[-1].id
     return None
@@ -43,14 +43,14 @@ def claim(tx: Tx, project: str, since: str, after: int, lease_ms: int) -> Claim 
 
 def release(tx: Tx, claim: Claim) -> None:
     """Let others ask about what is not done."""
-    tx.run("redo_release", session_id=claim.round.session_id, owner=claim.owner)
+    tx.run("reobserve_release", session_id=claim.round.session_id, owner=claim.owner)
 
 
 def find(tx: Tx, project: str, since: str, after: int) -> Round | None:
     """The next such round, or a piece of one, whose first event comes after this one."""
-    while head := tx.one("redo_next", project=project, since=since, after=after):
+    while head := tx.one("reobserve_next", project=project, since=since, after=after):
         about = {"session_id": head["session_id"], "prompt_number": head["prompt_number"]}
-        rows = tx.all("redo_events", first=head["id"], **about)[: events.PIECE]
+        rows = tx.all("reobserve_events", first=head["id"], **about)[: events.PIECE]
         sound, _ = payloads.decode_sound(rows)
         if sound:
             return events.round_of(tx, sessions.get(tx, head["session_id"]), sound)
@@ -63,16 +63,16 @@ def put(tx: Tx, round: Round, reply: Reply) -> observations.StoredRows | None:
     What people have pinned or changed by hand is theirs and stays."""
     sessions.hold(tx, round.session_id)
     ledger.add(tx, round.session_id, reply.calls)
-    rows = tx.all("redo_events", session_id=round.session_id, prompt_number=round.prompt_number, first=0)
+    rows = tx.all("reobserve_events", session_id=round.session_id, prompt_number=round.prompt_number, first=0)
     if not {event.id for event in round.events} <= {row["id"] for row in rows}:
         return None
     for event in round.events:
-        for row in tx.all("redo_observations", event_id=event.id):
+        for row in tx.all("reobserve_observations", event_id=event.id):
             forget.version(tx, row)  # an older export must not bring it beside the new one
             observations.remove(tx, row["id"])
-        tx.run("redo_done", id=event.id)
+        tx.run("reobserve_done", id=event.id)
     if round.stop and reply.summary is None:  # the model found nothing worth one
-        for row in tx.all("redo_summaries", session_id=round.session_id, prompt_number=round.prompt_number):
+        for row in tx.all("reobserve_summaries", session_id=round.session_id, prompt_number=round.prompt_number):
             search.remove_words(tx, "summary", row["id"])
             tx.run("summary_remove", id=row["id"])
     return observations.store(tx, round, observations.Stored(reply, reply.provider))

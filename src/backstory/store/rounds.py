@@ -80,7 +80,7 @@ def _beside(tx: Tx, session: Session, row: Row, prompt: PromptPlace) -> list[Row
     """Return the other events with the prompt id of an event that are in another round."""
     if row["prompt_id"] is None:
         return []
-    named = tx.all("events_naming", session_id=session.id, prompt_id=row["prompt_id"], number=prompt.number)
+    named = tx.all("events_with_prompt_id", session_id=session.id, prompt_id=row["prompt_id"], number=prompt.number)
     return [other for other in named if other["id"] != row["id"]]
 
 
@@ -94,7 +94,7 @@ def _move(tx: Tx, session: Session, rows: Iterable[Row], prompt: PromptPlace, pr
             left.add(row["prompt_number"])
         tx.run("event_put_round", id=row["id"], prompt_number=prompt.number, prompt_id=prompt_id)
         if not prompt.is_private:
-            tx.run("event_await", id=row["id"])
+            tx.run("event_hold_back", id=row["id"])
         if prompt.is_private and row["kind"] in OBSERVED:
             _blank(tx, row)
     for number in left:

@@ -74,7 +74,7 @@ def get_or_create(tx: Tx, report: Report, project: Project) -> Session:
     if row := tx.one("session_add", **values, start_source=source if isinstance(source, str) else None):
         session = from_row(row, is_new=True)
         at = report.occurred_at
-        tx.run("session_moved", id=session.id, from_status=None, status=session.status, cause="start", at=at)
+        tx.run("session_move_add", id=session.id, from_status=None, status=session.status, cause="start", at=at)
         _link_to_parent(tx, session, report)
         return session
     row = tx.one("session_touch", **values)
@@ -101,7 +101,7 @@ def _link_to_cleared(tx: Tx, session: Session, at: str) -> None:
 
 def _link_to_forked(tx: Tx, session: Session, rested_ms: int) -> None:
     """Link to the session whose last event is nearest to the moment that the client says its last response was."""
-    beside = tx.all("sessions_beside", agent=session.agent, cwd=session.cwd, id=session.id)
+    beside = tx.all("sessions_in_same_folder", agent=session.agent, cwd=session.cwd, id=session.id)
     if beside:
         parent = min(beside, key=lambda other: abs(ids.stored_ms(other["last_event_at"]) - rested_ms))
         tx.run("session_set_parent", id=session.id, parent_id=parent["id"])
@@ -124,7 +124,7 @@ def has_memory_id(tx: Tx, memory_id: str) -> bool:
 
 def raise_prompt_counter(tx: Tx, number: int, prompt_counter: int) -> None:
     """A session has at least this many prompts."""
-    tx.run("session_has_prompts_to", id=number, number=prompt_counter)
+    tx.run("session_raise_prompt_counter", id=number, number=prompt_counter)
 
 
 def by_prefix(tx: Tx, name: str) -> Session | None:
@@ -166,8 +166,8 @@ def move(tx: Tx, session: Session, cause: str, reason: str | None = None, at: st
         tx.run("session_complete", id=session.id, at=at, reason=reason)
     if after == before:
         return after
-    tx.run("session_move", id=session.id, status=after)
-    tx.run("session_moved", id=session.id, from_status=before, status=after, cause=reason or cause, at=at)
+    tx.run("session_set_status", id=session.id, status=after)
+    tx.run("session_move_add", id=session.id, from_status=before, status=after, cause=reason or cause, at=at)
     if before == SessionStatus.COMPLETED:
         tx.run("session_reopen", id=session.id)
     return after
@@ -227,7 +227,7 @@ def same_prompt(tx: Tx, session: Session, report: Report, text: str) -> Prompt |
     before, after = (HOOK_BEFORE_MS, HOOK_AFTER_MS) if is_line else (HOOK_AFTER_MS, HOOK_BEFORE_MS)
     near = prompts.near(tx, session.id, ids.from_ms(at - before), ids.from_ms(at + after))
     for prompt in sorted(near, key=lambda one: abs(ids.at_ms(one.created_at) - at)):
-        tellers = tx.all("prompt_tellers", session_id=session.id, prompt_number=prompt.prompt_number)
+        tellers = tx.all("prompt_event_ids", session_id=session.id, prompt_number=prompt.prompt_number)
         lines = {teller["event_id"] for teller in tellers if teller["event_id"].startswith(FROM_LINE)}
         is_met = bool(lines) if is_line else not lines or len(lines) < len(tellers)
         if not is_met and _may_be_same(prompt, report, lines) and _reads_the_same(prompt, text):
@@ -254,7 +254,7 @@ def named(tx: Tx, session: Session, prompt_id: str | None) -> PromptPlace | None
         return None
     if prompt := prompts.by_prompt_id(tx, session.id, prompt_id):
         return prompts.place_of(prompt)
-    carried = tx.one("round_named", session_id=session.id, prompt_id=prompt_id)
+    carried = tx.one("round_of_prompt_id", session_id=session.id, prompt_id=prompt_id)
     if carried is None:
         return None
     prompt = prompts.by_number(tx, session.id, carried["prompt_number"])

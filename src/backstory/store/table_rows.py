@@ -36,7 +36,7 @@ def link(tx: Tx, table: Table, column: str, child: int, parent: int) -> None:
 
 def advance_sequences(tx: Tx) -> None:
     """Rows were added under ids of their own: the engine must not give these ids out again."""
-    tx.all("keys_follow")
+    tx.all("sequences_advance")
 
 
 def put_import_key(tx: Tx, import_id: str, name: str, old_id: int, new_id: int) -> None:

@@ -226,7 +226,7 @@ def fit_in(tx: Tx, session: Session, row: Row) -> None:
 def is_in_other_session(tx: Tx, report: Report) -> bool:
     """Tell whether the same message stands in another session of the agent: a fork repeats what it came from."""
     mark = report.event_id.removeprefix(FROM_LINE)
-    return tx.one("turn_elsewhere", mark=mark, agent=report.agent, content_id=report.content_id) is not None
+    return tx.one("turn_in_other_session", mark=mark, agent=report.agent, content_id=report.content_id) is not None
 
 
 def prompt_number(tx: Tx, session_id: int, number: int) -> int | None:

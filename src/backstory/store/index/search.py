@@ -312,7 +312,7 @@ def _weighed(tx: Tx, found: dict[int, float], weights: dict[Term, float], limit:
     scores = {number: best.get(number, min(found[number], least)) for number in order}
     order.sort(key=lambda number: (-scores[number], number not in best, -number))
     if more := [number for number in order[:limit] if number not in rows]:
-        rows |= {row["number"]: row for row in tx.all("words_found", numbers=json.dumps(more))}
+        rows |= {row["number"]: row for row in tx.all("word_rows_of", numbers=json.dumps(more))}
     return [
         Hit(row["kind"], row["item_id"], row["session_id"], round(scores[number], 6), row["at"])
         for number in order[:limit]
@@ -330,10 +330,10 @@ def find(
 
 #: What is shown of each kind, and the query that has it.
 SHOWN = {
-    "observation": "found_observations",
-    "summary": "found_summaries",
-    "prompt": "found_prompts",
-    "turn": "found_turns",
+    "observation": "shown_observations",
+    "summary": "shown_summaries",
+    "prompt": "shown_prompts",
+    "turn": "shown_turns",
 }
 
 

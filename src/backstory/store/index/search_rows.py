@@ -25,7 +25,7 @@ def chunk_spans(tx: Tx, ids: Iterable[int]) -> list[Row]:
 def words_said(tx: Tx, keys: Iterable[tuple[str, int]]) -> dict[tuple[str, int], frozenset[str]]:
     """The words of items as they are indexed, without those that everything has."""
     wanted = list(keys)
-    rows = tx.all("words_said", keys=json.dumps(wanted)) if wanted else []
+    rows = tx.all("item_words", keys=json.dumps(wanted)) if wanted else []
     said = {(row["kind"], row["item_id"]): f"{row['title']} {row['body']}" for row in rows}
     return {key: frozenset(text.split()) - tokens.COMMON for key, text in said.items()}
 
@@ -33,7 +33,7 @@ def words_said(tx: Tx, keys: Iterable[tuple[str, int]]) -> dict[tuple[str, int],
 def standing(tx: Tx, ids: Iterable[int]) -> dict[int, Row]:
     """What weighs for an observation or against it: its type, whether it is pinned, whether another took its place."""
     wanted = list(ids)
-    return {row["id"]: row for row in tx.all("observations_standing", ids=json.dumps(wanted))} if wanted else {}
+    return {row["id"]: row for row in tx.all("observation_statuses", ids=json.dumps(wanted))} if wanted else {}
 
 
 def worth(tx: Tx, text: str, where: Filter, among: int = 0) -> dict[str, float]:
@@ -55,7 +55,7 @@ def rows(tx: Tx, keys: Iterable[tuple[str, int]]) -> dict[tuple[str, int], Row]:
     """Items as they are shown."""
     hits = [Hit(kind, number, 0, 0.0, "") for kind, number in keys]
     made = {(row["kind"], row["id"]): row for row in search.rows_of(tx, hits)}
-    for kind, query in (("session", "found_sessions"), ("chunk", "found_chunks")):
+    for kind, query in (("session", "shown_sessions"), ("chunk", "shown_chunks")):
         if wanted := [hit.item_id for hit in hits if hit.kind == kind]:
             made.update({(kind, row["id"]): row | {"kind": kind} for row in tx.all(query, ids=json.dumps(wanted))})
     return made

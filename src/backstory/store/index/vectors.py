@@ -130,7 +130,7 @@ def start_embedder(tx: Tx, name: str) -> EmbedderRow:
 
     The first embedder of a database serves at once. Another one is `filling` until everything is due (`again`).
     """
-    tx.run("embedders_leave", name=name)
+    tx.run("embedders_abandon", name=name)
     known = embedder(tx, name)
     if known is None or known.state == "past":
         tx.run("embedder_add", name=name, at=ids.now())
@@ -177,7 +177,7 @@ def again(store: Store) -> None:
 
 
 def _some_due(tx: Tx, stamp: str, after: int) -> None:
-    tx.run("vectors_all_due", stamp=stamp, after=after, until=after + STEP)
+    tx.run("vectors_mark_due", stamp=stamp, after=after, until=after + STEP)
 
 
 def finish(tx: Tx, number: int) -> bool:
@@ -269,7 +269,7 @@ def clear_removed(tx: Tx) -> None:
 def hits(tx: Tx, scored: Sequence[tuple[int, float]], where: Filter) -> list[Hit]:
     """What vectors, given by id and score, were made of: those that are there and that the filter leaves."""
     numbers = json.dumps([number for number, _ in scored])
-    rows = {row["id"]: row for row in tx.all("vectors_whose", ids=numbers, **_filter(where))}
+    rows = {row["id"]: row for row in tx.all("vector_items", ids=numbers, **_filter(where))}
     return [_hit(row, score) for number, score in scored if (row := rows.get(number))]
 
 

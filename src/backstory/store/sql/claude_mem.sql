@@ -1,4 +1,4 @@
--- What is asked of claude-mem's own database, which is only read.
+-- Queries on claude-mem's own database, which is only read.
 
 -- name: tables
 SELECT name FROM sqlite_master WHERE type = 'table';

@@ -1,7 +1,7 @@
--- Every query that both engines share. A query that must differ stands in the engine's own file under the same name.
+-- The queries that both engines share. If an engine needs its own form, its file has a query of the same name.
 
 -- name: session_touch
--- What is known already stays; what was empty is filled in. From here on nobody else writes to this session.
+-- Fills in what was empty and keeps the rest. It locks the row until the transaction ends.
 UPDATE sdk_sessions SET
   project = CASE WHEN project = '' THEN :project ELSE project END,
   project_key = CASE WHEN project_key = '' THEN :project_key ELSE project_key END,
@@ -14,7 +14,7 @@ WHERE agent = :agent AND content_session_id = :content_id
 RETURNING *;
 
 -- name: session_add
--- None, if somebody else was quicker.
+-- Returns no row if another writer has just added the session.
 INSERT INTO sdk_sessions
   (agent, content_session_id, project, project_key, cwd, git_branch, transcript_path, start_source, created_at, last_event_at)
 VALUES
@@ -29,24 +29,24 @@ SELECT * FROM sdk_sessions WHERE id = :id;
 SELECT * FROM sdk_sessions WHERE agent = :agent AND content_session_id = :content_id;
 
 -- name: sessions_like
--- By our number, the agent's id or the beginning of one.
+-- By the agent's id or the beginning of one.
 SELECT * FROM sdk_sessions WHERE content_session_id = :id OR content_session_id LIKE :prefix ESCAPE '\' ORDER BY id DESC LIMIT 3;
 
 -- name: session_cleared_before
--- The session that a `/clear` ended just before another began in the same place.
+-- The session that a `/clear` has just ended in the same directory.
 SELECT id FROM sdk_sessions
 WHERE agent = :agent AND cwd = :cwd AND end_reason = 'clear' AND completed_at >= :since AND id <> :id
 ORDER BY completed_at DESC, id DESC LIMIT 1;
 
--- name: sessions_beside
--- Conversations of the same agent in the same place, the last first.
+-- name: sessions_in_same_folder
+-- Sessions of the same agent in the same directory, the latest first.
 SELECT id, last_event_at FROM sdk_sessions
 WHERE agent = :agent AND cwd = :cwd AND id <> :id AND prompt_counter > 0 ORDER BY last_event_at DESC LIMIT 50;
 
 -- name: session_set_parent
 UPDATE sdk_sessions SET parent_id = :parent_id WHERE id = :id AND parent_id IS NULL;
 
--- name: session_move
+-- name: session_set_status
 UPDATE sdk_sessions SET status = :status WHERE id = :id;
 
 -- name: session_complete
@@ -55,7 +55,7 @@ UPDATE sdk_sessions SET completed_at = :at, end_reason = :reason WHERE id = :id;
 -- name: session_reopen
 UPDATE sdk_sessions SET completed_at = NULL, end_reason = NULL WHERE id = :id;
 
--- name: session_moved
+-- name: session_move_add
 INSERT INTO session_moves (session_id, from_status, to_status, cause, at) VALUES (:id, :from_status, :status, :cause, :at);
 
 -- name: session_moves
@@ -80,7 +80,7 @@ UPDATE observations SET memory_session_id = :memory_id WHERE session_id = :id AN
 UPDATE session_summaries SET memory_session_id = :memory_id WHERE session_id = :id AND memory_session_id <> :memory_id;
 
 -- name: sessions_force_init
--- A worker that starts does not trust the conversations of the one before.
+-- A worker that starts does not resume conversations of an earlier worker.
 UPDATE sdk_sessions SET force_init = 1 WHERE memory_session_id IS NOT NULL AND force_init = 0;
 
 -- name: session_force_init
@@ -125,23 +125,23 @@ SELECT * FROM user_prompts WHERE session_id = :session_id AND prompt_id = :promp
 SELECT * FROM user_prompts WHERE session_id = :session_id AND created_at <= :at
 ORDER BY created_at DESC, prompt_number DESC LIMIT 1;
 
--- name: round_named
--- The round of a prompt id, by the events that carry it. What told of the prompt goes before what was done for it.
+-- name: round_of_prompt_id
+-- The round of a prompt id, by the events that carry the id. An event of the prompt itself has priority.
 SELECT prompt_number FROM events WHERE session_id = :session_id AND prompt_id = :prompt_id
 ORDER BY CASE kind WHEN 'prompt' THEN 0 ELSE 1 END, id LIMIT 1;
 
--- name: prompt_tellers
--- The hooks and lines of a transcript that told of a prompt.
+-- name: prompt_event_ids
+-- The events of hooks and of transcript lines that reported a prompt.
 SELECT event_id FROM events WHERE session_id = :session_id AND prompt_number = :prompt_number AND kind = 'prompt';
 
 -- name: round_last_end
--- Whether a prompt or the end of a round came last in a round, up to a moment.
+-- The kind of the last prompt or stop of a round up to a moment.
 SELECT kind FROM events
 WHERE session_id = :session_id AND prompt_number = :prompt_number AND kind IN ('prompt', 'stop') AND occurred_at <= :at
 ORDER BY occurred_at DESC, id DESC LIMIT 1;
 
 -- name: prompts_near
--- The prompts of a session around a moment.
+-- The prompts of a session between two moments.
 SELECT * FROM user_prompts WHERE session_id = :session_id AND created_at >= :since AND created_at <= :until;
 
 -- name: prompts_of_session
@@ -175,8 +175,8 @@ SELECT * FROM turns WHERE mark = :mark AND session_id = :session_id;
 -- name: turn_before
 SELECT prompt_number FROM turns WHERE session_id = :session_id AND number < :number ORDER BY number DESC LIMIT 1;
 
--- name: turn_elsewhere
--- The same message under another session of the agent: a fork repeats what it came from.
+-- name: turn_in_other_session
+-- The same message in another session of the agent. A fork repeats the original conversation.
 SELECT t.id FROM turns t JOIN sdk_sessions s ON s.id = t.session_id
 WHERE t.mark = :mark AND s.agent = :agent AND s.content_session_id <> :content_id LIMIT 1;
 
@@ -190,7 +190,7 @@ UPDATE turns SET mark = :mark, at = :at WHERE id = :id;
 SELECT * FROM turns WHERE session_id = :session_id AND prompt_number = :prompt_number AND role = :role ORDER BY number;
 
 -- name: turns_follow_prompt
--- A prompt that is told late: what was said under it belongs to it.
+-- Moves the replies of a prompt that was reported late to its round.
 UPDATE turns SET prompt_number = :number
 WHERE session_id = :session_id AND role = 'assistant' AND at >= :at AND at <
   COALESCE((SELECT MIN(p.created_at) FROM user_prompts p WHERE p.session_id = :session_id AND p.created_at > :at), '~');
@@ -205,11 +205,11 @@ DELETE FROM turns WHERE id = :id;
 SELECT * FROM turns WHERE session_id = :session_id AND number > :after ORDER BY number LIMIT :limit;
 
 -- name: stop_of_session
--- How its last round ended, as it was told.
+-- The end of the session's last round.
 SELECT * FROM events WHERE session_id = :session_id AND kind = 'stop' ORDER BY id DESC LIMIT 1;
 
 -- name: chunks_redo_from
--- The first turn of the chunk that is still open; a long turn is in several.
+-- The first turn of the last chunk. A long turn is in several chunks.
 SELECT MIN(first_turn) AS number FROM chunks WHERE session_id = :session_id AND last_turn >=
   (SELECT first_turn FROM chunks WHERE session_id = :session_id ORDER BY first_turn DESC LIMIT 1);
 
@@ -224,7 +224,7 @@ INSERT INTO chunks (session_id, first_turn, last_turn, text, at)
 VALUES (:session_id, :first_turn, :last_turn, :text, :at) RETURNING id;
 
 -- name: tools_since
--- What tools did from a moment on, oldest first.
+-- Tool uses after a moment, oldest first.
 SELECT * FROM events
 WHERE session_id = :session_id AND kind IN ('tool', 'tool_failure') AND payload IS NOT NULL AND (occurred_at, id) > (:at, :after)
 ORDER BY occurred_at, id LIMIT :limit;
@@ -252,7 +252,7 @@ VALUES
 ON CONFLICT DO NOTHING RETURNING id;
 
 -- name: events_with_output
--- Of tools, observed, and kept before a moment.
+-- Observed tool events that were stored before a moment.
 SELECT id, payload FROM events
 WHERE id > :after AND kind IN ('tool', 'tool_failure') AND status = 'done' AND payload IS NOT NULL AND created_at < :before
 ORDER BY id LIMIT :limit;
@@ -270,23 +270,23 @@ SELECT * FROM events WHERE session_id = :session_id AND event_id = :event_id;
 -- name: event_by_tool_use
 SELECT * FROM events WHERE session_id = :session_id AND tool_use_id = :tool_use_id;
 
--- name: event_elsewhere
--- The same thing under another session of the agent: a fork repeats what it came from.
+-- name: event_in_other_session
+-- The same event in another session of the agent. A fork repeats the original conversation.
 SELECT e.session_id FROM events e JOIN sdk_sessions s ON s.id = e.session_id
 WHERE (e.event_id = :event_id OR e.tool_use_id = :tool_use_id) AND s.agent = :agent AND s.content_session_id <> :content_id
 LIMIT 1;
 
 -- name: event_near
--- A thing of a kind around a moment.
+-- An event of a kind between two moments.
 SELECT id, kind FROM events WHERE session_id = :session_id AND kind = :kind AND occurred_at >= :since AND occurred_at <= :until LIMIT 1;
 
 -- name: stops_of_round
--- The ends of a round, as hooks and the transcript told them; what was held back goes last.
+-- The ends of a round as hooks and the transcript reported them. Events without content come last.
 SELECT * FROM events WHERE session_id = :session_id AND prompt_number = :prompt_number AND kind = 'stop'
 ORDER BY CASE WHEN reason = 'untold' THEN 1 ELSE 0 END, id;
 
 -- name: event_twin
--- The same report a moment ago, with no end of the session since.
+-- The same event a moment ago, if the session has not ended since.
 SELECT e.id, e.event_id FROM events e
 WHERE e.session_id = :session_id AND e.prompt_number = :prompt_number AND e.kind = :kind AND e.payload = :payload
   AND e.occurred_at BETWEEN :since AND :until
@@ -302,14 +302,13 @@ WHERE session_id = :session_id AND prompt_number = :prompt_number AND status = '
 ORDER BY id DESC LIMIT :limit;
 
 -- name: events_after_prompt
--- What happened between a prompt and the next one by the clock, and stands in another round. An event that names its
--- prompt is placed by that.
+-- Events between a prompt and the next one by time that are in another round. Events with a prompt id are not moved.
 SELECT * FROM events
 WHERE session_id = :session_id AND prompt_number <> :number AND prompt_id IS NULL AND kind <> 'prompt' AND occurred_at >= :at
   AND occurred_at < COALESCE((SELECT MIN(p.created_at) FROM user_prompts p WHERE p.session_id = :session_id AND p.created_at > :at), '~')
 ORDER BY id;
 
--- name: events_naming
+-- name: events_with_prompt_id
 SELECT * FROM events WHERE session_id = :session_id AND prompt_id = :prompt_id AND kind <> 'prompt' AND prompt_number <> :number ORDER BY id;
 
 -- name: events_of_number
@@ -321,25 +320,25 @@ ORDER BY id;
 UPDATE events SET prompt_number = :prompt_number, prompt_id = COALESCE(prompt_id, :prompt_id) WHERE id = :id;
 
 -- name: event_make_private
--- It is known again by its ids, and says nothing.
+-- Its ids stay, so that it is recognised. Its content is removed.
 UPDATE events SET status = 'tombstone', payload = NULL, reason = 'private', lease_until = NULL, lease_owner = NULL, last_error = NULL
 WHERE id = :id AND NOT (status = 'tombstone' AND reason <> 'untold');
 
--- name: event_await
--- It was taken for a private round's: the transcript tells what it says.
+-- name: event_hold_back
+-- The event turned out not to be private. Its content is read from the transcript again.
 UPDATE events SET reason = 'untold' WHERE id = :id AND reason = 'private' AND status = 'tombstone';
 
 -- name: event_fill
--- What was held back until its prompt was known.
+-- Adds the content that was held back until the prompt was known.
 UPDATE events SET payload = :payload, status = 'queued', reason = NULL WHERE id = :id AND reason = 'untold';
 
 -- name: event_requeue
--- To be observed again.
+-- Queues an event to be observed again.
 UPDATE events SET status = 'queued', attempts = 0, available_at = 0, observed_at = NULL, instead_of = NULL
 WHERE id = :id AND status = 'done' AND payload IS NOT NULL AND kind IN ('tool', 'tool_failure', 'stop', 'subagent_stop');
 
 -- name: lease_release
--- A claim is given up whole: who holds it finds out when it is done.
+-- Releases a whole claim. Its owner notices when it finishes.
 UPDATE events SET status = 'queued', lease_until = NULL, lease_owner = NULL WHERE session_id = :session_id AND lease_owner = :owner;
 
 -- name: observations_of_event
@@ -392,7 +391,7 @@ WHERE session_id = :session_id AND prompt_number = :prompt_number AND status IN 
 ORDER BY id LIMIT :limit;
 
 -- name: round_lease
--- What `queue_round` showed, in one stroke: a database may be far away.
+-- Leases the events of `queue_round` in one statement, because the server may be remote.
 UPDATE events SET status = 'leased', lease_until = :lease_until, lease_owner = :owner, attempts = attempts + 1
 WHERE session_id = :session_id AND prompt_number = :prompt_number AND status IN ('queued', 'leased')
   AND id BETWEEN :first AND :last;
@@ -410,11 +409,11 @@ UPDATE events SET status = :status, lease_until = NULL, lease_owner = NULL, last
 WHERE id = :id AND status = 'leased' AND lease_owner = :owner;
 
 -- name: event_set_aside
--- One that can not even be read.
+-- An event that cannot be read.
 UPDATE events SET status = 'dead', lease_until = NULL, lease_owner = NULL, last_error = :error WHERE id = :id;
 
 -- name: queue_release
--- What a worker that is gone had taken.
+-- Releases every lease: there is one worker, and it has just started.
 UPDATE events SET status = 'queued', lease_until = NULL, lease_owner = NULL WHERE status = 'leased';
 
 -- name: queue_counts
@@ -463,12 +462,12 @@ WHERE (:project = '' OR o.project = :project OR o.project_key = :project)
 ORDER BY o.id DESC LIMIT :limit;
 
 -- name: observations_recent
--- The newest of a project, for its next session.
+-- The newest observations of a project.
 SELECT o.id, o.type, o.title, o.files_read, o.files_modified, o.created_at, s.git_branch FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
 WHERE o.project_key = :project_key AND o.superseded_by IS NULL ORDER BY o.created_at DESC, o.id DESC LIMIT :limit;
 
 -- name: observations_pinned
--- What always stands in a project's context, the latest pin first.
+-- The pinned observations of a project, the latest pin first.
 SELECT o.id, o.project, o.type, o.title, o.subtitle, o.narrative, o.facts, o.files_read, o.files_modified, o.created_at,
   o.pinned_at, o.superseded_by, s.agent
 FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
@@ -492,7 +491,7 @@ ON CONFLICT (session_id, prompt_number, source) DO UPDATE SET
   provider = excluded.provider, instead_of = NULL, created_at = excluded.created_at
 RETURNING id;
 
--- name: summary_stood_in
+-- name: summary_set_instead_of
 UPDATE session_summaries SET instead_of = :instead_of WHERE id = :id;
 
 -- name: summary_by_id
@@ -530,7 +529,7 @@ WHERE agent = :agent AND transcript_path IS NOT NULL AND status IN ('created', '
 SELECT words_rowid FROM word_rows WHERE kind = :kind AND item_id = :item_id;
 
 -- name: word_row_put
--- An item that is indexed anew keeps its place.
+-- An item that is indexed again keeps its row id.
 INSERT INTO word_rows (kind, item_id, session_id, at, project, project_key)
 VALUES (:kind, :item_id, :session_id, :at, :project, :project_key)
 ON CONFLICT (kind, item_id) DO UPDATE SET
@@ -562,8 +561,8 @@ SELECT 1 AS yes FROM vectors_due WHERE kind = :kind LIMIT 1;
 -- name: vectors_due_count
 SELECT COUNT(*) AS count FROM vectors_due;
 
--- name: vectors_all_due
--- Everything that has words, some ids at a time: whoever writes hardly waits.
+-- name: vectors_mark_due
+-- Marks items as due, a range of ids at a time, so that other writers hardly wait.
 INSERT INTO vectors_due (kind, item_id, stamp)
 SELECT kind, item_id, :stamp FROM (
   SELECT 'observation' AS kind, id AS item_id FROM observations
@@ -584,7 +583,7 @@ SELECT MAX(id) AS id FROM (
 UPDATE embedders SET state = 'making' WHERE id = :id AND state = 'filling';
 
 -- name: due_observations
--- What is to be embedded of an item; no more than its ids if it is not there any more.
+-- The text to embed. It is NULL if the item was deleted.
 SELECT d.item_id, d.stamp, o.session_id, o.created_at AS at, o.title, o.subtitle, o.narrative, o.facts
 FROM (SELECT item_id, stamp FROM vectors_due WHERE kind = 'observation' ORDER BY item_id DESC LIMIT :limit) d
 LEFT JOIN observations o ON o.id = d.item_id;
@@ -625,7 +624,7 @@ SELECT id, vector_id FROM vectors_gone WHERE id > :after ORDER BY id;
 SELECT COALESCE(MAX(id), 0) AS id FROM vectors_gone;
 
 -- name: vectors_gone_clear
--- Nobody holds any in memory yet.
+-- Called before any vector is in memory.
 DELETE FROM vectors_gone;
 
 -- name: vectors_count
@@ -642,8 +641,8 @@ INSERT INTO embedders (name, state, created_at)
 VALUES (:name, CASE WHEN EXISTS (SELECT 1 FROM embedders WHERE state = 'serving') THEN 'filling' ELSE 'serving' END, :at)
 ON CONFLICT (name) DO UPDATE SET state = 'filling';
 
--- name: embedders_leave
--- What was being made for another is not needed any more.
+-- name: embedders_abandon
+-- Gives up vectors that were being made by another embedder.
 UPDATE embedders SET state = 'past' WHERE state IN ('filling', 'making') AND name <> :name;
 
 -- name: embedders_serve
@@ -658,13 +657,13 @@ DELETE FROM embedders WHERE id = :id;
 -- name: vectors_sweep
 DELETE FROM vectors WHERE id IN (SELECT id FROM vectors WHERE embedder_id = :id LIMIT :limit);
 
--- name: migrations_done
+-- name: migrations_list
 SELECT version, name, applied_at FROM schema_versions ORDER BY version;
 
--- name: migration_done
+-- name: migration_add
 INSERT INTO schema_versions (version, name, applied_at) VALUES (:version, :name, :at);
 
--- name: migrations_merged
+-- name: migrations_remove_unreleased
 -- The first migration contains what the ones after it did.
 DELETE FROM schema_versions WHERE version BETWEEN 2 AND :last;
 
@@ -672,8 +671,8 @@ DELETE FROM schema_versions WHERE version BETWEEN 2 AND :last;
 -- The events that an observation came from.
 SELECT e.id, e.event_id, e.tool_use_id FROM observation_events oe JOIN events e ON e.id = oe.event_id WHERE oe.observation_id = :id;
 
--- name: observations_beside
--- Others that came from the same events.
+-- name: observations_of_same_events
+-- Other observations that came from the same events.
 SELECT DISTINCT o.observation_id AS id FROM observation_events m JOIN observation_events o ON o.event_id = m.event_id
 WHERE m.observation_id = :id AND o.observation_id <> :id ORDER BY o.observation_id;
 
@@ -684,7 +683,7 @@ DELETE FROM observations WHERE id = :id;
 DELETE FROM session_summaries WHERE id = :id;
 
 -- name: summaries_of_round
--- What tells of a round: its own summary, and what the agent kept of it when it compacted later.
+-- The summary of a round, and the agent's own summaries of later compactions.
 SELECT * FROM session_summaries
 WHERE session_id = :session_id AND ((source = 'stop' AND prompt_number = :prompt_number) OR (source <> 'stop' AND prompt_number >= :prompt_number));
 
@@ -701,8 +700,8 @@ SELECT * FROM observations WHERE session_id = :session_id;
 UPDATE events SET status = 'tombstone', payload = NULL, tool_name = NULL, reason = 'forgotten', lease_until = NULL, lease_owner = NULL, last_error = NULL
 WHERE id = :id AND NOT (status = 'tombstone' AND payload IS NULL AND COALESCE(reason, '') <> 'untold');
 
--- name: events_telling_of_round
--- The events that a round's summaries are made of.
+-- name: events_of_summaries
+-- The events that the summaries of a round are made of.
 SELECT id, event_id, tool_use_id FROM events
 WHERE session_id = :session_id AND payload IS NOT NULL
   AND ((kind IN ('stop', 'subagent_stop') AND prompt_number = :prompt_number) OR (kind = 'post_compact' AND prompt_number >= :prompt_number));
@@ -777,14 +776,14 @@ DELETE FROM import_keys WHERE import_id = :import_id OR :import_id = '';
 -- name: session_by_memory_id
 SELECT id FROM sdk_sessions WHERE memory_session_id = :memory_id;
 
--- name: session_has_prompts_to
+-- name: session_raise_prompt_counter
 UPDATE sdk_sessions SET prompt_counter = :number WHERE id = :id AND prompt_counter < :number;
 
 -- name: observation_of_event
 SELECT observation_id AS id FROM observation_events WHERE event_id = :id ORDER BY observation_id LIMIT 1;
 
 -- name: timeline_observations_before
--- Up to a moment, the latest first.
+-- Rows up to a moment, the latest first.
 SELECT id, session_id, prompt_number, type, title, created_at FROM observations
 WHERE project_key = :project_key AND created_at <= :at ORDER BY created_at DESC, id DESC LIMIT :limit;
 
@@ -844,7 +843,7 @@ WHERE s.project <> '' AND s.forgotten_at IS NULL AND (:project = '' OR s.project
 GROUP BY s.project_key, s.project ORDER BY last_at DESC LIMIT :limit;
 
 -- name: stats_sample
--- The latest payloads, to see how many tokens there are to what is stored.
+-- The latest payloads, to estimate tokens per stored character.
 SELECT e.payload, LENGTH(e.payload) AS stored FROM events e JOIN sdk_sessions s ON s.id = e.session_id
 WHERE e.payload IS NOT NULL AND (:project = '' OR s.project = :project OR s.project_key = :project) ORDER BY e.id DESC LIMIT :limit;
 
@@ -860,7 +859,7 @@ UPDATE observations SET pinned_at = :at WHERE id = :id;
 UPDATE observations SET superseded_by = :by, superseded_at = :at WHERE id = :id;
 
 -- name: observation_successors
--- An observation and all that took its place, one after the other.
+-- An observation and its successors.
 WITH RECURSIVE line (id) AS (
   SELECT id FROM observations WHERE id = :id
   UNION
@@ -893,7 +892,7 @@ SELECT COUNT(*) AS count FROM session_summaries;
 SELECT COUNT(*) AS count FROM user_prompts;
 
 -- name: words_orphans
--- Words of rows that are not there.
+-- Indexed words of rows that do not exist.
 SELECT r.kind, r.item_id FROM word_rows r
 WHERE (r.kind = 'observation' AND NOT EXISTS (SELECT 1 FROM observations o WHERE o.id = r.item_id))
   OR (r.kind = 'summary' AND NOT EXISTS (SELECT 1 FROM session_summaries m WHERE m.id = r.item_id))
@@ -912,7 +911,7 @@ INSERT INTO statements (observation_id, subject, value, project_key) VALUES (:ob
 DELETE FROM statements WHERE observation_id = :observation_id;
 
 -- name: statements_replaced
--- Who stated something else of a subject before.
+-- Earlier observations that state another value of a subject.
 SELECT o.* FROM statements t JOIN observations o ON o.id = t.observation_id
 WHERE t.project_key = :project_key AND t.subject = :subject AND t.value <> :value AND o.id <> :observation_id
   AND o.superseded_by IS NULL AND o.created_at < :at
@@ -946,7 +945,7 @@ SELECT CAST(COALESCE(SUM(calls), 0) AS BIGINT) AS calls, CAST(COALESCE(SUM(input
 FROM model_calls WHERE :project = '' OR project = :project OR project_key = :project;
 
 -- name: ledger_forget_into
--- What a forgotten project cost goes to no project.
+-- Adds the cost of a forgotten project to the unnamed project.
 INSERT INTO model_calls (day, project_key, provider, model, project, calls, input_tokens, output_tokens, cached_tokens, cost_micros)
 SELECT day, '', provider, model, '', calls, input_tokens, output_tokens, cached_tokens, cost_micros
 FROM model_calls WHERE project_key = :project_key AND project_key <> ''
@@ -958,44 +957,91 @@ ON CONFLICT (day, project_key, provider, model) DO UPDATE SET
 -- name: ledger_forget
 DELETE FROM model_calls WHERE project_key = :project_key AND project_key <> '';
 
--- name: redo_count
--- Rounds that the rules observed in a model's place, and their events.
+-- name: reobserve_count
+-- Rounds that the rules observed in place of a model, and their events.
 SELECT COUNT(*) AS rounds, CAST(SUM(r.events) AS BIGINT) AS events FROM (
   SELECT COUNT(*) AS events FROM events e JOIN sdk_sessions s ON s.id = e.session_id
   WHERE e.instead_of IS NOT NULL AND e.status = 'done' AND e.payload IS NOT NULL AND s.forgotten_at IS NULL
     AND (:project = '' OR s.project = :project OR s.project_key = :project) AND e.occurred_at >= :since
   GROUP BY e.session_id, e.prompt_number) r;
 
--- name: redo_next
+-- name: reobserve_next
 SELECT e.id, e.session_id, e.prompt_number FROM events e JOIN sdk_sessions s ON s.id = e.session_id
 WHERE e.instead_of IS NOT NULL AND e.status = 'done' AND e.payload IS NOT NULL AND s.forgotten_at IS NULL
   AND (:project = '' OR s.project = :project OR s.project_key = :project) AND e.occurred_at >= :since AND e.id > :after
 ORDER BY e.id LIMIT 1;
 
--- name: redo_events
+-- name: reobserve_events
 SELECT * FROM events
 WHERE session_id = :session_id AND prompt_number = :prompt_number AND instead_of IS NOT NULL AND status = 'done'
   AND payload IS NOT NULL AND id >= :first
 ORDER BY id;
 
--- name: redo_observations
--- What the rules made of an event, except what people have made theirs.
+-- name: reobserve_observations
+-- Observations of the rules from an event, except those that were edited, pinned or superseded by hand.
 SELECT o.* FROM observations o JOIN observation_events oe ON oe.observation_id = o.id
 WHERE oe.event_id = :event_id AND o.instead_of IS NOT NULL AND o.edited_at IS NULL AND o.pinned_at IS NULL AND o.superseded_at IS NULL
   AND NOT EXISTS (SELECT 1 FROM observations p WHERE p.superseded_by = o.id);
 
--- name: redo_summaries
+-- name: reobserve_summaries
 SELECT id FROM session_summaries
 WHERE session_id = :session_id AND prompt_number = :prompt_number AND source = 'stop' AND instead_of IS NOT NULL;
 
--- name: redo_lease
+-- name: reobserve_lease
 UPDATE events SET lease_until = :lease_until, lease_owner = :owner WHERE id = :id AND status = 'done';
 
--- name: redo_release
+-- name: reobserve_release
 UPDATE events SET lease_until = NULL, lease_owner = NULL WHERE session_id = :session_id AND lease_owner = :owner AND status = 'done';
 
--- name: redo_done
+-- name: reobserve_done
 UPDATE events SET instead_of = NULL, lease_until = NULL, lease_owner = NULL WHERE id = :id;
 
 -- name: observation_source_sizes
 SELECT e.id, COALESCE(LENGTH(e.payload), 0) AS size FROM observation_events oe JOIN events e ON e.id = oe.event_id WHERE oe.observation_id = :id;
+
+-- name: shown_observations
+SELECT o.id, o.session_id, o.prompt_number, o.type, o.title, o.subtitle, o.project, o.created_at, o.pinned_at, o.superseded_by,
+  s.agent, s.content_session_id
+FROM observations o JOIN sdk_sessions s ON s.id = o.session_id WHERE o.id {among_ids};
+
+-- name: observation_statuses
+SELECT id, type, title, created_at, pinned_at, superseded_by FROM observations WHERE id {among_ids};
+
+-- name: shown_summaries
+SELECT m.id, m.session_id, m.prompt_number, m.request AS title, m.completed AS subtitle, m.project, m.created_at,
+  s.agent, s.content_session_id
+FROM session_summaries m JOIN sdk_sessions s ON s.id = m.session_id WHERE m.id {in_ids};
+
+-- name: shown_prompts
+SELECT p.id, p.session_id, p.prompt_number, p.prompt AS title, '' AS subtitle, s.project, p.created_at,
+  s.agent, s.content_session_id
+FROM user_prompts p JOIN sdk_sessions s ON s.id = p.session_id WHERE p.id {in_ids};
+
+-- name: shown_turns
+SELECT t.id, t.session_id, t.prompt_number, t.number AS turn, t.role, t.text AS title, '' AS subtitle, s.project,
+  t.at AS created_at, s.agent, s.content_session_id
+FROM turns t JOIN sdk_sessions s ON s.id = t.session_id WHERE t.id {in_ids};
+
+-- name: observation_file_digests
+-- The digests and the working directory of the files of some observations.
+SELECT f.observation_id, f.path, f.mark, s.cwd
+FROM observation_files f JOIN observations o ON o.id = f.observation_id JOIN sdk_sessions s ON s.id = o.session_id
+WHERE f.observation_id {in_ids};
+
+-- name: turns_around
+-- Turns and their neighbours, without their text.
+SELECT DISTINCT t.id, t.session_id, t.number, t.role, t.speaker, LENGTH(t.text) AS length, t.at
+FROM turns h JOIN turns t ON t.session_id = h.session_id AND t.number BETWEEN h.number - :around AND h.number + :around
+WHERE h.id {among_ids} AND t.text IS NOT NULL;
+
+-- name: chunk_spans
+SELECT id, session_id, first_turn, last_turn FROM chunks WHERE id {in_ids};
+
+-- name: shown_chunks
+SELECT c.id, c.session_id, c.first_turn AS turn, c.text AS title, '' AS subtitle, c.at AS created_at
+FROM chunks c WHERE c.id {in_ids};
+
+-- name: shown_sessions
+SELECT s.id, s.id AS session_id, COALESCE(s.title, s.first_user_prompt, '') AS title, '' AS subtitle, s.project, s.status,
+  s.created_at, s.last_event_at, s.agent, s.content_session_id
+FROM sdk_sessions s WHERE s.id {in_ids} AND s.forgotten_at IS NULL;
