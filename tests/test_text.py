@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstory.observe.prompts import inert
+from backstory.observe.prompts import escape_tags
 from backstory.text import cut, escaped, fit, harmless, tokens, width
 
 #: Everything that a reader does not see, by what Unicode says of it.
@@ -49,7 +49,7 @@ def test_stored_text_is_harmless(text: str) -> None:
 @pytest.mark.parametrize("tag", [*TAGS, *OURS])
 def test_no_unseen_character_hides_a_fence(tag: str) -> None:
     """Each control, format and private character, in each place of a tag."""
-    clean = harmless if tag in TAGS else inert
+    clean = harmless if tag in TAGS else escape_tags
     for at in range(len(tag) + 1):
         # All in one text: a sign that stayed would be seen, and so would one tag that did.
         text = "\n".join(tag[:at] + sign + tag[at:] for sign in UNSEEN)
@@ -76,7 +76,7 @@ def test_fences_put_together_at_random_stay_open(
         # A blank within the name makes another name of it.
         inside = at > 2 and at < len(tag) - 1
         signs[at : at + 1] = [*signs[at : at + 1], "".join(s for s in text if not (inside and s.isspace()))]
-    shown = inert("before " + "".join(signs) + " after")
+    shown = escape_tags("before " + "".join(signs) + " after")
     assert tag not in readable(shown)
     assert not [sign for sign in shown if sign in UNSEEN]
 

@@ -81,7 +81,7 @@ def identifier(value: str) -> str:
     return f"{clean}#{sha256(value.encode(errors='surrogatepass')).hexdigest()[:12]}"
 
 
-def asked_about(round: Round) -> Round:
+def clean_round(round: Round) -> Round:
     """Clean a round before it is sent to a model. Rows that an older version stored may not be clean."""
     events, earlier = (
         tuple(replace(event, payload=payload(event.payload)) for event in some)

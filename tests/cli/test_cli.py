@@ -135,7 +135,7 @@ def test_stored_text_can_not_drive_the_terminal(running: Box) -> None:
         (("config", "set", "provider", "antropic"), "Did you mean `anthropic`?"),
         (("config", "set", "mode", "nosuch"), "no mode `nosuch`"),
         (("config", "set", "mode", "cod"), "Did you mean `code`?"),
-        (("config", "set", "mode", "../code"), "no name of a mode"),
+        (("config", "set", "mode", "../code"), "not the name of a mode"),
         (("queue", "retry", "5"), "does not wait"),
         (("search", "--since", "2026-02-30", "x"), "not a time"),
         (("sessions", "show", ""), "id is empty"),

@@ -240,7 +240,7 @@ def test_a_run_that_hangs_is_cut_off_and_nothing_of_it_runs_on(desk: Desk, monke
 
 def test_old_conversations_are_cleared_away_and_no_others(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ours are in a folder of ours; a file in it that names another directory stays, and so does everything else."""
-    monkeypatch.setattr("backstory.observe.providers.claude.KEPT", 2)
+    monkeypatch.setattr("backstory.observe.providers.claude.KEPT_CONVERSATIONS", 2)
 
     async def three() -> list[MemoryId | None]:
         model = connect(desk.choice)

@@ -9,9 +9,9 @@ import pytest
 
 from backstory.model import ModelCall
 from backstory.observe import prices
-from backstory.observe.pauses import HOUR_MS, PATIENCE_MS, RATE_MS, ROW, Pauses
+from backstory.observe.pauses import ACTION_PAUSE_MS, MAX_FAILURES, MAX_WAIT_MS, RATE_LIMIT_PAUSE_MS, Pauses
 from backstory.observe.providers import FailureKind, ProviderFailure
-from backstory.observe.providers.failing import of_status, retry_after
+from backstory.observe.providers.failures import from_status, retry_after
 
 
 def failure(kind: FailureKind, after_s: float | None = None) -> ProviderFailure:
@@ -22,24 +22,24 @@ def failure(kind: FailureKind, after_s: float | None = None) -> ProviderFailure:
 def test_what_somebody_must_mend_pauses_for_an_hour(kind: FailureKind) -> None:
     """The rules tell the round at once, nobody asks, and a change ends it."""
     pauses = Pauses(1)
-    assert pauses.failed(failure(kind), 1) is None
-    assert pauses.holds() and pauses.lasts and pauses.waits(1) is None
-    assert f"It is {kind}. It is left alone until" in pauses.sentence()
-    pauses.answered(1)  # one that was under way
-    assert pauses.holds() and pauses.sentence()
-    pauses.forget()
-    assert not pauses.holds() and pauses.sentence() == ""
-    assert HOUR_MS == 3_600_000
+    assert pauses.record_failure(failure(kind), 1) is None
+    assert pauses.is_paused() and pauses.needs_action and pauses.wait_s(1) is None
+    assert f"It is {kind}. The model is not asked until" in pauses.message()
+    pauses.record_answer(1)  # one that was under way
+    assert pauses.is_paused() and pauses.message()
+    pauses.reset()
+    assert not pauses.is_paused() and pauses.message() == ""
+    assert ACTION_PAUSE_MS == 3_600_000
 
 
 def test_a_pause_that_is_asked_for_is_kept() -> None:
     """A round waits for a short one; for a long one memory does not wait."""
     pauses = Pauses(1)
-    assert 4 < (pauses.failed(failure("rate_limit", 5), 1) or 0) <= 5
-    assert 4 < (pauses.waits(2) or 0) <= 5
-    assert pauses.failed(failure("rate_limit", 3600), 1) is None
-    assert pauses.holds() and pauses.waits(2) is None and not pauses.lasts
-    assert Pauses(1).failed(failure("rate_limit"), 1)
+    assert 4 < (pauses.record_failure(failure("rate_limit", 5), 1) or 0) <= 5
+    assert 4 < (pauses.wait_s(2) or 0) <= 5
+    assert pauses.record_failure(failure("rate_limit", 3600), 1) is None
+    assert pauses.is_paused() and pauses.wait_s(2) is None and not pauses.needs_action
+    assert Pauses(1).record_failure(failure("rate_limit"), 1)
 
 
 class Clock:
@@ -59,53 +59,53 @@ def test_a_pause_that_never_ends_is_waited_for_two_minutes_in_all(retry_after: f
     clock = Clock()
     pauses, begun, asked = Pauses(retry_s, clock), clock.now, 0
     while True:
-        wait = pauses.waits(1)
+        wait = pauses.wait_s(1)
         if wait is None:
-            if pauses.holds():
+            if pauses.is_paused():
                 break
             asked += 1
-            if (wait := pauses.failed(failure("rate_limit", retry_after), 1)) is None:
+            if (wait := pauses.record_failure(failure("rate_limit", retry_after), 1)) is None:
                 break
         clock.now += max(int(wait * 1000), 1)
-    assert 60_000 < clock.now - begun <= PATIENCE_MS
+    assert 60_000 < clock.now - begun <= MAX_WAIT_MS
     assert asked <= 20
-    assert pauses.holds() and pauses.waits(2) is None  # the rules tell the next one at once
-    clock.now += RATE_MS
-    assert not pauses.holds() and pauses.failed(failure("rate_limit", retry_after), 2) is None
-    clock.now += RATE_MS
-    pauses.answered(3)
-    assert (pauses.failed(failure("rate_limit", 5), 4) or 0) >= 5
+    assert pauses.is_paused() and pauses.wait_s(2) is None  # the rules tell the next one at once
+    clock.now += RATE_LIMIT_PAUSE_MS
+    assert not pauses.is_paused() and pauses.record_failure(failure("rate_limit", retry_after), 2) is None
+    clock.now += RATE_LIMIT_PAUSE_MS
+    pauses.record_answer(3)
+    assert (pauses.record_failure(failure("rate_limit", 5), 4) or 0) >= 5
 
 
 def test_rounds_that_are_limited_at_the_same_time_do_not_lengthen_the_pause() -> None:
     """Four questions under way, four times `Retry-After: 2`: the pause is of two seconds."""
     clock = Clock()
     pauses = Pauses(1, clock)
-    assert [pauses.failed(failure("rate_limit", 2), number) for number in range(4)] == [2, 2, 2, 2]
+    assert [pauses.record_failure(failure("rate_limit", 2), number) for number in range(4)] == [2, 2, 2, 2]
 
 
 def test_what_passes_is_tried_again_with_growing_pauses() -> None:
     """A round four times, then the rules tell it; a hang counts twice; what others manage goes on."""
     pauses, waits = Pauses(1), []
     for _ in range(5):
-        waits.append(pauses.failed(failure("transient"), 7))
-        pauses.answered(8)
+        waits.append(pauses.record_failure(failure("transient"), 7))
+        pauses.record_answer(8)
     assert waits == [1, 4, 16, 64, None]
-    assert not pauses.holds() and pauses.sentence() == ""
-    assert [pauses.failed(failure("hang"), 9) for _ in range(3)] == [4, 64, None]
+    assert not pauses.is_paused() and pauses.message() == ""
+    assert [pauses.record_failure(failure("hang"), 9) for _ in range(3)] == [4, 64, None]
 
 
 def test_nobody_asks_for_a_while_after_a_row_of_failures() -> None:
     """Of whichever rounds; an answer in between begins the row anew."""
     pauses = Pauses(1)
-    for number in range(ROW - 1):
-        pauses.failed(failure("poison"), number)
-        assert not pauses.holds()
-    pauses.answered(0)
-    for number in range(ROW):
-        assert not pauses.holds()
-        pauses.failed(failure("transient"), number)
-    assert pauses.holds() and not pauses.lasts
+    for number in range(MAX_FAILURES - 1):
+        pauses.record_failure(failure("poison"), number)
+        assert not pauses.is_paused()
+    pauses.record_answer(0)
+    for number in range(MAX_FAILURES):
+        assert not pauses.is_paused()
+        pauses.record_failure(failure("transient"), number)
+    assert pauses.is_paused() and not pauses.needs_action
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_nobody_asks_for_a_while_after_a_row_of_failures() -> None:
 )
 def test_a_refusal_is_of_a_kind(status: int, said: str, kind: str) -> None:
     """By its status, and by what some say under it; what was said is not passed on."""
-    found = of_status("It", status, said)
+    found = from_status("It", status, said)
     assert found.kind == kind
     assert str(status) in str(found) and (not said or said not in str(found))
 

@@ -230,7 +230,7 @@ def test_an_idle_worker_takes_over_what_a_dead_one_had(open_again: Opener, store
     async def run() -> None:
         observer = Observer(other, provider, worker="b.", pace=lambda: Pace(1.0), retry_s=0.005)
         observer.job.start()
-        while not observer._woken._waiters:
+        while not observer._wake_event._waiters:
             await asyncio.sleep(0.01)
         put(store, "a", "1")
         assert store.write(lambda tx: events.claim(tx, 1000, "a."))  # and dies

@@ -42,7 +42,7 @@ def test_an_observer_that_is_woken_and_stopped_at_once_stops(store: Store) -> No
     async def stop_after(steps: int) -> None:
         observer = Observer(store, provider)
         observer.job.start()
-        await waits_for(observer._woken)
+        await waits_for(observer._wake_event)
         observer.wake()
         for _ in range(steps):
             await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""The day's budget: a call is reserved before it is made, so that several at once stay within it together."""
+"""The daily budget. Each call is reserved before it is made, so that parallel calls together stay within it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from backstory.settings import Settings
 from backstory.store import ledger
 from backstory.store.db import Store
 
-#: What an answer is thought to take until it is there.
+#: The tokens that are reserved for an answer.
 ANSWER_TOKENS = 1500
 
 
@@ -23,44 +23,44 @@ class OverBudget(BackstoryError):
 
 
 class Budget:
-    """What was spent today, and what is being spent."""
+    """The tokens and the money that today's calls took or have reserved."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._day = ""
         self._tokens, self._micros = 0, 0
-        self._looking = asyncio.Lock()
+        self._loading = asyncio.Lock()
 
-    async def trouble(self, settings: Settings, model: str) -> str:
-        """Why nothing may be spent now, for people; nothing if it may."""
-        await self._look()
+    async def refusal(self, settings: Settings, model: str) -> str:
+        """Why the model must not be asked now, as people read it. Empty if it may be."""
+        await self._load_today()
         if settings.daily_tokens and self._tokens >= settings.daily_tokens:
             return f"Today's budget of {settings.daily_tokens:,} tokens is spent; the rules observe until tomorrow."
         if not settings.daily_money:
             return ""
         if prices.price(model) is None:
             return (
-                f"No price of `{model[:80]}` is known, so `daily_money` can not be kept and it is not asked; "
-                "`daily_tokens` can be."
+                f"The price of `{model[:80]}` is not known, so it is not asked: `daily_money` could not be kept. "
+                "Use `daily_tokens` instead."
             )
         if self._micros >= settings.daily_money * 1_000_000:
             return f"Today's budget of ${settings.daily_money:,.2f} is spent; the rules observe until tomorrow."
         return ""
 
     @asynccontextmanager
-    async def hold(
+    async def reserve(
         self, settings: Settings, model: str, input_tokens: int, calls: list[ModelCall]
     ) -> AsyncIterator[None]:
-        """Reserve what a call will take; afterwards the calls that were added to the list are what it took."""
-        if trouble := await self.trouble(settings, model):
-            raise OverBudget(trouble)
-        guess = ModelCall(settings.provider, model, input_tokens, ANSWER_TOKENS)
+        """Reserve the estimated cost of a call. Afterwards the calls that were added to `calls` are counted."""
+        if refusal := await self.refusal(settings, model):
+            raise OverBudget(refusal)
+        estimate = ModelCall(settings.provider, model, input_tokens, ANSWER_TOKENS)
         before = len(calls)
-        self._count(guess, 1)
+        self._count(estimate, 1)
         try:
             yield
         finally:
-            self._count(guess, -1)
+            self._count(estimate, -1)
             for call in calls[before:]:
                 self._count(call, 1)
 
@@ -69,9 +69,9 @@ class Budget:
         self._tokens += times * (call.input_tokens + call.output_tokens)
         self._micros += times * cost
 
-    async def _look(self) -> None:
-        """A new day begins with what the ledger has of it: a worker may have been here before."""
-        async with self._looking:
+    async def _load_today(self) -> None:
+        """Start a new day with what the ledger has of it: an earlier worker may have spent something today."""
+        async with self._loading:
             if self._day == (today := ids.today()):
                 return
             self._tokens, self._micros = await asyncio.to_thread(self._store.read, lambda tx: ledger.spent(tx, today))

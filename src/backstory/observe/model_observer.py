@@ -1,4 +1,4 @@
-"""Round in, reply out: asks the chosen model, reads its answer, and lets the rules stand in where it can't."""
+"""Asks the chosen model about a round and parses its answer. The offline rules observe what the model cannot."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from backstory import ids
 from backstory.errors import BackstoryError, BadSetting, StoreUnavailable
-from backstory.model import ModelCall, Reply, Round
+from backstory.model import ModelCall, Observation, Reply, Round
 from backstory.observe import modes, prices
 from backstory.observe.budget import Budget, OverBudget
 from backstory.observe.own_transcripts import OwnTranscripts
@@ -29,18 +29,18 @@ log = logging.getLogger(__name__)
 OFFLINE = "offline"
 
 
-class Later(BackstoryError):
-    """The model can not be asked now; the round waits."""
+class AskLater(BackstoryError):
+    """The model cannot be asked now. The round waits."""
 
     def __init__(self, wait_s: float, cause: str, calls: tuple[ModelCall, ...] = ()) -> None:
         super().__init__()
         self.wait_s, self.cause, self.calls = wait_s, cause, calls
 
 
-class NotDone(BackstoryError):
-    """The model could not be asked; nothing was changed."""
+class ReobserveFailed(BackstoryError):
+    """The model could not be asked. Nothing was changed."""
 
-    hint = "`backstory status` says how it goes with the provider; run it again, and it goes on from here."
+    hint = "`backstory status` shows the state of the provider. Run this again to continue where it stopped."
     status = 409
 
     def __init__(self, message: str, calls: Sequence[ModelCall]) -> None:
@@ -49,22 +49,22 @@ class NotDone(BackstoryError):
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """How it goes with the provider, for people."""
+class ProviderState:
+    """The state of the provider, as people read it."""
 
     provider: str
     model: str = ""
-    trouble: str = ""  #: a sentence; empty if all is well
-    lasts: bool = False  #: somebody has to do something about it
+    trouble: str = ""  #: what is wrong, as a sentence; empty if nothing is
+    needs_action: bool = False  #: the trouble stays until somebody fixes it
 
 
 class ModelObserver:
-    """The provider of the settings, as the observer calls it; it follows the settings while it runs."""
+    """The provider that the observer calls. A change of the settings applies from the next round on."""
 
     def __init__(self, settings: Settings, store: Store, conversations: OwnTranscripts | None = None) -> None:
         self._settings, self._store, self._budget = settings, store, Budget(store)
         self._conversations = conversations or OwnTranscripts()
-        self._config_seen = self._config_stamp()
+        self._loaded_mtime = self._config_mtime()
         self._model: Model | None = None
         self._connecting = asyncio.Lock()
         self._mode: modes.Mode | None = None
@@ -77,161 +77,164 @@ class ModelObserver:
 
     @property
     def _model_name(self) -> str:
-        """The model that was named; else the provider's small one, which another's endpoint does not have."""
+        """The model of the settings, else the default of the provider. A compatible endpoint has no default."""
         chosen = self._settings
-        elsewhere = chosen.provider == "openai" and chosen.base_url
-        return chosen.model or ("" if elsewhere else DEFAULT_MODELS.get(chosen.provider, ""))
+        is_compatible = chosen.provider == "openai" and chosen.base_url
+        return chosen.model or ("" if is_compatible else DEFAULT_MODELS.get(chosen.provider, ""))
 
-    async def state(self) -> State:
-        """What `status`, `doctor` and a new session are told."""
-        await self._follow_settings()
+    async def state(self) -> ProviderState:
+        """The state that `status`, `doctor` and the context of a new session show."""
+        await self._reload_settings()
         chosen = self._settings
         if chosen.provider == OFFLINE:
-            return State(OFFLINE)
+            return ProviderState(OFFLINE)
         model = self._model_name
-        if trouble := self._pauses.sentence():
-            return State(chosen.provider, model, trouble, self._pauses.lasts)
-        self._mode_now()
+        if trouble := self._pauses.message():
+            return ProviderState(chosen.provider, model, trouble, self._pauses.needs_action)
+        self._current_mode()
         if self._mode_trouble:
-            return State(chosen.provider, model, self._mode_trouble, lasts=True)
-        return State(chosen.provider, model, await self._budget.trouble(chosen, model))
+            return ProviderState(chosen.provider, model, self._mode_trouble, needs_action=True)
+        return ProviderState(chosen.provider, model, await self._budget.refusal(chosen, model))
 
     async def __call__(self, round: Round) -> Reply:
-        if await self._follow_settings():
-            round = replace(round, resume=None)  # what was gone on with may have been another's
+        if await self._reload_settings():
+            round = replace(round, resume=None)  # the conversation may belong to another provider
         name = self._settings.provider
         if name == OFFLINE:
-            return replace(await _rules(round), provider=OFFLINE)
-        if self._is_past(round):
-            return await self._stand_in(round)
-        if wait_s := self._pauses.waits(round.events[0].id):
-            raise Later(wait_s, "rate_limit")
-        if self._pauses.holds():
-            return await self._stand_in(round)
+            return replace(await _observe_offline(round), provider=OFFLINE)
+        if self._is_too_old(round):
+            return await self._observe_instead(round)
+        if wait_s := self._pauses.wait_s(round.events[0].id):
+            raise AskLater(wait_s, "rate_limit")
+        if self._pauses.is_paused():
+            return await self._observe_instead(round)
         calls: list[ModelCall] = []
         try:
             reply = await self._ask(round, calls)
         except OverBudget:
-            return await self._stand_in(round, tuple(calls))
+            return await self._observe_instead(round, tuple(calls))
         except StoreUnavailable:
             raise
         except Exception as error:
-            # What is no failure of a known kind is a mistake of ours, or of a library's, about this question.
+            # Any other error is a defect in our code or in a library that this question brings out.
             unknown = ProviderFailure("poison", f"The model could not be asked ({type(error).__name__}).")
             failure = error if isinstance(error, ProviderFailure) else unknown
             log.warning("%s (%s)", failure, failure.kind)
-            wait = self._pauses.failed(failure, round.events[0].id)
+            wait = self._pauses.record_failure(failure, round.events[0].id)
             if wait is not None:
-                raise Later(wait, failure.kind, tuple(calls)) from None
-            return await self._stand_in(round, tuple(calls))
-        self._pauses.answered(round.events[0].id)
+                raise AskLater(wait, failure.kind, tuple(calls)) from None
+            return await self._observe_instead(round, tuple(calls))
+        self._pauses.record_answer(round.events[0].id)
         return reply if reply.provider else replace(reply, provider=name)
 
-    def _is_past(self, round: Round) -> bool:
-        """Whoever chose a model for today's work did not ask it to read years of it: `reobserve` does."""
+    def _is_too_old(self, round: Round) -> bool:
+        """Whether a round is older than `past_days`. The model is asked about it only by `backstory reobserve`."""
         days = self._settings.past_days
         return bool(days) and ids.now_ms() - ids.stored_ms(round.events[-1].occurred_at) > days * 86_400_000
 
-    async def redo(self, round: Round) -> Reply:
-        """Ask the model once more about a round that the rules told; whatever stands in the way is raised."""
-        await self._follow_settings()
+    async def reobserve(self, round: Round) -> Reply:
+        """Ask the model about a round that the rules observed. Raises an error if the model cannot be asked."""
+        await self._reload_settings()
         if self._settings.provider == OFFLINE:
-            raise BadSetting("No model is chosen to observe with.", "`backstory config set provider NAME` chooses one.")
+            raise BadSetting("No model is chosen.", "Choose one with `backstory config set provider NAME`.")
         calls: list[ModelCall] = []
         try:
             reply = await self._ask(round, calls)
         except (ProviderFailure, OverBudget) as failure:
-            raise NotDone(str(failure), calls) from None
-        self._pauses.forget()  # whatever was wrong, it answers
+            raise ReobserveFailed(str(failure), calls) from None
+        self._pauses.reset()  # the model answers again
         return reply if reply.provider else replace(reply, provider=self._settings.provider)
 
     async def estimate(self, round: Round) -> int:
-        """About how many tokens a model would read if it were asked about a round."""
-        asked = await asyncio.to_thread(self._question, round)
-        return tokens(asked.ask.system) + tokens(asked.ask.prompt)
+        """An estimate of the tokens that a model would read about a round."""
+        question = await asyncio.to_thread(self._question, round)
+        return tokens(question.ask.system) + tokens(question.ask.prompt)
 
     async def _ask(self, round: Round, calls: list[ModelCall], in_parts: bool = True) -> Reply:
-        """What can't be read is asked for once more, then told by the rules. A round whose answer was cut is asked
-        about in two parts."""
+        """Ask about a round. After two unreadable answers the rules observe it. If the answer was cut off, the model is
+        asked about each half of the round."""
         from backstory.observe import replies
 
-        mode = self._mode_now()
-        # In a thread: a round may be large, and hooks wait for this loop.
-        asked = await asyncio.to_thread(self._question, round)
+        mode = self._current_mode()
+        # In a thread: a round may be large, and hooks wait for the event loop.
+        question = await asyncio.to_thread(self._question, round)
         answer = Answer("", ModelCall("", ""))
-        for again in (False, True):
-            ask = asked.again if again else asked.ask
+        for is_retry in (False, True):
+            ask = question.retry if is_retry else question.ask
             try:
                 answer = await self._call(ask, calls)
             except ProviderFailure as failure:
                 if failure.kind != "stale" or ask.resume is None:
                     raise
-                # Its conversation is gone: the same from the beginning, in a fresh one.
+                # The conversation is gone. Ask the same in a new one.
                 round = replace(round, resume=None)
-                asked = await asyncio.to_thread(self._question, round)
-                answer = await self._call(asked.ask, calls)
+                question = await asyncio.to_thread(self._question, round)
+                answer = await self._call(question.ask, calls)
             if answer.is_cut:
-                log.info("session %s: the answer was cut by the model's limit of tokens", round.session_id)
+                log.info("session %s: the answer was cut off at the model's token limit", round.session_id)
                 break
             try:
-                found = await asyncio.to_thread(replies.read, answer.text, round, mode, asked.mark, asked.known)
+                parsed = await asyncio.to_thread(
+                    replies.parse_answer, answer.text, round, mode, question.mark, question.known
+                )
             except replies.UnreadableAnswer as error:
                 log.info("session %s: %s", round.session_id, error)
                 continue
-            summary = found.summary
-            if round.stop and summary is None and not found.skips_summary:
-                summary = (await _rules(round)).summary  # every round that ends leaves its hand-off
+            summary = parsed.summary
+            if round.stop and summary is None and not parsed.skips_summary:
+                summary = (await _observe_offline(round)).summary  # every round that ended has a summary
             return Reply(
-                found.observations,
+                parsed.observations,
                 summary if round.stop else None,
                 answer.memory_id,
                 calls=tuple(calls),
                 grown=answer.grown,
             )
-        # An answer without a whole observation was not cut because there was much to tell.
+        # Without one complete observation, a smaller question would not help.
         if answer.is_cut and in_parts and len(round.events) > 1 and replies.has_observation(answer.text):
             return await self._ask_in_parts(round, calls)
-        told = await self._stand_in(round, tuple(calls))
-        # Whatever confused it is in that conversation, so the next begins anew.
-        return replace(told, memory_id=answer.memory_id, grown=answer.memory_id is not None)
+        reply = await self._observe_instead(round, tuple(calls))
+        # Something in this conversation confuses the model, so the next round starts a new one.
+        return replace(reply, memory_id=answer.memory_id, grown=answer.memory_id is not None)
 
     async def _ask_in_parts(self, round: Round, calls: list[ModelCall]) -> Reply:
-        """The two halves of a round, one after the other; all of it is told by the rules if the model can't."""
+        """Ask about the two halves of a round in turn. If the model fails at one, the rules observe the whole round."""
         middle = len(round.events) // 2
         first = replace(round, events=round.events[:middle], resume=None)
         second = replace(round, events=round.events[middle:], earlier=(*round.earlier, *first.events), resume=None)
-        told = []
+        observations: list[Observation] = []
         for part in (first, second):
-            told.append(await self._ask(part, calls, in_parts=False))
-            if told[-1].instead_of:
-                return replace(await self._stand_in(round, tuple(calls)), memory_id=told[-1].memory_id, grown=True)
-        seen = (*told[0].observations, *told[1].observations)
-        return replace(told[1], observations=seen, calls=tuple(calls), grown=told[1].memory_id is not None)
+            reply = await self._ask(part, calls, in_parts=False)
+            if reply.instead_of:
+                return replace(await self._observe_instead(round, tuple(calls)), memory_id=reply.memory_id, grown=True)
+            observations += reply.observations
+        grown = reply.memory_id is not None
+        return replace(reply, observations=tuple(observations), calls=tuple(calls), grown=grown)
 
     def _question(self, round: Round) -> Question:
-        """A round, with what is remembered that it may replace."""
+        """The question about a round. It shows the model the observations that the round may replace."""
         from backstory.observe import prompts
 
-        about, files = prompts.about(round)
-        known = self._store.read(lambda tx: replaceable.find(tx, round, about, files))
-        return prompts.question(round, self._mode_now(), self._settings.language, known)
+        topic, files = prompts.topic_of(round)
+        known = self._store.read(lambda tx: replaceable.find(tx, round, topic, files))
+        return prompts.question(round, self._current_mode(), self._settings.language, known)
 
     async def _call(self, ask: Ask, calls: list[ModelCall]) -> Answer:
-        chosen, model = self._settings, await self._connected()
+        chosen, model = self._settings, await self._connect()
         name = self._model_name
-        sent = tokens(ask.system) + tokens(ask.prompt)
-        async with self._budget.hold(chosen, name, sent, calls):
+        input_tokens = tokens(ask.system) + tokens(ask.prompt)
+        async with self._budget.reserve(chosen, name, input_tokens, calls):
             try:
                 async with asyncio.timeout(chosen.call_seconds):
                     answer = await model(ask)
             except TimeoutError:
-                calls.append(_priced(ModelCall(chosen.provider, name, sent)))  # it was sent, so it may be on the bill
+                calls.append(_priced(ModelCall(chosen.provider, name, input_tokens)))  # it was sent and may be billed
                 raise ProviderFailure("hang", f"No answer came within {chosen.call_seconds:g} s.") from None
             calls.append(_priced(answer.call))
         return answer
 
-    async def _connected(self) -> Model:
-        """The model; in a thread, because its library takes seconds to be imported."""
+    async def _connect(self) -> Model:
+        """The model. It is connected in a thread, because importing its library takes seconds."""
         async with self._connecting:
             if self._model is None:
                 self._model = await asyncio.to_thread(connect, self._choice())
@@ -250,13 +253,13 @@ class ModelObserver:
             self._conversations,
         )
 
-    async def _stand_in(self, round: Round, calls: tuple[ModelCall, ...] = ()) -> Reply:
-        """The rules, in the model's place; marked, so that it can be done over."""
-        told = await _rules(round)
-        return replace(told, provider=OFFLINE, instead_of=self._settings.provider, calls=calls)
+    async def _observe_instead(self, round: Round, calls: tuple[ModelCall, ...] = ()) -> Reply:
+        """The reply of the rules instead of the model's. It is marked, so that `reobserve` can ask the model later."""
+        reply = await _observe_offline(round)
+        return replace(reply, provider=OFFLINE, instead_of=self._settings.provider, calls=calls)
 
-    def _mode_now(self) -> modes.Mode:
-        """The mode of the settings; one that can't be used is told of, and the shipped one takes its place."""
+    def _current_mode(self) -> modes.Mode:
+        """The mode of the settings. If it cannot be used, that is reported and the default mode is used."""
         if self._mode is None:
             folder = self._settings.paths.modes
             try:
@@ -267,30 +270,30 @@ class ModelObserver:
                 self._mode = modes.load(modes.DEFAULT, folder / "none")
         return self._mode
 
-    def _config_stamp(self) -> int:
+    def _config_mtime(self) -> int:
         try:
             return self._settings.paths.config.stat().st_mtime_ns
         except OSError:
             return 0
 
-    async def _follow_settings(self) -> bool:
-        """A model that is chosen, or a key that is mended, is used from the next round on. Whether there was one."""
-        stamp = self._config_stamp()
-        if stamp == self._config_seen:
+    async def _reload_settings(self) -> bool:
+        """Load config.toml again if it was changed. Returns whether it was loaded."""
+        mtime = self._config_mtime()
+        if mtime == self._loaded_mtime:
             return False
-        self._config_seen = stamp
+        self._loaded_mtime = mtime
         try:
             self._settings = settings_now()
         except BadSetting as error:
-            log.warning("config.toml was changed and can not be used: %s", error)
+            log.warning("config.toml was changed and cannot be used: %s", error)
             return False
         self._mode = None
-        self._pauses.forget()
+        self._pauses.reset()
         await self.close()
         return True
 
     async def close(self) -> None:
-        """Let go of the model, and of whatever it runs."""
+        """Disconnect the model and end what it runs."""
         model, self._model = self._model, None
         if closing := getattr(model, "close", None):
             await closing()
@@ -300,8 +303,8 @@ def _priced(call: ModelCall) -> ModelCall:
     return call if call.cost_micros is not None else replace(call, cost_micros=prices.cost_micros(call))
 
 
-async def _rules(round: Round) -> Reply:
-    # Imported with the first round: the worker is up sooner without its patterns.
+async def _observe_offline(round: Round) -> Reply:
+    # Imported with the first round, because compiling its patterns delays the start of the worker.
     from backstory.observe import offline
 
     return await offline.observe(round)

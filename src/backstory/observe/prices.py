@@ -1,4 +1,4 @@
-"""List prices of models, in dollars for a million tokens: read, read from a cache, written. Unknown is unknown."""
+"""List prices of models in US dollars per million tokens: input, cached input, output."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from backstory.model import ModelCall
 
-#: As of 2026-11-15. A price that changes is a line here; what was spent before keeps what it cost then.
+#: As of 2026-11-15. The ledger keeps what earlier calls cost.
 PRICES: dict[str, tuple[float, float, float]] = {
     "claude-haiku-5-5": (0.10, 0.01, 0.50),
     "claude-haiku-4-5": (1.00, 0.10, 5.00),
@@ -26,23 +26,23 @@ PRICES: dict[str, tuple[float, float, float]] = {
     "gpt-5-mini": (0.25, 0.025, 2.00),
     "gpt-5-nano": (0.05, 0.005, 0.40),
 }
-#: What Claude Code calls its current ones.
+#: Claude Code's short names for the current models.
 PRICES |= {name: PRICES[f"claude-{name}-5-5"] for name in ("haiku", "sonnet", "opus")}
-# A maker before the name, as brokers write it; a date after it.
-_AROUND = re.compile(r"^(?:[\w.-]+/)*|(?:-20\d{6}|-20\d\d-\d\d-\d\d|-latest|\[1m\])$")
+# A vendor before the name, as brokers write it, and a date after it.
+_PREFIX_OR_SUFFIX = re.compile(r"^(?:[\w.-]+/)*|(?:-20\d{6}|-20\d\d-\d\d-\d\d|-latest|\[1m\])$")
 
 
 def price(model: str) -> tuple[float, float, float] | None:
-    """What a model's tokens cost, by its name however it is written."""
-    name = _AROUND.sub("", model.lower())
+    """The price of a model, or None if it is not known."""
+    name = _PREFIX_OR_SUFFIX.sub("", model.lower())
     return PRICES.get(name) or PRICES.get(name.replace(".", "-"))
 
 
 def cost_micros(call: ModelCall) -> int | None:
-    """What a call cost, in millionths of a dollar."""
-    known = price(call.model)
-    if known is None:
+    """The cost of a call in millionths of a dollar, or None if the price is not known."""
+    model_price = price(call.model)
+    if model_price is None:
         return None
-    read, cached, written = known
-    fresh = max(call.input_tokens - call.cached_tokens, 0)
-    return round(fresh * read + call.cached_tokens * cached + call.output_tokens * written)
+    input_price, cached_price, output_price = model_price
+    uncached = max(call.input_tokens - call.cached_tokens, 0)
+    return round(uncached * input_price + call.cached_tokens * cached_price + call.output_tokens * output_price)

@@ -1,4 +1,4 @@
-"""Reads what a model answered: XML by intent, forgiving of fences, prose, unclosed tags, entities and attributes."""
+"""Parses the answer of a model. It should be XML; code fences, prose around it and unclosed tags are tolerated."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import html
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
+from typing import NamedTuple
 
 from backstory.errors import BackstoryError
 from backstory.model import Observation, Round, Summary
@@ -15,39 +16,38 @@ from backstory.observe.offline.edits import read_changes
 from backstory.store.replaceable import Standing, words_of
 from backstory.text import cut, harmless, one_line
 
-#: Characters of an answer that are read. The bounds below keep a model that rambles out of the memory.
-ANSWER = 400_000
-#: Observations of one answer.
-MOST = 80
-#: Facts, concepts and files of an observation.
-FACTS = 12
-CONCEPTS = 8
-FILES = 40
-#: Characters of the texts of an observation.
-TITLE = 160
-SUBTITLE = 300
-NARRATIVE = 2000
-FACT = 400
-PATH = 400
-#: Characters of each field of a summary.
-FIELD = 2000
+#: Characters of an answer that are parsed. This and the limits below keep a model that rambles out of the memory.
+ANSWER_CHARS = 400_000
+#: Maximum number of observations of an answer, and of the items of an observation.
+MAX_OBSERVATIONS = 80
+MAX_FACTS = 12
+MAX_CONCEPTS = 8
+MAX_FILES = 40
+#: Maximum characters of the texts of an observation.
+TITLE_CHARS = 160
+SUBTITLE_CHARS = 300
+NARRATIVE_CHARS = 2000
+FACT_CHARS = 400
+PATH_CHARS = 400
+#: Maximum characters of each field of a summary.
+SUMMARY_FIELD_CHARS = 2000
 _TEXTS = ("type", "title", "subtitle", "narrative", "events", "replaces")
 _LISTS = {"facts": "fact", "concepts": "concept", "files_read": "file", "files_modified": "file"}
-_PARTS = tuple(field.name for field in fields(Summary))
-_ENDS = "|".join((*_TEXTS, *_LISTS, *_PARTS, "observation", "summary", "memory", "skip_summary"))
+_SUMMARY_FIELDS = tuple(field.name for field in fields(Summary))
+_FIELD_TAGS = "|".join((*_TEXTS, *_LISTS, *_SUMMARY_FIELDS, "observation", "summary", "memory", "skip_summary"))
 _BLOCK = re.compile(r"<(observation|summary)\b([^<>]{0,300})>", re.IGNORECASE)
 _SKIP = re.compile(r"<skip[_-]summary\b", re.IGNORECASE)
 _MEMORY = re.compile(r"<memory\b([^<>]{0,300})>", re.IGNORECASE)
 _MEMORY_END = re.compile(r"</memory\s*>", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"""([\w-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _CDATA = re.compile(r"<!\[CDATA\[(.*?)(?:\]\]>|$)", re.DOTALL)
-#: A tag in a text. With blanks in its beginning it is one only if it closes, or is one of ours: `a < b > c` is none.
-_OURS = f"{_ENDS}|round|known|event|said"
-_TAG = re.compile(rf"</?[a-z_]+(?:\s[^<>]{{0,200}})?/?>|<\s*/\s*[a-z_]+\s*>|<\s*(?:{_OURS})\s*/?\s*>", re.IGNORECASE)
+#: A tag inside a text. `a < b > c` is not one: after a blank, only closing tags and our own tags count.
+_TAGS = f"{_FIELD_TAGS}|round|known|event|said"
+_TAG = re.compile(rf"</?[a-z_]+(?:\s[^<>]{{0,200}})?/?>|<\s*/\s*[a-z_]+\s*>|<\s*(?:{_TAGS})\s*/?\s*>", re.IGNORECASE)
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d{1,2}[.)])\s+")
-#: Numbers and nothing else: words around them may say that they hold.
+#: Only numbers. Other words might say that the numbered observations still hold.
 _NUMBERS = re.compile(r"(?:[\s\d,;#]|and\b)*", re.IGNORECASE)
-# Commands that change the files they name.
+#: Commands that may change the files they name.
 _WRITES = re.compile(
     r">|\b(?:tee|mv|cp|rm|ln|touch|patch|install|mkdir|truncate|dd|rsync|unzip|tar|curl|wget)\b|\bsed\b.*\s-i|\bperl\b.*\s-\w*i"
     r"|\bgit\s+(?:mv|rm|apply|am|checkout|restore|stash|merge|rebase|cherry-pick|revert|reset|pull)\b"
@@ -57,58 +57,59 @@ _WRITES = re.compile(
 
 
 class UnreadableAnswer(BackstoryError):
-    """The model's answer was not in the form that was asked for."""
+    """The answer of the model could not be parsed."""
 
 
 class ForeignAnswer(UnreadableAnswer):
-    """The model's answer belongs to another question."""
+    """The answer of the model belongs to another question."""
 
 
 def has_observation(text: str) -> bool:
-    """Whether an answer has at least one observation from beginning to end."""
-    return any(kind == "observation" and is_whole for kind, _, _, is_whole in _blocks(text[:ANSWER]))
+    """Whether an answer has at least one complete observation."""
+    return any(kind == "observation" and is_whole for kind, _, _, is_whole in _blocks(text[:ANSWER_CHARS]))
 
 
-class Read:
-    """An answer, read."""
+class ParsedAnswer(NamedTuple):
+    """What an answer says about a round."""
 
-    def __init__(self, observations: tuple[Observation, ...], summary: Summary | None, skips_summary: bool) -> None:
-        self.observations, self.summary, self.skips_summary = observations, summary, skips_summary
+    observations: tuple[Observation, ...]
+    summary: Summary | None
+    skips_summary: bool
 
 
-def read(text: str, round: Round, mode: Mode, mark: str = "", known: Sequence[Standing] = ()) -> Read:
-    """What an answer says about a round; `Unreadable` if it says nothing that can be read. It may replace what it was
-    shown as `known`."""
-    text = _CDATA.sub(lambda m: html.escape(m[1], quote=False), text[:ANSWER])
-    text, begun = _of_round(text, mark)
+def parse_answer(text: str, round: Round, mode: Mode, mark: str = "", known: Sequence[Standing] = ()) -> ParsedAnswer:
+    """Parse an answer about a round. Raises `UnreadableAnswer` if nothing in it can be parsed. Its observations may
+    replace those in `known`."""
+    text = _CDATA.sub(lambda m: html.escape(m[1], quote=False), text[:ANSWER_CHARS])
+    text, has_memory_tag = _text_of_round(text, mark)
     blocks = list(_blocks(text))
     skips = _SKIP.search(text) is not None
-    if not blocks and not skips and not begun:
+    if not blocks and not skips and not has_memory_tag:
         raise UnreadableAnswer
     evidence = Evidence(round)
-    told = [
-        _observation(body, given, round, mode, evidence, known)
-        for kind, given, body, _ in blocks
+    parsed = (
+        _observation(body, attributes, round, mode, evidence, known)
+        for kind, attributes, body, _ in blocks
         if kind == "observation"
-    ]
-    found = [_summary(body) for kind, _, body, _ in blocks if kind == "summary"]
-    kept = tuple(seen for seen in told if seen)[:MOST]
-    if blocks and not kept and not any(found) and not skips:
+    )
+    observations = tuple(filter(None, parsed))[:MAX_OBSERVATIONS]
+    summaries = [summary for kind, _, body, _ in blocks if kind == "summary" and (summary := _summary(body))]
+    if blocks and not observations and not summaries and not skips:
         raise UnreadableAnswer
-    return Read(kept, next((summary for summary in reversed(found) if summary), None), skips)
+    return ParsedAnswer(observations, summaries[-1] if summaries else None, skips)
 
 
-def _of_round(text: str, mark: str) -> tuple[str, bool]:
-    """What an answer says of the round with this mark, and whether it has a `<memory>`; `Stranger` if all it says is of
-    others. Where parts bear our mark, only they count."""
+def _text_of_round(text: str, mark: str) -> tuple[str, bool]:
+    """The part of an answer about the round with this mark, and whether there is a `<memory>` tag. Parts without a mark
+    count only if no part has ours. Raises `ForeignAnswer` if every part is about another round."""
     begins = list(_MEMORY.finditer(text))
     if not begins or not mark:
         return text, bool(begins)
     ends = [*(begin.start() for begin in begins[1:]), len(text)]
     parts: dict[str, list[str]] = {}
     for begin, end in zip(begins, ends, strict=True):
-        of = _attributes(begin[1]).get("round", "").strip()
-        parts.setdefault(of, []).append(text[begin.end() : end])
+        part_mark = _attributes(begin[1]).get("round", "").strip()
+        parts.setdefault(part_mark, []).append(text[begin.end() : end])
     if mark in parts:
         return "\n".join(parts[mark]), True
     if "" not in parts:
@@ -117,7 +118,8 @@ def _of_round(text: str, mark: str) -> tuple[str, bool]:
 
 
 def _blocks(text: str) -> Iterable[tuple[str, Mapping[str, str], str, bool]]:
-    """Each observation and summary: to its end, or to where the next begins; and whether it has an end."""
+    """Each observation and summary: its kind, attributes and body, and whether it is closed. One that is not closed
+    ends where the next begins."""
     starts = list(_BLOCK.finditer(text))
     for at, start in enumerate(starts):
         limit = starts[at + 1].start() if at + 1 < len(starts) else len(text)
@@ -134,24 +136,24 @@ def _attributes(text: str) -> dict[str, str]:
 
 
 def _field(body: str, name: str) -> str:
-    """A field's text: to its closing tag, or, where that is missing, to the next field."""
+    """The text of a field, up to its closing tag or, if there is none, up to the next field."""
     start = re.search(rf"<{name}\b[^<>]{{0,300}}?(/?)>", body, re.IGNORECASE)
     if start is None or start[1]:
         return ""
     rest = body[start.end() :]
     end = re.search(rf"</{name}\s*>", rest, re.IGNORECASE)
-    end = end or re.search(rf"</?(?:{_ENDS})\b[^<>]{{0,300}}>", rest, re.IGNORECASE)
+    end = end or re.search(rf"</?(?:{_FIELD_TAGS})\b[^<>]{{0,300}}>", rest, re.IGNORECASE)
     return rest[: end.start()] if end else rest
 
 
 def _text(raw: str, limit: int) -> str:
-    """The words of a field: no tags of ours in it, entities resolved, one line, bounded."""
-    bare = _TAG.sub(" ", harmless(_TAG.sub(" ", raw)))  # twice: invisible characters may have split a tag
+    """The text of a field without tags and entities, in one line, cut to `limit`."""
+    bare = _TAG.sub(" ", harmless(_TAG.sub(" ", raw)))  # twice, because invisible characters may split a tag
     return cut(one_line(harmless(html.unescape(html.unescape(bare)))), limit)
 
 
 def _items(body: str, name: str, limit: int) -> list[str]:
-    """A list's items; without tags of their own they are its lines."""
+    """The items of a list. If they have no tags, each line is an item."""
     raw = _field(body, name)
     item = _LISTS[name]
     parts = re.split(rf"</?{item}\b[^<>]{{0,300}}>", raw, flags=re.IGNORECASE)
@@ -161,38 +163,37 @@ def _items(body: str, name: str, limit: int) -> list[str]:
 
 
 def _observation(
-    body: str, given: Mapping[str, str], round: Round, mode: Mode, evidence: Evidence, known: Sequence[Standing]
+    body: str, attributes: Mapping[str, str], round: Round, mode: Mode, evidence: Evidence, known: Sequence[Standing]
 ) -> Observation | None:
-    texts = {name: _field(body, name) or given.get(name, "") for name in _TEXTS}
-    facts = _items(body, "facts", FACT)[:FACTS]
-    subtitle, narrative = _text(texts["subtitle"], SUBTITLE), _text(texts["narrative"], NARRATIVE)
-    title = _text(texts["title"], TITLE) or cut(subtitle or next(iter(facts), "") or narrative, TITLE)
+    texts = {name: _field(body, name) or attributes.get(name, "") for name in _TEXTS}
+    facts = _items(body, "facts", FACT_CHARS)[:MAX_FACTS]
+    subtitle, narrative = _text(texts["subtitle"], SUBTITLE_CHARS), _text(texts["narrative"], NARRATIVE_CHARS)
+    title = _text(texts["title"], TITLE_CHARS) or cut(subtitle or next(iter(facts), "") or narrative, TITLE_CHARS)
     if not title:
         return None
-    read_files = [evidence.named(path) for path in _items(body, "files_read", PATH)]
-    changed = map(evidence.changed, _items(body, "files_modified", PATH))
-    modified = tuple(dict.fromkeys(filter(None, changed)))[:FILES]
+    read_files = [evidence.relative_path(path) for path in _items(body, "files_read", PATH_CHARS)]
+    changed = map(evidence.changed_path, _items(body, "files_modified", PATH_CHARS))
+    modified = tuple(dict.fromkeys(filter(None, changed)))[:MAX_FILES]
     return Observation(
         type=_type(texts["type"], mode),
         title=title,
         subtitle=subtitle,
         narrative=narrative,
         facts=tuple(facts),
-        concepts=tuple(dict.fromkeys(filter(None, map(_concept, _items(body, "concepts", 120)))))[:CONCEPTS],
-        files_read=tuple(dict.fromkeys(path for path in read_files if path not in modified))[:FILES],
+        concepts=tuple(dict.fromkeys(filter(None, map(_concept, _items(body, "concepts", 120)))))[:MAX_CONCEPTS],
+        files_read=tuple(dict.fromkeys(path for path in read_files if path not in modified))[:MAX_FILES],
         files_modified=modified,
-        event_ids=_sources(texts["events"], round, (*modified, *read_files)),
+        event_ids=_source_events(texts["events"], round, (*modified, *read_files)),
         replaces=_replaced(texts["replaces"], "\n".join((title, subtitle, narrative, *facts, *modified)), known),
     )
 
 
-def _replaced(numbers: str, says: str, known: Sequence[Standing]) -> tuple[int, ...]:
-    """Of what was shown, what an observation takes the place of; it must be about the same thing at least in a word.
-    Whatever else is named there is nothing to us."""
-    told = _TAG.sub(" ", numbers)
-    if not known or not _NUMBERS.fullmatch(told):
+def _replaced(numbers: str, content: str, known: Sequence[Standing]) -> tuple[int, ...]:
+    """The known observations that a new one replaces. They must share a word with it. Other numbers are ignored."""
+    numbers = _TAG.sub(" ", numbers)
+    if not known or not _NUMBERS.fullmatch(numbers):
         return ()
-    named, words = {int(number) for number in re.findall(r"(?<!\d)\d{1,18}(?!\d)", told)}, words_of(says)
+    named, words = {int(number) for number in re.findall(r"(?<!\d)\d{1,18}(?!\d)", numbers)}, words_of(content)
     return tuple(one.id for one in known if one.id in named and one.words & words)
 
 
@@ -203,27 +204,27 @@ def _type(raw: str, mode: Mode) -> str:
 
 
 def _concept(text: str) -> str:
-    """One that no mode knows is kept: it is a word to search by."""
+    """A concept as a word. One that the mode does not list is kept, because people can search for it."""
     return re.sub(r"[^\w-]+", "-", text.partition(":")[0].strip().lower()).strip("-")[:60]
 
 
-def _sources(numbers: str, round: Round, files: Iterable[str]) -> tuple[int, ...]:
-    """The events that an observation names; else those that have to do with its files; else all."""
+def _source_events(numbers: str, round: Round, files: Iterable[str]) -> tuple[int, ...]:
+    """The events that an observation names, else those that mention its files, else all."""
     named = {int(number) for number in re.findall(r"\d{1,4}", numbers)}
-    found = [event.id for at, event in enumerate(round.events, 1) if at in named]
-    if not found:
+    sources = [event.id for at, event in enumerate(round.events, 1) if at in named]
+    if not sources:
         names = {path.rpartition("/")[2] for path in files} - {""}
-        found = [e.id for e in round.events if any(name in str(e.payload.get("tool_input")) for name in names)]
-    return tuple(found or [event.id for event in round.events])
+        sources = [e.id for e in round.events if any(name in str(e.payload.get("tool_input")) for name in names)]
+    return tuple(sources or [event.id for event in round.events])
 
 
 def _summary(body: str) -> Summary | None:
-    told = {name: _text(_field(body, name), FIELD) for name in _PARTS}
-    return Summary(**told) if any(told.values()) else None
+    texts = {name: _text(_field(body, name), SUMMARY_FIELD_CHARS) for name in _SUMMARY_FIELDS}
+    return Summary(**texts) if any(texts.values()) else None
 
 
 class Evidence:
-    """What the events of a round show of its files."""
+    """What the events of a round show about changed files."""
 
     def __init__(self, round: Round) -> None:
         self._cwd = round.cwd
@@ -233,13 +234,13 @@ class Evidence:
         self._changed = changes | edited
         self._commands = [act.command for act in acts if _may_write(act)]
 
-    def named(self, path: str) -> str:
-        """A path as paths are told here: from the project's directory."""
+    def relative_path(self, path: str) -> str:
+        """A path relative to the directory of the project."""
         return relative(path, self._cwd, self._cwd)
 
-    def changed(self, path: str) -> str:
-        """The path of a file that an event shows to have been changed, else nothing."""
-        path = self.named(path)
+    def changed_path(self, path: str) -> str:
+        """The path of a file if an event shows that it was changed, else an empty string."""
+        path = self.relative_path(path)
         for known in sorted(self._changed):
             if known == path or known.endswith(f"/{path}") or path.endswith(f"/{known}"):
                 return known

@@ -1,4 +1,4 @@
-"""Which observations are about files that have changed since. Looks at the files, and writes nothing."""
+"""Finds observations whose files have changed since. It reads the files and writes nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from backstory.store.db import Tx
 
 
 def changed(tx: Tx, ids: Iterable[int]) -> dict[int, tuple[str, ...]]:
-    """The files of each observation that have other contents than when it was made, or are gone."""
+    """observation -> its files that were changed or deleted since it was made"""
     digests: dict[Path, str | None] = {}
     is_there: dict[str, bool] = {}
     changes: dict[int, list[str]] = {}
@@ -20,7 +20,7 @@ def changed(tx: Tx, ids: Iterable[int]) -> dict[int, tuple[str, ...]]:
         if file.cwd not in is_there:
             is_there[file.cwd] = Path(file.cwd).is_dir()
         if not is_there[file.cwd]:
-            continue  # it is on another machine, or was moved: nothing is known about its files
+            continue  # the directory is on another machine, or was moved
         if path not in digests:
             digests[path] = digest(path)
         if digests[path] != file.digest:

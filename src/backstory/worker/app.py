@@ -25,7 +25,7 @@ from backstory.capture.spool import Spool
 from backstory.errors import BackstoryError, NotFound, StoreUnavailable
 from backstory.jobs import Job, place_of
 from backstory.model import Round
-from backstory.observe.model_observer import ModelObserver, State
+from backstory.observe.model_observer import ModelObserver, ProviderState
 from backstory.observe.observer import Observer, Pace, Provider
 from backstory.observe.own_transcripts import OwnTranscripts
 from backstory.recall import embed
@@ -146,7 +146,7 @@ class App:
         table.append(document(table))
         return table
 
-    async def _state(self) -> tuple[State, list[str]]:
+    async def _state(self) -> tuple[ProviderState, list[str]]:
         """How it goes with the provider, and what failed lately of all that runs in the background."""
         return await self.model.state(), [trouble for job in self.jobs if (trouble := job.trouble)]
 

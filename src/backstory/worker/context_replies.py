@@ -10,7 +10,7 @@ from backstory import ids
 from backstory.capture.intake import Intake, Receipt
 from backstory.errors import StoreUnavailable
 from backstory.model import Report
-from backstory.observe.model_observer import State
+from backstory.observe.model_observer import ProviderState
 from backstory.recall import context, worktree
 from backstory.recall.prompt_context import PromptQuestion, for_prompt
 from backstory.recall.relevance import SessionStart
@@ -36,7 +36,7 @@ class ContextReplies:
         store: Store,
         intake: Intake,
         search: MemorySearch,
-        state: Callable[[], Awaitable[State]],
+        state: Callable[[], Awaitable[ProviderState]],
     ) -> None:
         self._settings, self._store, self._intake, self._search = settings, store, intake, search
         self._state = state  #: the state of the provider
@@ -62,7 +62,7 @@ class ContextReplies:
             return ""
         if session:
             self._remember(session.id, map(int, _NAMED.findall(rendered)))
-        return context.noted(rendered, (await self._state()).trouble)
+        return context.with_trouble(rendered, (await self._state()).trouble)
 
     async def at_prompt(self, report: Report, taken: Receipt) -> str:
         """Return observations that clearly concern a prompt and that the session was not given yet."""

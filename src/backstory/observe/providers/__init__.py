@@ -1,4 +1,4 @@
-"""The models that can be asked: each is one async function from what is asked to what is answered."""
+"""The providers of models. Each is one async function from `Ask` to `Answer`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,12 @@ from backstory.model import MemoryId, ModelCall
 from backstory.observe.own_transcripts import OwnTranscripts
 from backstory.text import tokens
 
-#: Why a model could not answer. transient: try again. hang: it took too long. rate_limit: try again when it says.
-#: quota, auth, setup: somebody must do something first. poison: this very question. stale: the conversation to go on
-#: with is gone.
+#: Why a model did not answer. transient: try again. hang: it took too long. rate_limit: try again after the pause that
+#: it asks for. quota, auth, setup: somebody must fix something first. poison: this question fails. stale: the
+#: conversation to resume is gone.
 FailureKind = Literal["transient", "hang", "rate_limit", "quota", "auth", "setup", "poison", "stale"]
-
-
-#: No call takes more tokens than this, whatever an endpoint says.
-MOST_TOLD = 20_000_000
+#: Larger token counts of an endpoint are not believed.
+MAX_REPORTED_TOKENS = 20_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,38 +26,39 @@ class Ask:
     """What a model is sent about a round."""
 
     system: str  #: the task, the same for every round
-    prompt: str  #: what is new, verbatim
-    resume: MemoryId | None = None  #: the model's own conversation to go on with; None begins a fresh one
+    prompt: str  #: the round, sent as it is
+    resume: MemoryId | None = None  #: the conversation to resume; None starts a new one
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a model said, and what that took."""
+    """What a model answered, and what the call took."""
 
     text: str
     call: ModelCall
-    memory_id: MemoryId | None = None  #: its conversation, where it keeps one
-    grown: bool = False  #: that conversation has become long: the next round should begin a fresh one
-    is_cut: bool = False  #: the model had more to say than its limit of tokens let it
+    memory_id: MemoryId | None = None  #: the conversation, if the provider keeps one
+    grown: bool = False  #: the conversation has become long, so the next round should start a new one
+    is_cut: bool = False  #: the answer was cut off at the model's token limit
 
 
-def counted(told: Any, estimate: int = 0) -> int:
-    """A number of tokens as an endpoint tells it; our own estimate where that can't be one."""
-    is_number = isinstance(told, int | float) and not isinstance(told, bool)
-    return int(told) if is_number and 0 <= told <= MOST_TOLD else estimate
+def token_count(reported: Any, estimate: int = 0) -> int:
+    """The number of tokens that an endpoint reports, or our estimate if that is not a possible number."""
+    is_number = isinstance(reported, int | float) and not isinstance(reported, bool)
+    return int(reported) if is_number and 0 <= reported <= MAX_REPORTED_TOKENS else estimate
 
 
-def call_of(choice: Choice, ask: Ask, text: str, told: Sequence[Any]) -> ModelCall:
-    """A call as its usage tells it: tokens read, written, and, of those read, taken from a cache."""
-    read = counted(told[0], tokens(ask.system) + tokens(ask.prompt))
-    return ModelCall(choice.provider, choice.model, read, counted(told[1], tokens(text)), min(counted(told[2]), read))
+def model_call(choice: Choice, ask: Ask, text: str, usage: Sequence[Any]) -> ModelCall:
+    """A call with the reported usage: input tokens, output tokens and, of the input, cached tokens."""
+    input_tokens = token_count(usage[0], tokens(ask.system) + tokens(ask.prompt))
+    output_tokens, cached = token_count(usage[1], tokens(text)), token_count(usage[2])
+    return ModelCall(choice.provider, choice.model, input_tokens, output_tokens, min(cached, input_tokens))
 
 
 class ProviderFailure(BackstoryError):
     """The model could not be asked."""
 
     def __init__(self, kind: FailureKind, message: str, retry_after_s: float | None = None) -> None:
-        super().__init__(message)  # says nothing of what was asked
+        super().__init__(message)  # must not quote the question
         self.kind, self.retry_after_s = kind, retry_after_s
 
 
@@ -68,30 +67,30 @@ Model = Callable[[Ask], Awaitable[Answer]]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which model the user chose, and how it is reached."""
+    """The model that the user chose, and how to reach it."""
 
     provider: str
     model: str = ""
     base_url: str = ""
     api_key: str = field(default="", repr=False)
-    call_s: float = 60.0  #: a call that takes longer is cut off
-    home: Path = Path()  #: the observer's own directory, for one that needs a place to work in
-    program: str = ""  #: what to run, for one that runs something; empty for the one that is found
-    conversations: OwnTranscripts = field(default_factory=OwnTranscripts)  #: for one that keeps them
+    call_s: float = 60.0  #: the timeout of a call
+    home: Path = Path()  #: the observer's own working directory, for a provider that runs a program
+    program: str = ""  #: the program that such a provider runs; empty: it looks for one
+    conversations: OwnTranscripts = field(default_factory=OwnTranscripts)  #: for a provider that keeps conversations
 
 
-#: Each provider's module; it has `connect(choice)`, which gives a Model (with `close()`, if there is something to
-#: close) or raises a ProviderFailure. It is imported when it is chosen, in a thread.
+#: The module of each provider, imported when it is chosen. Its `connect(choice)` returns a Model, which may have a
+#: method `close()`, or raises a ProviderFailure. It runs in a thread.
 PROVIDERS = {
     "claude": "backstory.observe.providers.claude",
     "anthropic": "backstory.observe.providers.anthropic",
     "openai": "backstory.observe.providers.openai",
 }
-#: The model of each where none is named: a small one, for there are many rounds.
+#: The model of each provider if none is set: a small one, because there are many rounds.
 DEFAULT_MODELS = {"claude": "haiku", "anthropic": "claude-haiku-5-5", "openai": "gpt-5-mini"}
 
 
 def connect(choice: Choice) -> Model:
-    """The model that was chosen."""
+    """Connect the model that was chosen."""
     model: Model = import_module(PROVIDERS[choice.provider]).connect(choice)
     return model

@@ -1,4 +1,4 @@
-"""The Claude Agent SDK: the user's own `claude`, locked in, as a model that keeps a conversation about each session."""
+"""The provider `claude`: the user's own `claude`, locked down, through the Claude Agent SDK. It keeps conversations."""
 
 from __future__ import annotations
 
@@ -19,24 +19,31 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from backstory.model import MemoryId, ModelCall
-from backstory.observe.providers import Answer, Ask, Choice, ProviderFailure, counted, failing, launch
+from backstory.observe.providers import (
+    DEFAULT_MODELS,
+    Answer,
+    Ask,
+    Choice,
+    ProviderFailure,
+    failures,
+    launch,
+    token_count,
+)
 from backstory.paths import write_private
 
 if TYPE_CHECKING:
     from claude_agent_sdk import ClaudeAgentOptions, Message
 
-NAME = "claude"
-WHO = "Claude"
-MODEL = "haiku"
-#: A conversation is read again with each round that goes on with it. What it may grow to is what that may cost: with
-#: 8,000 tokens an observation costs twice what fresh rounds would, with 20,000 four times.
-GROWN = 8_000
-#: So many conversations are kept to go on with; one that is not there any more is begun anew.
-KEPT = 32
-#: From here on `claude` takes a prompt as it is written; an older one would open the files that it names with @.
-OLDEST = (2, 1, 248)
-#: What every run is told beside the user's own environment: no tricks with what it is sent, and no work of its own.
-QUIET = {
+NAME = "Claude"
+#: A conversation with more tokens is not resumed, because every round reads all of it again. With 8,000 tokens an
+#: observation costs twice as much as in a new conversation, with 20,000 four times as much.
+MAX_CONVERSATION_TOKENS = 8_000
+#: The number of conversations that are kept to be resumed.
+KEPT_CONVERSATIONS = 32
+#: Older versions of `claude` open the files that a prompt names with @.
+MIN_VERSION = (2, 1, 248)
+#: Added to the user's environment for every run: `claude` sends the prompt unchanged and does nothing else.
+ENVIRONMENT = {
     "CLAUDE_CODE_DISABLE_ATTACHMENTS": "1",
     "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",
     "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
@@ -44,76 +51,75 @@ QUIET = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "DISABLE_AUTOUPDATER": "1",
     "DISABLE_AUTO_COMPACT": "1",
-    # The queue tries again, and knows when. One retry is announced, with its pause, and then cut off.
+    # `pauses` decides when to try again. With one retry, `claude` announces it and its pause, and is then stopped.
     "CLAUDE_CODE_MAX_RETRIES": "1",
 }
-NONE = (
-    "There is no `claude` of version 2.1.248 or newer to observe with. Install one, or see the setting `claude_path`."
-)
+NO_CLAUDE = "No `claude` of version 2.1.248 or newer was found. Install one, or see the setting `claude_path`."
 LOG_IN = "Claude Code is not logged in. Run `claude` and log in, or set ANTHROPIC_API_KEY."
-#: Its word for an answer that its limit of tokens cut.
-CUT = "max_output_tokens"
-STALE = "The conversation to go on with is gone."
+#: What `claude` calls an answer that was cut off at the token limit.
+CUT_OFF = "max_output_tokens"
+STALE = "The conversation to resume is gone."
 
 
 class Claude:
-    """Ask it by calling it. Each run is a process group of its own, and none outlives the call."""
+    """The model. Each call runs `claude` in its own process group, and no process outlives the call."""
 
     def __init__(self, choice: Choice) -> None:
         self._choice, self._conversations = choice, choice.conversations
-        self._folder = choice.home.parent
-        self._finding = asyncio.Lock()
-        self._judged: dict[tuple[str, float], bool] = {}  #: program and its time -> whether it is new enough
-        self._recent: dict[str, None] = {}
+        self._model = choice.model or DEFAULT_MODELS["claude"]
+        self._runtime_dir = choice.home.parent
+        self._program_lock = asyncio.Lock()
+        self._version_checks: dict[tuple[str, float], bool] = {}  #: (program, its mtime) -> whether it is new enough
+        self._recent_ids: dict[str, None] = {}
 
     async def __call__(self, ask: Ask) -> Answer:
         program = await self._program()
-        cleared, heard, line = self._conversations.cleared, _Heard(), _Lifeline(self._folder)
-        run = asyncio.create_task(self._run(ask, heard, line, program))
+        cleared, output, kill_switch = self._conversations.cleared, _RunOutput(), _KillSwitch(self._runtime_dir)
+        run = asyncio.create_task(self._run(ask, output, kill_switch, program))
         try:
             answer = await asyncio.shield(run)
         finally:
-            # Whatever happened, nothing of it runs on: the SDK alone would wait for it, politely and for long.
-            line.cut()
+            # End every process of the run. The SDK would wait for them for a long time.
+            kill_switch.close()
             await asyncio.gather(run, return_exceptions=True)
-            unwanted = (not heard.is_good and ask.resume is None) or self._conversations.cleared != cleared
-            if heard.memory_id and unwanted:
-                await asyncio.to_thread(self._conversations.remove, only=heard.memory_id)
+            unwanted = (not output.is_good and ask.resume is None) or self._conversations.cleared != cleared
+            if output.memory_id and unwanted:
+                await asyncio.to_thread(self._conversations.remove, only=output.memory_id)
         if ask.resume and self._conversations.cleared != cleared:
-            raise ProviderFailure("stale", STALE)  # it went on with what has been forgotten meanwhile
+            raise ProviderFailure("stale", STALE)  # the conversation was removed during the call
         await self._remember(answer.memory_id)
         return answer
 
-    async def _run(self, ask: Ask, heard: _Heard, line: _Lifeline, program: str) -> Answer:
+    async def _run(self, ask: Ask, output: _RunOutput, kill_switch: _KillSwitch, program: str) -> Answer:
         import claude_agent_sdk as sdk
 
-        logging.getLogger("claude_agent_sdk").setLevel(logging.CRITICAL + 1)  # it quotes what it could not read
+        logging.getLogger("claude_agent_sdk").setLevel(logging.CRITICAL + 1)  # it quotes output that it cannot parse
         try:
-            async for message in sdk.query(prompt=ask.prompt, options=self._options(ask, line, program)):
-                heard.hear(message)
-                if heard.failed:
-                    line.cut()  # it would go on by itself; what it says is read to its end all the same
+            async for message in sdk.query(prompt=ask.prompt, options=self._options(ask, kill_switch, program)):
+                output.add(message)
+                if output.failed:
+                    kill_switch.close()  # it would retry; its remaining output is still read
         except sdk.ResultError as error:
-            heard.failed, heard.status = not heard.is_good, heard.status or error.api_error_status
+            output.failed, output.status = not output.is_good, output.status or error.api_error_status
             if any("No conversation found" in text for text in error.errors):
                 raise ProviderFailure("stale", STALE) from None
         except sdk.CLINotFoundError:
-            raise ProviderFailure("setup", NONE) from None
+            raise ProviderFailure("setup", NO_CLAUDE) from None
         except sdk.ClaudeSDKError:
-            heard.failed = heard.failed or not heard.done
-        if not heard.is_good:
-            raise heard.failure()
-        return heard.answer(self._choice.model or MODEL)
+            output.failed = output.failed or not output.done
+        if not output.is_good:
+            raise output.failure()
+        return output.answer(self._model)
 
-    def _options(self, ask: Ask, line: _Lifeline, program: str) -> ClaudeAgentOptions:
-        """The jail: no tools, no settings, no servers, a directory of its own, and the text as it is."""
+    def _options(self, ask: Ask, kill_switch: _KillSwitch, program: str) -> ClaudeAgentOptions:
+        """Locked down: no tools, settings or servers, its own directory, and the prompt sent unchanged."""
         import claude_agent_sdk as sdk
 
-        given = {"ANTHROPIC_API_KEY": self._choice.api_key, "ANTHROPIC_BASE_URL": self._choice.base_url}
-        mark = {"BACKSTORY_OBSERVER": str(line.path), "BACKSTORY_CLAUDE": program}
+        credentials = {"ANTHROPIC_API_KEY": self._choice.api_key, "ANTHROPIC_BASE_URL": self._choice.base_url}
+        launch_env = {"BACKSTORY_OBSERVER": str(kill_switch.path), "BACKSTORY_CLAUDE": program}
         return sdk.ClaudeAgentOptions(
             system_prompt=ask.system,
-            model=self._choice.model or MODEL,
+            model=self._model,
             resume=ask.resume,
             tools=[],
             mcp_servers={},
@@ -124,58 +130,58 @@ class Claude:
             max_turns=1,
             effort="low",
             cwd=self._choice.home,
-            cli_path=self._folder / "claude",
-            env=QUIET | mark | {name: value for name, value in given.items() if value},
-            stderr=lambda _: None,  # it may quote what it was sent
+            cli_path=self._runtime_dir / "claude",
+            env=ENVIRONMENT | launch_env | {name: value for name, value in credentials.items() if value},
+            stderr=lambda _: None,  # it may quote the prompt
         )
 
     async def _program(self) -> str:
-        """The `claude` to run, made ready: the one that is set, else the user's own, else the one inside the SDK."""
-        async with self._finding:
+        """The path of the `claude` to run: the one of the settings, else the one on PATH, else the one of the SDK."""
+        async with self._program_lock:
             set_or_own = self._choice.program or shutil.which("claude") or ""
             candidates = [str(Path(set_or_own).expanduser().absolute())] if set_or_own else []
-            if not self._choice.program and (inside := _inside()):
-                candidates.append(inside)
+            if not self._choice.program and (bundled := _bundled_claude()):
+                candidates.append(bundled)
             for program in candidates:
                 with contextlib.suppress(OSError):
-                    known = (program, Path(program).stat().st_mtime)
-                    if known not in self._judged:
+                    key = (program, Path(program).stat().st_mtime)
+                    if key not in self._version_checks:
                         self._prepare()
-                        self._judged[known] = await _is_new_enough(program)
-                    if self._judged[known]:
+                        self._version_checks[key] = await _is_new_enough(program)
+                    if self._version_checks[key]:
                         return program
-            raise ProviderFailure("setup", NONE)
+            raise ProviderFailure("setup", NO_CLAUDE)
 
     def _prepare(self) -> None:
-        """The directory to work in, and the program that the SDK is given: it starts the real one on our line."""
+        """Make the working directory, and the script that the SDK starts: it runs `claude` through `launch`."""
         self._choice.home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for folder in (self._folder, self._choice.home):
+        for folder in (self._runtime_dir, self._choice.home):
             folder.chmod(0o700)
         start = shlex.join([sys.executable, "-I", "-S", str(Path(launch.__file__))])
-        shim = self._folder / "claude"
+        shim = self._runtime_dir / "claude"
         write_private(shim, f'#!/bin/sh\nexec {start} "$BACKSTORY_OBSERVER" "$BACKSTORY_CLAUDE" "$@"\n'.encode())
         shim.chmod(0o700)
 
     async def _remember(self, memory_id: MemoryId | None) -> None:
-        """Keep the conversations of late, and no more of them."""
+        """Keep this conversation, and remove the oldest one if there are too many."""
         if memory_id:
-            self._recent.pop(memory_id, None)
-            self._recent[memory_id] = None
-        if len(self._recent) > KEPT:
-            oldest = next(iter(self._recent))
-            del self._recent[oldest]
+            self._recent_ids.pop(memory_id, None)
+            self._recent_ids[memory_id] = None
+        if len(self._recent_ids) > KEPT_CONVERSATIONS:
+            oldest = next(iter(self._recent_ids))
+            del self._recent_ids[oldest]
             await asyncio.to_thread(self._conversations.remove, only=oldest)
 
 
-class _Lifeline:
-    """Our end of a run: when it is let go of, by us or by the kernel, the run's processes are killed."""
+class _KillSwitch:
+    """The worker's end of the pipe to `launch`. Closing it, by us or by the kernel, kills the run."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / f"line-{uuid4().hex}"
         os.mkfifo(self.path, 0o600)
         self._handle: int | None = os.open(self.path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
 
-    def cut(self) -> None:
+    def close(self) -> None:
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
@@ -183,14 +189,14 @@ class _Lifeline:
 
 
 @dataclass(slots=True)
-class _Heard:
-    """What a run has said so far."""
+class _RunOutput:
+    """The output of a run so far."""
 
     memory_id: MemoryId | None = None
     model: str = ""
     texts: list[str] = field(default_factory=list)
     usage: Mapping[str, Any] = field(default_factory=dict)
-    called: str = ""  #: its own word for what went wrong
+    error: str = ""  #: what `claude` calls the failure
     status: int | None = None
     retry_after_s: float | None = None
     failed: bool = False
@@ -201,7 +207,7 @@ class _Heard:
     def is_good(self) -> bool:
         return self.done and (self.is_cut or not self.failed)
 
-    def hear(self, message: Message) -> None:
+    def add(self, message: Message) -> None:
         import claude_agent_sdk as sdk
 
         if isinstance(message, sdk.SystemMessage):
@@ -209,62 +215,55 @@ class _Heard:
                 self.memory_id = self.memory_id or MemoryId(message.data["session_id"])
             elif message.subtype == "api_retry":
                 self.failed, self.status = True, message.data.get("error_status")
-                self.called = str(message.data.get("error") or "")
-                # Its own first pause is shorter than a second; a longer one is what the server asked for.
-                pause_s = counted(message.data.get("retry_delay_ms")) / 1000
+                self.error = str(message.data.get("error") or "")
+                # Its own first pause is shorter than a second. A longer one was asked for by the server.
+                pause_s = token_count(message.data.get("retry_delay_ms")) / 1000
                 self.retry_after_s = pause_s if pause_s >= 1 else None
         elif isinstance(message, sdk.RateLimitEvent) and message.rate_limit_info.status == "rejected":
             resets_at = message.rate_limit_info.resets_at
             self.retry_after_s = max(0.0, resets_at - time.time()) if resets_at else None
         elif isinstance(message, sdk.AssistantMessage):
             if message.error:
-                self.called = message.error
+                self.error = message.error
             else:
                 self.model = message.model
                 self.texts += [block.text for block in message.content if isinstance(block, sdk.TextBlock)]
         elif isinstance(message, sdk.ResultMessage):
-            # With a turn left it would have been told that there is no such tool; what it said is an answer.
+            # The turn limit ends a run in which the model called a tool. Its text is an answer all the same.
             self.done = True
             self.failed = self.failed or (message.is_error and message.subtype != "error_max_turns")
             self.status = self.status or message.api_error_status
             self.usage = message.usage or {}
-            # `claude` has a cut answer continued, a few times; then it calls that an error.
-            self.is_cut = self.called == CUT or message.stop_reason == "max_tokens"
+            # `claude` continues a cut answer a few times and then calls it an error.
+            self.is_cut = self.error == CUT_OFF or message.stop_reason == "max_tokens"
 
     def answer(self, model: str) -> Answer:
-        read, written, cached, kept = (
-            counted(self.usage.get(name))
-            for name in (
-                "input_tokens",
-                "output_tokens",
-                "cache_read_input_tokens",
-                "cache_creation_input_tokens",
-            )
-        )
-        call = ModelCall(NAME, self.model or model, read + cached + kept, written, cached)
-        grown = call.input_tokens + call.output_tokens > GROWN
+        names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+        uncached, written, cached, newly_cached = (token_count(self.usage.get(name)) for name in names)
+        call = ModelCall("claude", self.model or model, uncached + cached + newly_cached, written, cached)
+        grown = call.input_tokens + call.output_tokens > MAX_CONVERSATION_TOKENS
         return Answer("".join(self.texts), call, self.memory_id, grown, self.is_cut)
 
     def failure(self) -> ProviderFailure:
         if self.status:
-            told = {} if self.retry_after_s is None else {"retry-after": str(self.retry_after_s)}
-            return failing.of_status(WHO, self.status, self.called, told)
-        if self.called == "authentication_failed":
+            headers = {} if self.retry_after_s is None else {"retry-after": str(self.retry_after_s)}
+            return failures.from_status(NAME, self.status, self.error, headers)
+        if self.error == "authentication_failed":
             return ProviderFailure("auth", LOG_IN)
-        if self.called == "billing_error":
-            return failing.of_status(WHO, 402)
-        return failing.no_answer(WHO)
+        if self.error == "billing_error":
+            return failures.from_status(NAME, 402)
+        return failures.unreachable(NAME)
 
 
-def _inside() -> str | None:
-    """The `claude` inside the SDK's wheel; there are wheels without one."""
+def _bundled_claude() -> str | None:
+    """The `claude` in the wheel of the SDK. Some wheels have none."""
     spec = importlib.util.find_spec("claude_agent_sdk")
     path = Path(spec.origin).parent / "_bundled" / "claude" if spec and spec.origin else None
     return str(path) if path and path.exists() else None
 
 
 async def _is_new_enough(program: str) -> bool:
-    asked = await asyncio.create_subprocess_exec(
+    process = await asyncio.create_subprocess_exec(
         program,
         "--version",
         stdin=asyncio.subprocess.DEVNULL,
@@ -273,23 +272,23 @@ async def _is_new_enough(program: str) -> bool:
     )
     try:
         async with asyncio.timeout(20):
-            said, _ = await asked.communicate()
+            output, _ = await process.communicate()
     except TimeoutError:
         return False
     finally:
-        if asked.returncode is None:
-            asked.kill()
-            await asked.wait()
-    version = re.match(rb"(\d+)\.(\d+)\.(\d+)", said)
-    return version is not None and tuple(int(part) for part in version.groups()) >= OLDEST
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    version = re.match(rb"(\d+)\.(\d+)\.(\d+)", output)
+    return version is not None and tuple(int(part) for part in version.groups()) >= MIN_VERSION
 
 
 def connect(choice: Choice) -> Claude:
-    """Ready to be asked; nothing runs yet."""
+    """Make the model. Nothing runs yet."""
     if importlib.util.find_spec("claude_agent_sdk") is None:
-        raise failing.not_installed("claude-agent-sdk", "claude")
-    import claude_agent_sdk  # noqa: F401 - here, in a thread: it takes a second
+        raise failures.not_installed("claude-agent-sdk", "claude")
+    import claude_agent_sdk  # noqa: F401 - this runs in a thread, and the import takes a second
 
-    for left in choice.home.parent.glob("line-*"):
-        left.unlink(missing_ok=True)  # of a worker that was killed
+    for pipe in choice.home.parent.glob("line-*"):
+        pipe.unlink(missing_ok=True)  # left by a worker that was killed
     return Claude(choice)

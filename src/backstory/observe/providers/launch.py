@@ -1,7 +1,7 @@
-"""Starts `claude` in a process group of its own, which ends when the worker lets go of its line: however it ends.
+"""Starts `claude` in its own process group, and kills the group when the worker ends or closes its end of a pipe.
 
-`python -I -S launch.py LINE PROGRAM …`: the line is a named pipe, and the worker holds its other end. The program takes
-this process's place, so that whoever started it has its id; a small child stays and listens.
+`python -I -S launch.py PIPE PROGRAM …`: PIPE is a named pipe that the worker holds open. The program replaces this
+process, so that the worker knows its process id. A small child process watches the pipe.
 """
 
 import os
@@ -12,31 +12,31 @@ import sys
 
 def main(pipe: str, program: str, *args: str) -> None:
     os.setsid()
-    line = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    worker_pipe = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        os.read(line, 1)
-        return  # nobody is at the other end: the worker went before we came
+        os.read(worker_pipe, 1)
+        return  # end of file: the worker is gone already
     except BlockingIOError:
         pass
-    life, kept = os.pipe()
+    program_pipe, write_end = os.pipe()
     if os.fork() == 0:
-        os.close(kept)
-        _listen(line, life)
-    # Open for as long as the program lives: its end is heard as well, and nobody stays behind.
-    os.set_inheritable(kept, True)
-    os.execv(program, [program, *args])  # noqa: S606 - a shell would be one process more to end
+        os.close(write_end)
+        _watch(worker_pipe, program_pipe)
+    # The program holds this end until it exits, which ends the watching child, too.
+    os.set_inheritable(write_end, True)
+    os.execv(program, [program, *args])  # noqa: S606 - a shell would be one more process to kill
 
 
-def _listen(line: int, life: int) -> None:
-    """Wait for the one end or the other, then end the group, and with it ourselves."""
+def _watch(worker_pipe: int, program_pipe: int) -> None:
+    """Wait until the worker or the program has closed its pipe, then kill the process group, this process included."""
     for sig in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(sig, signal.SIG_IGN)
-    nothing = os.open(os.devnull, os.O_RDWR)
+    devnull = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
-        os.dup2(nothing, standard)
+        os.dup2(devnull, standard)
     poll = select.poll()
-    poll.register(line, select.POLLIN)
-    poll.register(life, select.POLLIN)
+    poll.register(worker_pipe, select.POLLIN)
+    poll.register(program_pipe, select.POLLIN)
     poll.poll()
     os.killpg(0, signal.SIGKILL)
 

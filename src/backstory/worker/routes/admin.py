@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, Response
 
 from backstory import __version__
 from backstory.errors import NotFound, Refused, StoreUnavailable
-from backstory.observe.model_observer import State
+from backstory.observe.model_observer import ProviderState
 from backstory.settings import Settings
 from backstory.store import backups, check, events
 from backstory.store.db import Store, Tx
@@ -90,7 +90,7 @@ class Admin:
         live: Live,
         browsers: Browsers,
         wake: Callable[[int], None],
-        state: Callable[[], Awaitable[tuple[State, list[str]]]],
+        state: Callable[[], Awaitable[tuple[ProviderState, list[str]]]],
     ) -> None:
         self._settings, self._store, self._live, self._browsers = settings, store, live, browsers
         self._wake, self._state = wake, state
@@ -133,7 +133,7 @@ class Admin:
             asked, failing = await self._state()
             status = "degraded" if failing else "ok"
         except StoreUnavailable:
-            counts, status, asked, failing = {}, "degraded", State(self._settings.provider), []
+            counts, status, asked, failing = {}, "degraded", ProviderState(self._settings.provider), []
         return Health(
             status=status,
             version=__version__,
@@ -145,7 +145,7 @@ class Admin:
             notice=str(backups.restored(self._settings.paths) or ""),
             model=asked.model,
             provider_trouble=asked.trouble,
-            provider_lasts=asked.lasts,
+            provider_lasts=asked.needs_action,
             failing=failing,
         )
 

@@ -12,7 +12,7 @@ import msgspec
 from backstory import ids
 from backstory.errors import BadInput
 from backstory.model import ModelCall, Round
-from backstory.observe.model_observer import ModelObserver, NotDone
+from backstory.observe.model_observer import ModelObserver, ReobserveFailed
 from backstory.store import ledger, reobserve
 from backstory.store.db import Store
 from backstory.worker.endpoints import Call, Endpoint, needs_admin
@@ -70,8 +70,8 @@ class Reobserve:
 
     async def _do(self, round: Round, done: Done) -> None:
         try:
-            reply = await self._asking.redo(round)
-        except NotDone as failure:
+            reply = await self._asking.reobserve(round)
+        except ReobserveFailed as failure:
             await self._bill(round, failure.calls)
             raise
         if reply.instead_of:  # its answer could not be read, twice

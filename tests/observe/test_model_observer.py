@@ -158,14 +158,14 @@ STRANGER = (
 FAULTS: dict[str, tuple[Callable[[], Step], str]] = {
     "prose": (lambda: text(PROSE), ""),
     "stranger": (lambda: text(STRANGER), ""),
-    "half": (half, "can not be reached"),
+    "half": (half, "cannot be reached"),
     "hang": (hang, "within 1 s"),
-    "html": (lambda: html(200), "no answer of a model"),
+    "html": (lambda: html(200), "not a model's answer"),
     "html502": (lambda: html(502), "failed (502)"),
     "e500": (lambda: error(500), "failed (500)"),
-    "e400": (lambda: error(400), "does not take"),
-    "e401": (lambda: error(401), "refuses the key"),
-    "e402": (lambda: error(402), "nothing left"),
+    "e400": (lambda: error(400), "rejected the request"),
+    "e401": (lambda: error(401), "rejected the API key"),
+    "e402": (lambda: error(402), "no credit left"),
     "e404": (lambda: error(404), "does not know this model"),
     "e429": (lambda: error(429, 3600), "asks for a pause"),
 }
@@ -237,7 +237,7 @@ def test_an_endpoint_that_is_down_comes_back(box: Box) -> None:
     box.tuning["retry_seconds"] = 0.5
     box.start()
     work(box, "a")
-    until(lambda: "can not be reached" in trouble(box), "the trouble to be told")
+    until(lambda: "cannot be reached" in trouble(box), "the trouble to be told")
     with Endpoint(answer, port=int(gone.rpartition(":")[2])) as endpoint:
         box.settle()
         assert len(endpoint.requests) == 1
@@ -263,8 +263,8 @@ def test_a_key_that_is_mended_is_used_at_once(box: Box) -> None:
         # One question was enough to know; sessions that were asked about at the same moment may have been in it, too.
         assert 1 <= len(endpoint.requests) <= 4
         assert "provider-trouble" in box.cli("doctor", check=False).stdout
-        assert "refuses the key" in box.told()
-        assert "refuses the key" not in box.cli("config").stdout and "bad" not in box.cli("config").stdout.split()
+        assert "rejected the API key" in box.told()
+        assert "rejected the API key" not in box.cli("config").stdout and "bad" not in box.cli("config").stdout.split()
         found = {row["name"]: row["id"] for row in box.rows(OBSERVED)}
         box.cli("pin", str(found["kept"]))
         box.http("PATCH", f"/api/observations/{found['edited']}", {"title": "Mine"})
@@ -350,7 +350,7 @@ def test_a_budget_stops_calls_and_not_memory(box: Box) -> None:
         box.start()
         work(box, "unpriced", "gnu")
         box.settle()
-        assert "No price" in trouble(box)
+        assert "price of" in trouble(box)
         assert len(endpoint.requests) == rows[0]["calls"]
     assert sources(box) == [1] * 26
     made = box.rows("SELECT provider, instead_of, COUNT(*) AS n FROM observations GROUP BY provider, instead_of")
