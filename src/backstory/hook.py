@@ -1,7 +1,7 @@
-"""One hook event, near side: hands an agent's payload to the worker, else leaves it in the spool. Always exits 0.
+"""The hook: sends an agent's payload to the worker, or leaves it in the spool. It always exits with 0.
 
-Every tool use of every agent pays for this file: interpreter start is the whole cost, so it imports C modules only,
-passes bytes on and parses nothing. `python -I -S -c 'import hook' DATA_DIR AGENT EVENT` is how the shim calls it.
+It runs with every tool use, and starting the interpreter takes most of its time. So it imports C modules only and
+parses nothing. The launch script runs `python -I -S -c 'import hook' DATA_DIR AGENT EVENT`.
 """
 
 import _signal  # type: ignore[import-not-found]
@@ -10,46 +10,46 @@ import posix
 import sys
 import time
 
-NETWORK_S = 0.4  # for a worker that is there
-WHOLE_S = 1.8  # for everything; the agent's own patience is longer
-END_S = 0.9  # for the end of a session: agents kill this hook earlier than others, Claude Code after 1.5 s
-SPARE_S = 0.5  # of that, for keeping an event whose contents could not be stripped in time
-LARGEST = 16 << 20  # what the worker takes
-LARGE = 128 << 10  # from here on the look for secrets is felt: it is left to the worker, or to the moment of spooling
-SPOOL_LIMIT = 1 << 30
+NETWORK_S = 0.4  # seconds for the response of a running worker
+TOTAL_S = 1.8  # seconds for everything; agents wait longer
+SESSION_END_S = 0.9  # seconds at the end of a session: agents kill this hook earlier, Claude Code after 1.5 s
+RESERVE_S = 0.5  # seconds of these for an event that could not be stripped in time
+MAX_BYTES = 16 << 20  # bytes of a payload that the worker accepts
+LARGE = 128 << 10  # bytes; in a larger payload the search for secrets is slow, so the worker or the spooling does it
+SPOOL_LIMIT = 1 << 30  # bytes of the spool
 
 
-class _Late(Exception):
+class _TimeUp(Exception):
     """The time is up."""
 
 
-def _ring(*_):  # type: ignore[no-untyped-def]
-    raise _Late
+def _raise_time_up(*_):  # type: ignore[no-untyped-def]
+    raise _TimeUp
 
 
-def _ring_at(limit: float) -> None:
+def _set_alarm(limit: float) -> None:
     _signal.setitimer(_signal.ITIMER_REAL, max(0.01, limit - time.monotonic()))
 
 
 def main(argv: list[str]) -> None:
-    """Do it all, and never fail the agent."""
+    """Handle one event. Nothing that goes wrong here reaches the agent."""
     try:
         if argv[1:] == ["--version"]:
             return _print(_version())
         data, agent, event = argv[:3]
-        _signal.signal(_signal.SIGALRM, _ring)
-        deadline = time.monotonic() + (END_S if event.lower() == "sessionend" else WHOLE_S)
-        _ring_at(deadline)
-        # The observer's own sessions are never observed.
+        _signal.signal(_signal.SIGALRM, _raise_time_up)
+        deadline = time.monotonic() + (SESSION_END_S if event.lower() == "sessionend" else TOTAL_S)
+        _set_alarm(deadline)
+        # The observer's own sessions are not recorded.
         if not posix.environ.get(b"BACKSTORY_OBSERVER") and (agent + event).replace("-", "").isalnum():
             _deliver(data, agent, event, deadline)
-    except BaseException:  # noqa: S110 - whatever it is, the agent must not hear of it
+    except BaseException:  # noqa: S110 - no error may reach the agent
         pass
 
 
 def _deliver(data: str, agent: str, event: str, deadline: float) -> None:
     body = _read(deadline)
-    _go(data)
+    _enter(data)
     event_id = f"{time.time_ns() // 1_000_000:013x}-{posix.urandom(8).hex()}"
     name = f"{event_id}.{agent}.{event}.json"
     if body is None:
@@ -63,7 +63,7 @@ def _deliver(data: str, agent: str, event: str, deadline: float) -> None:
     status, reply = _send(request, time.monotonic() + NETWORK_S)
     if status == 0 and (fallback := _fallback(agent)) and event in fallback.STARTS_WORKER:
         started = _start_worker(fallback)
-        # Where the answer is the session's context, it is worth waiting for.
+        # Wait if the response is the context of the session.
         limit = deadline - 0.2
         while status == 0 and started and event in fallback.WAITS and time.monotonic() < limit:
             time.sleep(0.02)
@@ -72,21 +72,21 @@ def _deliver(data: str, agent: str, event: str, deadline: float) -> None:
         _print(reply)
         return
     _answer(agent, event)
-    # No answer, trouble or a wrong key: it comes again. Refused for what it is: kept aside, for people to look at.
-    again = status in (-1, 0, 401, 408, 429) or status >= 500
+    # Without a response, after an error or with a wrong token it is sent again later. A rejected event is set aside.
+    is_sent_again = status in (-1, 0, 401, 408, 429) or status >= 500
     if len(body) > LARGE:
         body = _strip_in_time(body, deadline, cut=True)
-    _spool("spool" if again else "spool/rejected", name, body)
+    _spool("spool" if is_sent_again else "spool/rejected", name, body)
 
 
 def _answer(agent: str, event: str) -> None:
-    """Print what the agent expects when the worker has not answered."""
+    """Print the reply that the agent expects if the worker has not answered."""
     if fallback := _fallback(agent):
         _print(fallback.REPLIES.get(event, b""))
 
 
 def _fallback(agent: str):  # type: ignore[no-untyped-def]
-    """What the agent's package says for the case that the worker does not answer; only then is it imported."""
+    """The module `hook_fallback` of an agent, or None. It is imported only if the worker has not answered."""
     sys.path.append(__file__.rpartition("/")[0] + "/agents/" + agent.replace("-", "_"))
     try:
         import hook_fallback  # type: ignore[import-not-found,unused-ignore]
@@ -96,19 +96,19 @@ def _fallback(agent: str):  # type: ignore[no-untyped-def]
 
 
 def _version() -> bytes:
-    """The version of the package that this file is in, for the plugin and `doctor` to compare."""
+    """The version of this package. The plugin and `doctor` compare it with theirs."""
     source = posix.open(__file__.rpartition("/")[0] + "/__init__.py", posix.O_RDONLY)
     return posix.read(source, 4096).partition(b'__version__ = "')[2].partition(b'"')[0] + b"\n"
 
 
 def _read(deadline: float) -> bytes | None:
-    """The payload, stripped; None if it is too large. It is read to its end, or the agent would see a broken pipe."""
+    """Read and strip the payload. None if it is too large. All of it is read, so that the agent gets no broken pipe."""
     chunks, size = [], 0
     while chunk := posix.read(0, 1 << 20):
         size += len(chunk)
-        if size <= LARGEST:
+        if size <= MAX_BYTES:
             chunks.append(chunk)
-    if size > LARGEST:
+    if size > MAX_BYTES:
         return None
     body = b"".join(chunks)
     here = __file__.rpartition("/")[0]
@@ -118,14 +118,14 @@ def _read(deadline: float) -> bytes | None:
 
 
 def _strip_in_time(body: bytes, deadline: float, secrets: bool = True, cut: bool = False) -> bytes:
-    """Without what is private. If there is no time for that, only what the event is called by is left of it: the worker
-    takes the rest from the transcript."""
-    _ring_at(deadline - SPARE_S)
+    """Strip private text. If the time is up, only the identifying fields are kept. The worker reads the rest from the
+    transcript."""
+    _set_alarm(deadline - RESERVE_S)
     try:
         stripped = _strip(body, secrets, cut)
-        _ring_at(deadline)
-    except _Late:
-        _ring_at(deadline)
+        _set_alarm(deadline)
+    except _TimeUp:
+        _set_alarm(deadline)
         from privacy import names_only  # type: ignore[import-not-found,unused-ignore]
 
         stripped = names_only(body)
@@ -133,8 +133,8 @@ def _strip_in_time(body: bytes, deadline: float, secrets: bool = True, cut: bool
 
 
 def _strip(body: bytes, secrets: bool, cut: bool) -> bytes:
-    """Without what is private, where a cheap look says that there may be something; cut, without asking, to what the
-    worker would store: of sixteen megabytes the look alone takes too long."""
+    """Strip private text if the fast check finds signs of it. With `cut`, truncate the payload to what the worker would
+    store and skip the check, which takes too long for 16 MiB."""
     import prefilter  # type: ignore[import-not-found,unused-ignore]
 
     if not cut and not (prefilter.suspicious(body) if secrets else prefilter.tagged(body)):
@@ -146,8 +146,8 @@ def _strip(body: bytes, secrets: bool, cut: bool) -> bytes:
     return stripped
 
 
-def _go(data: str) -> None:
-    """Into the data directory: relative names have no length limit, a socket's path has."""
+def _enter(data: str) -> None:
+    """Change to the data directory. The path of a socket has a length limit, so a relative one is used."""
     try:
         posix.chdir(data)
     except FileNotFoundError:
@@ -156,7 +156,7 @@ def _go(data: str) -> None:
 
 
 def _send(request: bytes, limit: float) -> tuple[int, bytes]:
-    """Ask the worker. The status is 0 if nobody is there, -1 if somebody is and does not answer in time."""
+    """Send a request; return status and body. The status is 0 without a worker, -1 if it does not answer in time."""
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     status = 0
     try:
@@ -166,37 +166,37 @@ def _send(request: bytes, limit: float) -> tuple[int, bytes]:
         try:
             connection.sendall(request)
         except ConnectionError:
-            pass  # a worker that refuses a body before its end has answered all the same
+            pass  # a worker that rejects a body early has sent a response nevertheless
         answer = b""
         while True:
             connection.settimeout(max(0.01, limit - time.monotonic()))
             chunk = connection.recv(1 << 16)
             answer += chunk
             head, _, body = answer.partition(b"\r\n\r\n")
-            if len(body) >= _length(head):
+            if len(body) >= _content_length(head):
                 return int(head[9:12]), body
             if not chunk:
-                return int(head[9:12]), b""  # killed while it answered; half an answer is none
+                return int(head[9:12]), b""  # the worker was killed; ignore half a response
     except (OSError, ValueError):
         return status, b""
     finally:
         connection.close()
 
 
-def _length(head: bytes) -> int:
+def _content_length(head: bytes) -> int:
     at = head.lower().find(b"content-length:")
     return int(head[at + 15 :].split(b"\r\n", 1)[0]) if at > 0 else 1 << 40
 
 
 def _start_worker(fallback) -> bool:  # type: ignore[no-untyped-def]
-    """Start the worker on its own, with nothing of ours attached."""
-    quiet = [(posix.POSIX_SPAWN_OPEN, fd, "/dev/null", posix.O_RDWR, 0) for fd in (0, 1, 2)]
+    """Start the worker as a detached process. Returns whether it was started."""
+    to_dev_null = [(posix.POSIX_SPAWN_OPEN, fd, "/dev/null", posix.O_RDWR, 0) for fd in (0, 1, 2)]
     environment = {
         k: v for k, v in posix.environ.items() if not k.startswith(fallback.VARIABLES) or k in fallback.LOGIN
     }
     try:
         posix.posix_spawn(
-            "bin/backstory-worker", ["bin/backstory-worker"], environment, file_actions=quiet, setsid=True
+            "bin/backstory-worker", ["bin/backstory-worker"], environment, file_actions=to_dev_null, setsid=True
         )
     except OSError:
         return False
@@ -204,13 +204,13 @@ def _start_worker(fallback) -> bool:  # type: ignore[no-untyped-def]
 
 
 def _spool(folder: str, name: str, body: bytes) -> None:
-    """Leave the event where the worker finds it: whole or not at all, for its owner only."""
+    """Write the event to the spool, readable by its owner only. The file appears whole or not at all."""
     for path in ("spool", folder):
         try:
             posix.mkdir(path, 0o700)
         except FileExistsError:
             continue
-    # One byte for each KiB ever spooled: its length is the size of the spool without listing it. The worker resets it.
+    # This file has one byte for each KiB spooled, so its size is that of the spool in KiB. The worker resets it.
     gauge = posix.open("spool/.size", posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT, 0o600)
     kib = len(body) // 1024 + 1
     if (posix.fstat(gauge).st_size + kib) * 1024 > SPOOL_LIMIT:
@@ -235,5 +235,5 @@ def _print(reply: bytes) -> None:
 
 if __name__ in ("__main__", "hook"):
     main(sys.argv[1:])
-    # No interpreter shutdown: it costs a millisecond and could still print.
+    # Skip the interpreter's shutdown: it takes a millisecond and could still print.
     posix._exit(0)

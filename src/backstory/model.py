@@ -1,4 +1,4 @@
-"""The things backstory talks about: one frozen type for each word of the product."""
+"""The types of backstory: one frozen dataclass for each noun of the product."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, Literal, NewType
 
 from backstory import gate
 
-# The two session ids are different types, so that the checker refuses one where the other is meant.
+# The two session ids are different types, so that mypy finds one in place of the other.
 ContentId = NewType("ContentId", str)  # the agent's own id of its conversation
-MemoryId = NewType("MemoryId", str)  # the observer's id of its conversation about it
+MemoryId = NewType("MemoryId", str)  # the observer's id of its own conversation about a session
 
 Kind = Literal[
     "session_start",
@@ -24,13 +24,13 @@ Kind = Literal[
     "post_compact",
     "session_end",
     "memory",
-    "reply",  # what the assistant said, from a transcript: a turn of the conversation, and no event
+    "reply",  # a message of the assistant, from a transcript; stored as a turn, not as an event
 ]
-#: The event id of a report from a line of a transcript begins with this.
+#: Prefix of the event id of a report that comes from a line of a transcript.
 FROM_LINE = "transcript-"
-#: The agent of the sessions `manual:{project}`, which hold what people add without a conversation.
+#: The agent of the sessions `manual:{project}`, which hold what people add by hand.
 OURSELVES = "backstory"
-#: Kinds that wait for the observer; the others are finished when they are stored.
+#: Kinds of events that the observer reads. The others are done when they are stored.
 OBSERVED: frozenset[str] = frozenset({"tool", "tool_failure", "stop", "subagent_stop"})
 
 TYPES = ("bugfix", "feature", "refactor", "change", "discovery", "decision")
@@ -43,9 +43,7 @@ CONCEPTS = (
     "pattern",
     "trade-off",
 )
-
-
-#: What a report is called by; its payload is the rest of its text.
+#: The text fields of a report besides its payload.
 _NAMES = (
     *("agent", "content_id", "event_id", "cwd", "git_branch", "tool_name", "tool_use_id", "prompt_id"),
     "transcript_path",
@@ -54,24 +52,24 @@ _NAMES = (
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What an agent told us, in our words: an agent's reader makes it, the store takes it.
+    """What an agent reported, in our own form. The agent's package makes it, and the store keeps it.
 
-    It holds no private text and no secrets: they are removed when it is made.
+    The constructor removes private text and secrets.
     """
 
     agent: str
     kind: Kind
     content_id: ContentId
-    event_id: str  #: minted by the sender; a second sending is a no-op
+    event_id: str  #: made by the sender; sending it twice has no effect
     occurred_at: str
     cwd: str = ""
-    git_branch: str | None = None  #: where a report of the past names it; the present one's is looked up
+    git_branch: str | None = None  #: set if the report is late; else it is looked up
     tool_name: str | None = None
     tool_use_id: str | None = None
-    prompt_id: str | None = None  #: the agent's own id of the prompt, where it has one
+    prompt_id: str | None = None  #: the agent's own id of the prompt, if it has one
     transcript_path: str | None = None
-    is_notification: bool = False  #: a prompt that the agent wrote itself; it gets no number
-    #: what the kind brings: tool_input, tool_response, error, prompt, source, reason, last_assistant_message …
+    is_notification: bool = False  #: a prompt that the agent wrote itself; it has no number
+    #: the fields of its kind: tool_input, tool_response, error, prompt, source, reason, last_assistant_message …
     payload: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -98,7 +96,7 @@ class Session:
     id: int
     agent: str
     content_session_id: ContentId
-    memory_session_id: MemoryId | None  #: None until an observer has answered
+    memory_session_id: MemoryId | None  #: None until the observer has answered
     memory_provider: str | None  #: the provider that issued the memory id; None if backstory made it up
     project: str
     project_key: str
@@ -123,7 +121,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a user asked. The fields are the columns of `user_prompts`."""
+    """A message of the user. The fields are the columns of `user_prompts`."""
 
     id: int
     session_id: int
@@ -143,7 +141,7 @@ class Turn:
     number: int  #: from 0, in the order of arrival
     prompt_number: int
     role: str  #: "user" or "assistant"
-    speaker: str | None  #: a name, where the conversation has names
+    speaker: str | None  #: a name, if the conversation has names
     text: str | None  #: None if it is private or was forgotten
     at: str
     mark: str | None  #: the agent's own id of the message
@@ -151,7 +149,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One stored report: stripped, never edited."""
+    """A stored report. It is never edited."""
 
     id: int
     session_id: int
@@ -166,7 +164,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A prompt, what was done for it, and how it ended: what the observer reads at once."""
+    """A prompt and the events that followed it. The observer reads them together."""
 
     session_id: int
     content_id: ContentId
@@ -175,20 +173,20 @@ class Round:
     project: str
     cwd: str
     prompt_number: int
-    prompt: str  #: empty if private or unknown
-    events: tuple[Event, ...]  #: to be observed now, oldest first
-    earlier: tuple[Event, ...] = ()  #: of the same round, observed before: to understand by, not to tell again
-    resume: MemoryId | None = None  #: the observer's own conversation to go on with; None begins a fresh one
+    prompt: str  #: empty if it is private or unknown
+    events: tuple[Event, ...]  #: the events to observe, oldest first
+    earlier: tuple[Event, ...] = ()  #: events of this round that were observed before; they are context only
+    resume: MemoryId | None = None  #: the observer's conversation to resume; None starts a new one
 
     @property
     def stop(self) -> Event | None:
-        """The round's end, if it is among the events: then a summary is due."""
+        """The end of the round, if it is among the events. Then a summary is due."""
         return next((e for e in reversed(self.events) if e.kind == "stop"), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What an event, or a few, meant. Private text and secrets are removed when it is made."""
+    """What one event or several meant. The constructor removes private text and secrets."""
 
     type: str
     title: str
@@ -198,15 +196,15 @@ class Observation:
     concepts: tuple[str, ...] = ()
     files_read: tuple[str, ...] = ()
     files_modified: tuple[str, ...] = ()
-    event_ids: tuple[int, ...] = ()  #: Event.id of each event it came from
-    replaces: tuple[int, ...] = ()  #: earlier observations that hold no longer, now that this one does
+    event_ids: tuple[int, ...] = ()  #: the ids of the events it came from
+    replaces: tuple[int, ...] = ()  #: ids of earlier observations that no longer hold
 
     def __post_init__(self) -> None:
         texts = ("title", "subtitle", "narrative")
         lists = ("facts", "concepts", "files_read", "files_modified")
-        told = {name: getattr(self, name) for name in texts} | {name: [*getattr(self, name)] for name in lists}
-        clean = gate.document(told)
-        if clean is not told:
+        values = {name: getattr(self, name) for name in texts} | {name: [*getattr(self, name)] for name in lists}
+        clean = gate.document(values)
+        if clean is not values:
             for name, value in clean.items():
                 object.__setattr__(self, name, value if name in texts else tuple(filter(None, value)))
         object.__setattr__(self, "type", gate.text(self.type))
@@ -214,7 +212,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One round, told: what was asked, found, learned, done, and what is next. Cleaned like an observation."""
+    """The summary of a round. The constructor removes private text and secrets."""
 
     request: str = ""
     investigated: str = ""
@@ -224,31 +222,31 @@ class Summary:
     notes: str = ""
 
     def __post_init__(self) -> None:
-        told = {each.name: getattr(self, each.name) for each in fields(self)}
-        for name, value in gate.document(told).items():
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        for name, value in gate.document(values).items():
             object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """One call of a model, as its bill counts it: input is all that was read, cached the part that cost less."""
+    """One call of a model. `input_tokens` includes `cached_tokens`, which cost less."""
 
     provider: str
     model: str
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
-    cost_micros: int | None = None  #: millionths of a dollar, where the price is known
+    cost_micros: int | None = None  #: millionths of a dollar; None if the price is not known
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a provider made of a round."""
+    """What a provider returns for a round."""
 
     observations: tuple[Observation, ...] = ()
     summary: Summary | None = None
-    memory_id: MemoryId | None = None  #: the provider's own conversation, if it has one
-    provider: str = ""  #: who made it, where it is not the one that the observer was built with
-    instead_of: str = ""  #: the provider that the rules stood in for
-    calls: tuple[ModelCall, ...] = ()  #: what it took
-    grown: bool = False  #: the conversation has become long: the next round begins a fresh one
+    memory_id: MemoryId | None = None  #: the provider's conversation, if it keeps one
+    provider: str = ""  #: the provider that made it, if it is not the observer's default
+    instead_of: str = ""  #: the provider in whose place the rules observed
+    calls: tuple[ModelCall, ...] = ()  #: the model calls that it took
+    grown: bool = False  #: the conversation has become long, so the next round starts a new one

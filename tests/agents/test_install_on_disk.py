@@ -248,7 +248,7 @@ def test_a_file_that_never_holds_still_is_given_up(path: Path, record: Path, mon
         path.write_bytes(writes[-1])
 
     monkeypatch.setattr(os, "fsync", disturb)
-    with pytest.raises(SettingsUnreadable, match="faster"):
+    with pytest.raises(SettingsUnreadable, match="another program"):
         install(path, HOOKS, ours, record)
     assert len(writes) >= ATTEMPTS
     assert path.read_bytes() == writes[-1]

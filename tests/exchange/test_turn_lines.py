@@ -46,4 +46,4 @@ def test_turns_are_stored_once_in_whatever_pieces_they_come(store: Store) -> Non
 )
 def test_times_as_people_write_them(given: Any, meant: str | None) -> None:
     """Read where they can be, and else none."""
-    assert turn_lines.moment(given) == meant
+    assert turn_lines.parse_time(given) == meant

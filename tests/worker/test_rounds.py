@@ -24,6 +24,7 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from backstory import ids
+from backstory.capture.reconcile import TranscriptRequest
 from backstory.observe.offline import observe
 from backstory.settings import Settings
 from backstory.store import events, forget
@@ -118,7 +119,7 @@ class Day:
         (spool / name).write_text(json.dumps(payload))
         await self.app.spool.drain()
         if ".Stop." in name:
-            await self.app.reconcile.look("claude-code", self.transcript, 1)
+            await self.app.reconcile.read_now(TranscriptRequest("claude-code", self.transcript, 1))
 
     async def deliver_late(self, until: int) -> None:
         for name, payload in [one for one in self.late if int(one[0][:13], 16) < until]:
@@ -166,10 +167,10 @@ class Day:
 
     async def end(self) -> None:
         self.flush()
-        await self.app.reconcile.look("claude-code", self.transcript, 1)
+        await self.app.reconcile.read_now(TranscriptRequest("claude-code", self.transcript, 1))
         await self.deliver_late(self.now + 1)
         os.utime(self.transcript, (self.now / 1000, self.now / 1000))  # nobody writes to it any more
-        await self.app.reconcile.look("claude-code", self.transcript, 1)
+        await self.app.reconcile.read_now(TranscriptRequest("claude-code", self.transcript, 1))
         await self.observe()
         await self.close()
 

@@ -1,4 +1,4 @@
-"""An agent as a row: how to understand it, how to answer it, where its files are."""
+"""The row of an agent: how to read its payloads, how to reply, and where its files are."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ class Agent:
 
     name: str  #: in routes, commands and rows
     title: str  #: in sentences
-    #: (event, payload, event_id, occurred_at) -> what it means, or None if it means nothing to us
+    #: (event, payload, event_id, occurred_at) -> the report, or None for an event that is not recorded
     read: Callable[[str, Mapping[str, Any], str, str], Report | None]
-    #: (event, context) -> the bytes the agent expects on the hook's standard output
+    #: (event, context) -> the bytes that the agent expects on the hook's standard output
     reply: Callable[[str, str], bytes]
     transcripts: Transcripts
-    #: what is put into its files for a scope: the hooks first, then whatever lets it ask its memory
+    #: what `install` puts into its files: the hooks first, then the MCP server and the skill
     parts: Callable[[Place], tuple[InstalledPart, ...]]
-    #: who calls our hooks in a session in this directory: "user" and "project" for those scopes, "plugin", or others
+    #: what calls our hooks in a session in this directory: "user", "project", "plugin" or others
     callers: Callable[[Place], list[str]]
-    #: a sentence if the agent runs no hooks, because it is told so or has not been told to trust them
+    #: a message if the agent runs no hooks, because they are switched off or not trusted
     muted: Callable[[Place], str] = lambda place: ""
-    #: whether a plugin of ours is switched on for the user, and the command that removes it
+    #: whether our plugin is switched on for the user, and the command that removes it
     plugin_enabled: Callable[[Place], bool] = lambda place: False
     remove_plugin: str = ""

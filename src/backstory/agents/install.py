@@ -1,4 +1,4 @@
-"""What installers of all file formats share: where things go, what changed, and files that are written whole."""
+"""What the installers share: the place of an installation, the change of a file, and atomic writes."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from backstory.errors import SettingsUnreadable
 
 What = Literal["installed", "updated", "unchanged", "removed", "restored", "absent"]
 
-#: Somebody who writes a file five times while we do is not going to stop.
+#: Attempts to write a file that another program changes at the same time.
 ATTEMPTS = 5
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an agent is started, whose files are meant, and what they are to call."""
+    """Where an agent runs, which of its files are changed, and what they call."""
 
     scope: str  #: "user" or "project"
     home: Path
     cwd: Path
     env: Mapping[str, str]
-    hook: str = ""  #: how a shell calls the hook
-    mcp: str = ""  #: the program of the MCP server; empty for the one of the usual data directory
-    records: Path = Path()  #: the folder of the records
+    hook: str = ""  #: the shell command of the hook
+    mcp: str = ""  #: the program of the MCP server; empty: the one of the default data directory
+    records: Path = Path()  #: the folder of the installation records
 
     def record(self, agent: str, path: Path, suffix: str = ".kept") -> Path:
-        """The record of a part. Those of hooks end in .json: they alone say where an agent reports."""
+        """The path of a part's record. The records of hooks end in .json: only they say that an agent reports."""
         digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
         return self.records / f"{agent}-{digest}{suffix}"
 
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """What was done to a settings file, or would be; None stands for no file."""
+    """What was or would be done to a file. `None` means that there is no file."""
 
     path: Path
     before: bytes | None
@@ -61,12 +61,12 @@ class FileChange:
 
 @dataclass(frozen=True, slots=True)
 class InstalledPart:
-    """One thing of ours in one file or folder of an agent's. Each file format has a function that makes one."""
+    """Something that we install in a file or folder of an agent. Each file format has a function that makes one."""
 
-    what: str  #: how a sentence about it begins: "hooks are"
+    what: str  #: the beginning of a sentence about it, such as "hooks are"
     path: Path
-    record: Path  #: what uninstall needs to know, a JSON object; "made_dirs" are the folders that we made
-    #: dry_run -> what was changed, or would be
+    record: Path  #: a JSON object for uninstall; "made_dirs" are the folders that we made
+    #: dry_run -> what was or would be changed
     install: Callable[[bool], FileChange]
     uninstall: Callable[[bool], FileChange]
 
@@ -78,7 +78,7 @@ class InstalledPart:
 
 
 def carry_out(path: Path, attempt: Callable[[Path, bytes | None], FileChange | None]) -> FileChange:
-    """Try until the file holds still. A link is followed, so that it stays a link."""
+    """Repeat the attempt while another program changes the file. A symbolic link is followed and stays a link."""
     try:
         target = Path(os.path.realpath(path))
         for _ in range(ATTEMPTS):
@@ -88,12 +88,12 @@ def carry_out(path: Path, attempt: Callable[[Path, bytes | None], FileChange | N
         raise SettingsUnreadable(f"{path} could not be read or written: {error.strerror}.") from error
     except RecursionError as error:
         raise SettingsUnreadable(f"{path} is nested too deeply, so nothing was changed.") from error
-    raise SettingsUnreadable(f"{path} changes faster than we can write it.", "Quit the agent and try again.")
+    raise SettingsUnreadable(f"{path} is being changed by another program.", "Quit the agent and try again.")
 
 
 def read(target: Path) -> bytes | None:
     try:
-        if not stat.S_ISREG(target.stat().st_mode):  # reading a pipe would wait for ever
+        if not stat.S_ISREG(target.stat().st_mode):  # reading a pipe could block for ever
             raise SettingsUnreadable(f"{target} is not a file, so nothing was changed.")
         return target.read_bytes()
     except FileNotFoundError:
@@ -101,7 +101,7 @@ def read(target: Path) -> bytes | None:
 
 
 def swap(target: Path, before: bytes | None, after: bytes | None) -> bool:
-    """Put one content in the place of the other; False, and nothing done, if somebody was quicker."""
+    """Replace the content of a file. Returns False, and does nothing, if it is not `before` any more."""
     if after is not None and after != before:
         made = missing_dirs(target)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -118,7 +118,7 @@ def swap(target: Path, before: bytes | None, after: bytes | None) -> bool:
 
 
 def write_whole(target: Path, data: bytes, mode: int, still: Callable[[], bool] = lambda: True) -> bool:
-    """Write a file whole or not at all, with the mode and owner of the one it replaces, if `still` at the end."""
+    """Write a file atomically, with the mode and owner of the one it replaces. Returns False if `still` does."""
     temporary = target.with_name(f".backstory-{secrets.token_hex(6)}")
     try:
         with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
@@ -137,14 +137,14 @@ def write_whole(target: Path, data: bytes, mode: int, still: Callable[[], bool] 
         temporary.unlink(missing_ok=True)
     directory = os.open(target.parent, os.O_RDONLY)
     try:
-        os.fsync(directory)  # or the new name may not outlive a power cut
+        os.fsync(directory)  # so that the new name survives a power failure
     finally:
         os.close(directory)
     return True
 
 
 def missing_dirs(target: Path) -> list[str]:
-    """The directories that have to be made for this file, innermost first."""
+    """The directories that must be made for a file, innermost first."""
     return [str(parent) for parent in target.parents if not parent.exists()]
 
 

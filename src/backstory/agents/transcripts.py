@@ -1,4 +1,4 @@
-"""The transcripts of an agent, whatever it keeps them in: what a reader provides, and how far it has read."""
+"""The interface to an agent's transcripts: where they are, and how they are read."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from backstory.model import Report
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A place in a transcript from which the next pass goes on."""
+    """A position in a transcript, from which the next pass continues."""
 
-    offset: int = 0  #: in the reader's own unit: bytes of a file, or the number of a row in a database
-    prompt: str = ""  #: the prompt that is being answered there, in the reader's own form
+    offset: int = 0  #: in the reader's unit, such as bytes of a file or rows of a database
+    prompt: str = ""  #: the prompt of the round at this position, in the reader's own form
 
 
 @dataclass(frozen=True, slots=True)
 class TranscriptState:
-    """What tells whether a transcript has changed since it was read."""
+    """The state of a transcript, to detect whether it has changed since."""
 
     inode: int
     size: int  #: in the unit of `Mark.offset`
@@ -37,16 +37,16 @@ def file_state(path: Path) -> TranscriptState:
 class TranscriptReader(Protocol):
     """One pass over a transcript. Iterate to get its reports, oldest first."""
 
-    mark: Mark  #: after the pass: where the next one begins
+    mark: Mark  #: after the pass: where the next one starts
 
     @property
     def place(self) -> Mark:
-        """The last entry that was read."""
+        """The position of the last entry that was read."""
         ...
 
     @property
     def ended(self) -> bool:
-        """Whether no round is left open."""
+        """Whether the last round has ended."""
         ...
 
     def __iter__(self) -> Iterator[Report]: ...
@@ -57,25 +57,25 @@ class Retention:
     """How long an agent keeps its transcripts."""
 
     days: float
-    longer: str  #: a sentence: how to have it keep them longer
+    longer: str  #: how to make it keep them longer, as a sentence
 
 
 @dataclass(frozen=True, slots=True)
 class Transcripts:
-    """Where an agent records its conversations, and how they are read."""
+    """Where an agent keeps its transcripts, and how to read them."""
 
-    #: (home, environment) -> the folders that hold them; nothing outside of these is opened
+    #: (home, environment) -> the folders that hold them; no file outside is opened
     roots: Callable[[Path, Mapping[str, str]], tuple[Path, ...]]
-    #: how their names end; the first is that of a live one, the others are taken by an import only
+    #: suffixes of their names; the first is that of live ones, the others are only imported
     suffixes: tuple[str, ...]
-    #: a root -> the transcripts under it, without those of subagents
+    #: root -> the transcripts in it, without those of subagents
     find: Callable[[Path], Iterable[Path]]
-    #: (transcript, where to begin, whether nothing more is coming) -> one pass over it
+    #: (transcript, start, whether it is complete) -> one pass over it
     read: Callable[[Path, Mark, bool], TranscriptReader]
-    #: a transcript -> those of its session's subagents
+    #: transcript -> those of the subagents of its session
     beside: Callable[[Path], list[Path]]
-    #: (transcript, roots) -> the assistant's last message, where a payload does not bring it
+    #: (transcript, roots) -> the assistant's last message, for payloads that lack it
     last_message: Callable[[str, tuple[Path, ...]], str]
     state: Callable[[Path], TranscriptState] = file_state
-    #: None where the agent deletes none
+    #: None if the agent deletes none
     retention: Callable[[Place], Retention | None] = lambda place: None

@@ -1,1 +1,1 @@
-"""Capture: how a report of an agent gets into the store, now or late. Nothing here knows HTTP."""
+"""Capture: stores the reports of agents, at once or late. Nothing here knows HTTP."""

@@ -17,12 +17,12 @@ from backstory.settings import Settings
 from backstory.store import events, forgotten, rounds, sessions, turns
 from backstory.store.db import Row, Tx
 
-#: Milliseconds between the times that a hook and the transcript give to one event, at most.
+#: Maximum milliseconds between the times that a hook and the transcript give to the same event.
 NEAR_MS = 30_000
-#: Reports in one transaction, at most, so that other writers do not wait long.
-REPORTS = 100
-#: Bytes of payloads in one transaction, at most.
-BYTES = 1 << 20
+#: Maximum reports in one transaction, so that other writers do not wait long.
+MAX_REPORTS = 100
+#: Maximum bytes of payloads in one transaction.
+MAX_BYTES = 1 << 20
 
 
 def batches(reports: Iterable[Report]) -> Iterator[list[Report]]:
@@ -31,7 +31,7 @@ def batches(reports: Iterable[Report]) -> Iterator[list[Report]]:
     size = 0
     for report in reports:
         length = len(json.dumps(report.payload, ensure_ascii=False))
-        if batch and (len(batch) >= REPORTS or size + length > BYTES):
+        if batch and (len(batch) >= MAX_REPORTS or size + length > MAX_BYTES):
             yield batch
             batch, size = [], 0
         batch.append(report)
@@ -41,7 +41,7 @@ def batches(reports: Iterable[Report]) -> Iterator[list[Report]]:
 
 
 class Backfill:
-    """Stores late reports by way of the intake, unless they are known."""
+    """Stores late reports through the intake, unless they are known."""
 
     def __init__(self, settings: Settings, intake: Intake, key: bytes) -> None:
         self._settings, self._intake, self._key = settings, intake, key
@@ -71,7 +71,7 @@ class Backfill:
     def _take(self, tx: Tx, report: Report, where: Project) -> str:
         left = forgotten.without(tx, self._key, report.payload, report.occurred_at)
         if left is not report.payload:
-            # A copy of a forgotten text. A prompt without words is private and hides what was done for it.
+            # It has a forgotten text. An empty prompt counts as private, and the events of its round are not kept.
             if report.kind not in ("prompt", "stop"):
                 return "skipped" if report.kind != "reply" else ""
             report = replace(report, payload={**left, "prompt": ""} if report.kind == "prompt" else left)
@@ -91,7 +91,7 @@ class Backfill:
 
 
 def _is_copy(tx: Tx, session: Session | None, report: Report) -> bool:
-    """Tell whether a report is of another session. A fork's transcript begins with a copy of the conversation."""
+    """Whether a report belongs to another session. A fork's transcript begins with a copy of the conversation."""
     if session and session.start_source == "fork" and report.occurred_at < session.created_at:
         return True
     if report.kind == "reply":
@@ -100,7 +100,7 @@ def _is_copy(tx: Tx, session: Session | None, report: Report) -> bool:
 
 
 def _known(tx: Tx, session: Session, report: Report) -> Row | None:
-    """Return the stored event that is the same as a report, or its kind alone where there is no such row."""
+    """Return the stored event that is the same as a report, or only its kind if there is no such row."""
     if (row := events.same(tx, session, report)) or report.tool_use_id:
         return row
     if report.kind == "prompt":
@@ -109,7 +109,7 @@ def _known(tx: Tx, session: Session, report: Report) -> Row | None:
         return _known_stop(tx, session, report)
     if report.kind == "post_compact":
         return events.near(tx, session, report, NEAR_MS)
-    # A session whose start was reported reports its end, too.
+    # If hooks reported the start of a session, they report its end, too.
     is_ended = session.start_source is not None or session.status == SessionStatus.COMPLETED
     return {"kind": "session_end"} if report.kind == "session_end" and is_ended else None
 

@@ -1,4 +1,4 @@
-"""Whether a project is one that the user has excluded, by its name, its key or its directory."""
+"""Tells whether the user has excluded a project by its name, its key or its directory."""
 
 from __future__ import annotations
 
@@ -10,39 +10,39 @@ from itertools import islice
 
 from backstory.project import Project
 
-#: Directories that a pattern stands for and that are looked at for links.
-MATCHES = 1000
+#: Maximum directories that match a pattern and are checked for links.
+MAX_MATCHES = 1000
 
 
 def is_excluded(patterns: Iterable[str], cwd: str, where: Project) -> bool:
-    """Whether a pattern names the project, or the directory or one above it, however either of them is spelled."""
-    places = _spellings(cwd) | _spellings(where.key)  # a worktree has its repository's key
+    """Whether a pattern matches the project, the directory or a parent of it, with or without links resolved."""
+    paths = _forms(cwd) | _forms(where.key)  # the key of a worktree is that of its repository
     names = [name for name in (where.name, where.key, cwd) if name]
     for pattern in patterns:
-        given = os.path.expanduser(pattern)  # noqa: PTH111 - a Path would drop a slash at the end
-        if any(fnmatchcase(name, given) for name in names):
+        expanded = os.path.expanduser(pattern)  # noqa: PTH111 - a Path would drop a slash at the end
+        if any(fnmatchcase(name, expanded) for name in names):
             return True
-        if any(_is_inside(place, spelled) for spelled in _meant(given) for place in places):
+        if any(_is_inside(path, form) for form in _pattern_forms(expanded) for path in paths):
             return True
     return False
 
 
-def _is_inside(place: str, pattern: str) -> bool:
-    """Whether a directory is the one that is named, by its letters or by `*` and `?`, or inside of it."""
+def _is_inside(path: str, pattern: str) -> bool:
+    """Whether a directory matches a pattern, or is inside one that does."""
     above = pattern.rstrip("/") + "/"
-    return place == pattern or place.startswith(above) or fnmatchcase(place, pattern) or fnmatchcase(place, above + "*")
+    return path == pattern or path.startswith(above) or fnmatchcase(path, pattern) or fnmatchcase(path, above + "*")
 
 
-def _spellings(path: str) -> set[str]:
-    """An absolute path as it is given, without `..`, and with its links resolved."""
+def _forms(path: str) -> set[str]:
+    """An absolute path as it is, without `..`, and with its links resolved. Empty for other texts."""
     is_path = path.startswith("/") and "\0" not in path
     return {path, os.path.normpath(path), os.path.realpath(path)} if is_path else set()
 
 
-def _meant(pattern: str) -> set[str]:
-    """A pattern for directories, and the directories that it stands for where links are among them."""
-    found = _spellings(pattern)
-    if found and has_magic(pattern):
-        for match in islice(iglob(pattern), MATCHES):  # noqa: PTH207 - the pattern is absolute
-            found |= _spellings(match)
-    return found
+def _pattern_forms(pattern: str) -> set[str]:
+    """A pattern and, if it has wildcards, the directories that it matches. Each with its links resolved, too."""
+    forms = _forms(pattern)
+    if forms and has_magic(pattern):
+        for match in islice(iglob(pattern), MAX_MATCHES):  # noqa: PTH207 - the pattern is absolute
+            forms |= _forms(match)
+    return forms

@@ -1,4 +1,4 @@
-"""Takes reports in: finds the project, decides whether the report is wanted, and stores it in one transaction."""
+"""Takes in reports: finds the project, decides whether a report is wanted, and stores it in one transaction."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 #: agent -> the folders that hold its transcripts; no other file is opened
 Roots = Mapping[str, tuple[Path, ...]]
-#: (event, data): sends a live event to those who watch
+#: (event, data): sends a live event to the viewers
 Announce = Callable[[str, Any], None]
 Untold = Literal["take", "hold back", "refuse"]
 #: Seconds for which the project of a directory is remembered.
 PROJECT_S = 30.0
-#: Milliseconds that a round that ended waits for its transcript to be read, so that it is observed whole.
+#: Milliseconds that an ended round waits until its transcript is read, so that all of it is observed.
 HOLD_MS = 2000
 
 
@@ -55,26 +55,26 @@ class Intake:
     def __init__(
         self, settings: Settings, store: Store, announce: Announce, wake: Callable[[int], None], roots: Roots
     ) -> None:
-        self._settings, self._store, self._tell, self._wake, self._roots = settings, store, announce, wake, roots
+        self._settings, self._store, self._send, self._wake, self._roots = settings, store, announce, wake, roots
         self._projects: dict[str, tuple[float, Project]] = {}
-        self._config_seen = self._config_stamp()
+        self._loaded_mtime = self._config_mtime()
         self.wipe: Callable[[], None] = lambda: None  #: called after a deletion, to remove the text from the files, too
 
-    def _config_stamp(self) -> int:
+    def _config_mtime(self) -> int:
         try:
             return self._settings.paths.config.stat().st_mtime_ns
         except OSError:
             return 0
 
-    def _reread(self) -> None:
-        """Read the settings that forbid things again if the file has changed. They hold from the next event on."""
-        stamp = self._config_stamp()
-        if stamp != self._config_seen:
-            self._config_seen = stamp
+    def _reload_settings(self) -> None:
+        """Load the settings of recording again if config.toml was changed."""
+        mtime = self._config_mtime()
+        if mtime != self._loaded_mtime:
+            self._loaded_mtime = mtime
             try:
                 now = settings_now()
             except BadSetting as error:
-                log.warning("config.toml was changed and can not be used: %s", error)
+                log.warning("config.toml was changed and cannot be used: %s", error)
                 return
             self._settings = replace(
                 self._settings,
@@ -87,7 +87,7 @@ class Intake:
         return await asyncio.wrap_future(self._store.submit(work))
 
     async def project(self, cwd: str, name: str = "") -> Project:
-        """Return the project of a directory. Git is read in a thread, and not with every event."""
+        """Return the project of a directory. It is cached, and git's files are read in a thread."""
         if not cwd:
             return Project(name, name)
         now = time.monotonic()
@@ -104,8 +104,8 @@ class Intake:
     ) -> Receipt:
         """Store a report. It is committed when this returns.
 
-        `untold` says what to do if the prompt that it belongs to is not known: take it all the same, hold back its
-        contents, or refuse it for now.
+        `untold` says what to do if the prompt of the report is not known yet: store it, store it without its contents,
+        or refuse it for now.
         """
         where = await self.project(report.cwd, project_name)
         if reason := await self.unwanted(report, where):
@@ -123,8 +123,8 @@ class Intake:
             self.wipe()
         self._announce(report, taken)
         if taken.skipped is None:
-            goes_on = report.kind in ("tool", "tool_failure", "subagent_stop")
-            self._wake(ids.now_ms() + int(self._settings.quiet_seconds * 1000) if goes_on else 0)
+            is_open = report.kind in ("tool", "tool_failure", "subagent_stop")
+            self._wake(ids.now_ms() + int(self._settings.quiet_seconds * 1000) if is_open else 0)
         return taken
 
     async def store_past(
@@ -146,7 +146,7 @@ class Intake:
 
     async def unwanted(self, report: Report, where: Project) -> str | None:
         """Return why a report is not wanted: it is of the observer's own session, or its project is excluded."""
-        self._reread()
+        self._reload_settings()
         own = str(self._settings.paths.observer)
         if report.cwd == own or report.cwd.startswith(own + "/") or report.cwd.endswith("/" + OBSERVING):
             return "own"
@@ -177,17 +177,17 @@ class Intake:
             "prompt_number": taken.prompt_number,
         }
         if session.is_new:
-            self._tell("session_started", about)
+            self._send("session_started", about)
         if report.kind == "prompt" and taken.prompt_number:
             text = None if taken.is_private else report.payload.get("prompt")
-            self._tell("new_prompt", about | {"prompt": text, "is_private": taken.is_private})
+            self._send("new_prompt", about | {"prompt": text, "is_private": taken.is_private})
         elif report.kind in ("tool", "tool_failure", "stop", "subagent_stop") and not taken.skipped:
-            self._tell(
+            self._send(
                 "observation_queued",
                 about | {"event_id": taken.event_id, "kind": report.kind, "tool_name": report.tool_name},
             )
         elif report.kind == "session_end":
-            self._tell("session_completed", about | {"reason": report.payload.get("reason")})
+            self._send("session_completed", about | {"reason": report.payload.get("reason")})
 
 
 def _session(tx: Tx, report: Report) -> Session | None:
@@ -216,7 +216,7 @@ def take_event(tx: Tx, settings: Settings, report: Report, where: Project, numbe
     if added.skipped is None and report.kind == "pre_compact":
         events.close_round(tx, session.id, _hold_ms(report))
     if added.skipped is None and report.kind == "stop" and not report.transcript_path:
-        # With a transcript, that is read next: it has all that was said, in its order.
+        # If there is a transcript, it is read next. It has the whole conversation in order.
         observations.follow_round(tx, session)
         chunks.extend(tx, session)
     return Receipt(added.event_id, session, added.prompt_number, skipped=added.skipped)
@@ -264,7 +264,7 @@ def _take_end(tx: Tx, settings: Settings, report: Report, where: Project, number
 
 
 def _take_compacted(tx: Tx, settings: Settings, report: Report, where: Project, number: int | None) -> Receipt:
-    """Store the agent's own summary of what it compacted, beside those of the observer."""
+    """Store the agent's own summary of a compacted conversation."""
     session = sessions.get_or_create(tx, report, where)
     added = events.add(tx, session, report)
     text = report.payload.get("compact_summary")
@@ -276,7 +276,7 @@ def _take_compacted(tx: Tx, settings: Settings, report: Report, where: Project, 
 
 
 def _take_reply(tx: Tx, settings: Settings, report: Report, where: Project, number: int | None) -> Receipt:
-    """Store a message of the assistant as a turn. It is no event."""
+    """Store a message of the assistant as a turn, not as an event."""
     session = sessions.get_or_create(tx, report, where)
     prompt = sessions.prompt_for(tx, session, report.prompt_id, report.occurred_at)
     text = report.payload.get("text")

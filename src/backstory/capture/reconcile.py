@@ -30,22 +30,22 @@ from backstory.store.transcripts import ReadTranscript
 
 log = logging.getLogger(__name__)
 READER = "reconcile"
-#: Seconds after which a transcript that does not grow has ended, and its last round with it.
+#: Seconds without a change after which a transcript, and its last round, count as ended.
 QUIET_S = 600.0
-#: Seconds until a second look: the client writes its last lines after it has called the hooks.
-AGAIN_S = 3.0
-#: Transcripts that are followed line by line for events whose prompt is not known, at most.
-SHOWN = 64
+#: Seconds until a transcript is read again, because the agent writes its last lines after it has called the hooks.
+READ_AGAIN_S = 3.0
+#: Maximum transcripts whose position is remembered for `store_prompts`.
+MAX_POSITIONS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
-    """A transcript to look at."""
+class TranscriptRequest:
+    """A transcript to read."""
 
     agent: str
     path: Path
-    session_id: int | None = None  #: the session whose round waits for this
-    again: bool = False
+    session_id: int | None = None  #: the session whose round waits until it is read
+    is_second: bool = False
 
 
 class Reconcile:
@@ -62,27 +62,27 @@ class Reconcile:
     ) -> None:
         self._settings, self._store, self._backfill = settings, store, backfill
         self._roots, self._wake = roots, wake
-        self._wishes: dict[_Wish, None] = {}
-        self._wished = asyncio.Event()
+        self._requests: dict[TranscriptRequest, None] = {}
+        self._requested = asyncio.Event()
         self._after = after  #: set when the spool is empty: its reports come first
-        self.job = Job("reconcile", self._work)
-        #: the inode of a transcript, and how far it was read for prompts alone
-        self._shown: dict[Path, tuple[int, Mark]] = {}
+        self.job = Job("reconcile", self._run)
+        #: transcript -> its inode, and how far `store_prompts` has read it
+        self._positions: dict[Path, tuple[int, Mark]] = {}
 
     def soon(self, report: Report, session_id: int | None) -> None:
         """Have a report's transcript read soon if it ends a round, a session or a context window."""
         if report.kind in ("stop", "pre_compact", "session_end") and report.transcript_path:
-            self._want(_Wish(report.agent, Path(report.transcript_path), session_id))
+            self._want(TranscriptRequest(report.agent, Path(report.transcript_path), session_id))
 
     def read(self, report: Report) -> None:
         """Have a report's transcript read, because the report lacks its contents."""
         if report.transcript_path:
-            self._want(_Wish(report.agent, Path(report.transcript_path)))
+            self._want(TranscriptRequest(report.agent, Path(report.transcript_path)))
 
-    async def tell_prompts(self, report: Report) -> bool:
+    async def store_prompts(self, report: Report) -> bool:
         """Store the prompts of a report's transcript that hooks missed. Return False if there is no transcript."""
         path = Path(report.transcript_path) if report.transcript_path else None
-        file = path and await asyncio.to_thread(self._within, report.agent, path)
+        file = path and await asyncio.to_thread(self._checked_path, report.agent, path)
         if file is None:
             return False
         try:
@@ -98,44 +98,41 @@ class Reconcile:
         """Return the prompts since the last call."""
         transcripts = AGENTS[agent].transcripts
         now = transcripts.state(file)
-        inode, mark = self._shown.pop(file, (0, Mark()))
+        inode, mark = self._positions.pop(file, (0, Mark()))
         if inode != now.inode or mark.offset > now.size:
             mark = _mark(self._last_read(file), now)
         reading, since = transcripts.read(file, Mark(mark.offset), False), self._since(agent)
         prompts = [report for report in reading if report.kind == "prompt" and report.occurred_at >= since]
-        self._shown[file] = (now.inode, reading.place)
-        while len(self._shown) > SHOWN:
-            del self._shown[next(iter(self._shown))]
+        self._positions[file] = (now.inode, reading.place)
+        while len(self._positions) > MAX_POSITIONS:
+            del self._positions[next(iter(self._positions))]
         return prompts
 
-    def _want(self, wish: _Wish) -> None:
-        self._wishes[wish] = None
-        self._wished.set()
+    def _want(self, request: TranscriptRequest) -> None:
+        self._requests[request] = None
+        self._requested.set()
 
-    async def _work(self) -> None:
+    async def _run(self) -> None:
         await self._after.wait()
-        left = iter(await asyncio.to_thread(self._changed))
+        changed = iter(await asyncio.to_thread(self._changed))
         while True:
-            self._wished.clear()
-            while self._wishes:
-                wish = next(iter(self._wishes))
-                del self._wishes[wish]
-                await self._look(wish)
-                if not wish.again:
-                    later = replace(wish, session_id=None, again=True)
-                    asyncio.get_running_loop().call_later(AGAIN_S, self._want, later)
-            if (older := next(left, None)) is None:
-                await self._wished.wait()
+            self._requested.clear()
+            while self._requests:
+                request = next(iter(self._requests))
+                del self._requests[request]
+                await self.read_now(request)
+                if not request.is_second:
+                    later = replace(request, session_id=None, is_second=True)
+                    asyncio.get_running_loop().call_later(READ_AGAIN_S, self._want, later)
+            if (older := next(changed, None)) is None:
+                await self._requested.wait()
             else:
-                await self._look(older)
+                await self.read_now(older)
 
-    async def look(self, agent: str, path: Path, session_id: int | None = None) -> None:
-        """Read a transcript now."""
-        await self._look(_Wish(agent, path, session_id))
-
-    async def _look(self, wish: _Wish) -> None:
+    async def read_now(self, request: TranscriptRequest) -> None:
+        """Read a transcript, and release the round that waits for it."""
         try:
-            added = await self._read(wish)
+            added = await self._read(request)
             if added:
                 log.info("%d events that hooks had missed were added from a transcript", added)
         except StoreUnavailable as error:
@@ -144,23 +141,23 @@ class Reconcile:
             # Only the type is logged: the text of the error may quote the transcript.
             log.warning("a transcript could not be read (%s)", type(error).__name__)
         finally:
-            if wish.session_id is not None:
-                number = wish.session_id
+            if request.session_id is not None:
+                number = request.session_id
                 with contextlib.suppress(StoreUnavailable):
                     await self._write(lambda tx: _close(tx, number))
                 self._wake()
 
-    async def _read(self, wish: _Wish) -> int:
-        file = await asyncio.to_thread(self._within, wish.agent, wish.path)
+    async def _read(self, request: TranscriptRequest) -> int:
+        file = await asyncio.to_thread(self._checked_path, request.agent, request.path)
         if file is None:
             return 0
-        transcripts = AGENTS[wish.agent].transcripts
-        since = await asyncio.to_thread(self._since, wish.agent)
+        transcripts = AGENTS[request.agent].transcripts
+        since = await asyncio.to_thread(self._since, request.agent)
         counts: Counter[str] = Counter()
         for part in (file, *await asyncio.to_thread(transcripts.beside, file)):
-            inside = await asyncio.to_thread(self._within, wish.agent, part)
-            if inside is not None:
-                counts += await self._read_one(wish.agent, inside, since)
+            checked = await asyncio.to_thread(self._checked_path, request.agent, part)
+            if checked is not None:
+                counts += await self._read_one(request.agent, checked, since)
         return counts["added"]
 
     async def _read_one(self, agent: str, file: Path, since: str) -> Counter[str]:
@@ -176,7 +173,7 @@ class Reconcile:
         counts: Counter[str] = Counter()
         while batch := await asyncio.to_thread(next, pieces, None):
             counts += await self._backfill.take(batch)
-        changed_ns = before.changed_ns if reading.ended else 0  # else it is read again, changed or not
+        changed_ns = before.changed_ns if reading.ended else 0  # 0: read it again even if it does not change
         mark = reading.mark
         read = ReadTranscript(READER, _name(file), before.inode, before.size, changed_ns, mark.offset, mark.prompt)
         await self._write(lambda tx: stored.put(tx, read))
@@ -188,14 +185,14 @@ class Reconcile:
     async def _write(self, work: Callable[[Tx], object]) -> None:
         await asyncio.wrap_future(self._store.submit(work))
 
-    def _within(self, agent: str, path: Path) -> Path | None:
+    def _checked_path(self, agent: str, path: Path) -> Path | None:
         """Return the file of a transcript, links resolved, if it is under the roots of the agent."""
         try:
             file = path.resolve(strict=True)
-            inside = any(file.is_relative_to(root.resolve()) for root in self._roots.get(agent, ()))
+            is_inside = any(file.is_relative_to(root.resolve()) for root in self._roots.get(agent, ()))
         except (OSError, ValueError, RuntimeError):
             return None
-        wanted = inside and file.name.endswith(AGENTS[agent].transcripts.suffixes[0]) and not is_observers(file)
+        wanted = is_inside and file.name.endswith(AGENTS[agent].transcripts.suffixes[0]) and not is_observers(file)
         return file if wanted and file.is_file() else None
 
     def _since(self, agent: str) -> str:
@@ -204,15 +201,15 @@ class Reconcile:
             return ids.from_ms(installed // 1_000_000)
         return self._store.read(created_at)
 
-    def _changed(self) -> list[_Wish]:
+    def _changed(self) -> list[TranscriptRequest]:
         """Return the transcripts to read at the start: those of open sessions, and those newer than the install."""
-        found: dict[_Wish, None] = {}
+        requests: dict[TranscriptRequest, None] = {}
         for agent in AGENTS:
-            found |= dict.fromkeys(_Wish(agent, path) for path in self._of_open(agent))
+            requests |= dict.fromkeys(TranscriptRequest(agent, path) for path in self._of_open(agent))
             installed = installed_ns(self._settings, agent)
             if installed is not None:
-                found |= dict.fromkeys(_Wish(agent, path) for path in self._newer(agent, installed))
-        return list(found)
+                requests |= dict.fromkeys(TranscriptRequest(agent, path) for path in self._newer(agent, installed))
+        return list(requests)
 
     def _of_open(self, agent: str) -> list[Path]:
         return [Path(path) for path in self._store.read(lambda tx: sessions.open_transcripts(tx, agent))]

@@ -1,4 +1,4 @@
-"""Takes in what hooks left while the worker was away."""
+"""Takes in the events that hooks left in the spool while the worker was not running."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from backstory import privacy
 from backstory.agents import AGENTS
-from backstory.capture.bodies import LARGEST, strip_tags
+from backstory.capture.bodies import MAX_BYTES, strip_tags
 from backstory.errors import BackstoryError, StoreUnavailable
 from backstory.files import read_regular
 from backstory.jobs import Job, place_of
@@ -21,35 +21,34 @@ from backstory.paths import Paths
 
 log = logging.getLogger(__name__)
 
-#: (agent, event, payload, event_id): the same door that a hook's request goes through.
+#: (agent, event, payload, event_id): the function that handles a hook's request.
 Deliver = Callable[[str, str, dict[str, Any], str], Awaitable[Any]]
-LOOK_S = 2.0
+#: Seconds between two looks at the folder. Hooks leave files without notice, and the folder is nearly always empty.
+POLL_S = 2.0
 
 
 class Spool:
-    """Looks into the folder: at the start, when told to, and now and then."""
+    """Reads the spool when the worker starts, and regularly afterwards."""
 
     def __init__(self, paths: Paths, deliver: Deliver, looked: asyncio.Event) -> None:
         self._folder, self._rejected, self._deliver = paths.spool, paths.rejected, deliver
         self.job = Job("spool", self._watch)
-        self._stuck: set[str] = set()  #: entries that could be neither taken in nor set aside, by name
-        self._looked = looked  #: set once what lay there at the start was taken in, or could not be
+        self._stuck: set[str] = set()  #: names of entries that could be neither taken in nor set aside
+        self._looked = looked  #: set after the first look
 
     async def _watch(self) -> None:
         while True:
             try:
                 await self.drain()
             except StoreUnavailable:
-                pass  # they stay where they are
+                pass  # the entries stay where they are
             except OSError as error:
-                log.warning("the spool can not be read: %s", error.strerror)
+                log.warning("the spool cannot be read: %s", error.strerror)
             self._looked.set()
-            # A hook leaves a file without a word to us, so this one place looks by the clock: one listing of a folder
-            # that is nearly always empty.
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_S)
 
     async def drain(self) -> int:
-        """Take in what is there, in the order in which it happened; how many."""
+        """Take in all entries, oldest first. Returns how many were taken in."""
         names = await asyncio.to_thread(self._names)
         self._stuck &= set(names)
         taken = 0
@@ -62,16 +61,16 @@ class Spool:
         return taken
 
     def forget(self, names: set[str]) -> int:
-        """Remove what was set aside and holds one of these ids; how many."""
-        gone = 0
+        """Delete the entries set aside that contain one of these ids. Returns how many were deleted."""
+        deleted = 0
         wanted = [name.encode() for name in names]
         for file in (*self._rejected.glob("*"), *self._folder.glob(".*.json")):
             with contextlib.suppress(OSError):
-                held = os.fsencode(file.name) + b"\n" + (_read(file) or b"")
-                if any(name in held for name in wanted):
+                content = os.fsencode(file.name) + b"\n" + (_read(file) or b"")
+                if any(name in content for name in wanted):
                     file.unlink()
-                    gone += 1
-        return gone
+                    deleted += 1
+        return deleted
 
     def _names(self) -> list[str]:
         try:
@@ -80,7 +79,7 @@ class Spool:
             return []
 
     async def _take(self, file: Path) -> bool:
-        """Take an entry in; whether that was done. One that can't be is never in the way of the others."""
+        """Take in one entry and return whether it worked. An entry that fails does not stop the others."""
         event_id, _, rest = file.name.removesuffix(".json").partition(".")
         agent, _, event = rest.partition(".")
         try:
@@ -94,7 +93,7 @@ class Spool:
         except FileNotFoundError:
             return False
         except OSError as error:
-            self._leave(file, error)  # not its own fault, perhaps: it is tried again
+            self._leave(file, error)  # the cause may pass, so it is tried again
             return False
         except Exception as error:
             await self._reject(file, error)
@@ -102,7 +101,7 @@ class Spool:
         return True
 
     async def _reject(self, file: Path, cause: Exception) -> None:
-        """Kept where people can look at it. Neither its name nor its text is logged: anything may stand there."""
+        """Set an entry aside, where people can look at it. Its name and text may be private and are not logged."""
         try:
             await asyncio.to_thread(_set_aside, file, self._rejected)
         except OSError as error:
@@ -116,7 +115,7 @@ class Spool:
             log.warning("an entry of the spool stays there: %s; `backstory doctor` names it", error.strerror)
 
     def _reset_gauge(self) -> None:
-        """The hooks' count of what they spooled starts again once the folder is empty, but for what is stuck."""
+        """Reset the size that hooks count, if the folder is empty except for stuck entries."""
         if not set(self._names()) - self._stuck:
             handle = os.open(self._folder / ".size", os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
             try:
@@ -126,37 +125,39 @@ class Spool:
 
 
 def is_usable(file: Path) -> bool:
-    """Whether an entry is a file, not a link to one, that a hook of this user may have left."""
+    """Whether an entry is a regular file, not a link, that a hook of this user may have written."""
     try:
-        known = file.lstat()
+        status = file.lstat()
         owners = {os.getuid(), file.parent.stat().st_uid}
-        return stat.S_ISREG(known.st_mode) and known.st_uid in owners and os.access(file, os.R_OK)
+        return stat.S_ISREG(status.st_mode) and status.st_uid in owners and os.access(file, os.R_OK)
     except FileNotFoundError:
-        return True  # taken in at this moment
+        return True  # it was taken in just now
     except OSError:
         return False
 
 
 def _read(file: Path) -> bytes | None:
-    """An entry's bytes, with one more than may be at the most; None for what is not ours to read."""
+    """The content of an entry, up to one byte more than allowed. None if the entry is not usable."""
     if not is_usable(file):
         return None
-    return read_regular(file, LARGEST + 1)
+    return read_regular(file, MAX_BYTES + 1)
 
 
 def _payload(file: Path) -> Any:
     raw = _read(file)
-    return strip_tags(raw) if raw is not None and len(raw) <= LARGEST else None
+    return strip_tags(raw) if raw is not None and len(raw) <= MAX_BYTES else None
 
 
 def _set_aside(file: Path, folder: Path) -> None:
-    """Keep a file where people can look at it, stripped: not every file in the spool was written by our hook."""
+    """Move a file to the rejected ones, stripped: others than our hook may have written it."""
     folder.mkdir(mode=0o700, exist_ok=True)
-    if (given := _read(file)) is None:
+    if (content := _read(file)) is None:
         file.replace(folder / file.name)
         return
-    clean = privacy.strip_bytes(given) if len(given) <= LARGEST else b'{"error":"The file was larger than 16 MiB."}'
-    if clean != given:
+    clean = (
+        privacy.strip_bytes(content) if len(content) <= MAX_BYTES else b'{"error":"The file was larger than 16 MiB."}'
+    )
+    if clean != content:
         temporary = file.with_name(f".{file.name}")
         temporary.touch(mode=0o600)
         temporary.write_bytes(clean)

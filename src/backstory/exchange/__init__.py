@@ -1,1 +1,1 @@
-"""In and out: everything that a user owns, as lines that another store can read."""
+"""Export and import: everything that a user owns, as lines of JSON that another store can read."""

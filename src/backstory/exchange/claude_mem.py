@@ -1,4 +1,4 @@
-"""What claude-mem remembers, as rows of ours: sessions, prompts, observations and summaries, with their times."""
+"""Converts the rows of a claude-mem database to ours: sessions, prompts, observations and summaries."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from backstory import ids, privacy
-from backstory.exchange.turn_lines import moment
+from backstory.exchange.turn_lines import parse_time
 from backstory.model import TYPES
 from backstory.store.claude_mem import ClaudeMem
 from backstory.store.db import Row
 from backstory.text import cut, one_line
 
-#: Who is said to have observed it.
+#: The provider of imported observations and summaries.
 PROVIDER = "claude-mem"
 _AGENTS = {"claude": "claude-code", "": "claude-code", "gemini": "gemini-cli"}
 _LISTS = ("facts", "concepts", "files_read", "files_modified")
-_TOLD = ("request", "investigated", "learned", "completed", "next_steps", "notes")
+_SUMMARY_FIELDS = ("request", "investigated", "learned", "completed", "next_steps", "notes")
 
 
 def rows(source: ClaudeMem, keys: Mapping[str, str]) -> Iterator[tuple[str, Row]]:
-    """Everything, parents before children. `keys` are those of the projects that are known here by name."""
+    """Yield all rows, parents before children. `keys` maps the names of known projects to their keys."""
     sessions: dict[str, int] = {}
     for row in source.rows("sdk_sessions"):
-        made = _session(row, keys)
-        if made is None:
+        session = _session(row, keys)
+        if session is None:
             continue
-        for name in _names(row):
-            sessions[name] = made["id"]
-        yield "sdk_sessions", made
+        for name in _session_ids(row):
+            sessions[name] = session["id"]
+        yield "sdk_sessions", session
     for row in source.rows("observations"):
-        if (number := _parent(row, sessions)) and (seen := _observation(row, number, keys)):
-            yield "observations", seen
+        if (number := _parent(row, sessions)) and (observation := _observation(row, number, keys)):
+            yield "observations", observation
     last = {_round(row): row["id"] for row in source.rows("session_summaries")}
     for row in source.rows("session_summaries"):
-        # Of several that tell of one round the last holds.
+        # If a round has several summaries, the last one is used.
         if (number := _parent(row, sessions)) and last[_round(row)] == row["id"]:
             yield "session_summaries", _summary(row, number, keys)
     numbers = set(sessions.values())
@@ -45,22 +45,22 @@ def rows(source: ClaudeMem, keys: Mapping[str, str]) -> Iterator[tuple[str, Row]
             yield "user_prompts", _prompt(row, number)
 
 
-def _names(row: Row) -> list[str]:
-    """By what the other rows name a session: older versions had other words for it."""
-    wanted = ("memory_session_id", "sdk_session_id", "content_session_id", "claude_session_id")
-    return [row[name] for name in wanted if isinstance(row.get(name), str) and row[name]]
+def _session_ids(row: Row) -> list[str]:
+    """The ids of a session in a row. Older versions of claude-mem have other columns for them."""
+    columns = ("memory_session_id", "sdk_session_id", "content_session_id", "claude_session_id")
+    return [row[name] for name in columns if isinstance(row.get(name), str) and row[name]]
 
 
 def _parent(row: Row, sessions: Mapping[str, int]) -> int | None:
-    return next((sessions[name] for name in _names(row) if name in sessions), None)
+    return next((sessions[name] for name in _session_ids(row) if name in sessions), None)
 
 
 def _round(row: Row) -> tuple[str, int]:
-    return next(iter(_names(row)), ""), row.get("prompt_number") or 0
+    return next(iter(_session_ids(row)), ""), row.get("prompt_number") or 0
 
 
 def _at(row: Row, name: str) -> str | None:
-    return moment(row.get(f"{name}_epoch")) or moment(row.get(name))
+    return parse_time(row.get(f"{name}_epoch")) or parse_time(row.get(name))
 
 
 def _text(row: Row, name: str) -> str:
@@ -78,7 +78,7 @@ def _session(row: Row, keys: Mapping[str, str]) -> Row | None:
     if not isinstance(content_id, str) or not content_id:
         return None
     agent = str(row.get("platform_source") or "")
-    begun = _at(row, "started_at") or ids.now()
+    started = _at(row, "started_at") or ids.now()
     ended = _at(row, "completed_at")
     return _where(row, keys) | {
         "id": row["id"],
@@ -91,9 +91,9 @@ def _session(row: Row, keys: Mapping[str, str]) -> Row | None:
         "prompt_counter": row.get("prompt_counter") or 0,
         "status": "failed" if row.get("status") == "failed" else "completed",
         "end_reason": "imported",
-        "created_at": begun,
-        "last_event_at": max(begun, ended or begun),
-        "completed_at": ended or begun,
+        "created_at": started,
+        "last_event_at": max(started, ended or started),
+        "completed_at": ended or started,
     }
 
 
@@ -102,23 +102,23 @@ def _observation(row: Row, session_id: int, keys: Mapping[str, str]) -> Row | No
     title = one_line(_text(row, "title")) or cut(one_line(narrative), 120)
     if not title:
         return None
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "type": row["type"] if row.get("type") in TYPES else "discovery",
         "title": title,
         "subtitle": _text(row, "subtitle"),
         "narrative": narrative,
     } | {name: _list(row.get(name)) for name in _LISTS}
-    lists = {name: json.dumps(told[name], ensure_ascii=False) for name in _LISTS}
+    lists = {name: json.dumps(fields[name], ensure_ascii=False) for name in _LISTS}
     return (
         _where(row, keys)
-        | told
+        | fields
         | lists
         | {
             "id": row["id"],
             "session_id": session_id,
             "prompt_number": row.get("prompt_number") or 0,
-            "memory_session_id": next(iter(_names(row))),
-            "compressed_observation": json.dumps(told, ensure_ascii=False),
+            "memory_session_id": next(iter(_session_ids(row))),
+            "compressed_observation": json.dumps(fields, ensure_ascii=False),
             "provider": PROVIDER,
             "created_at": _at(row, "created_at") or ids.now(),
         }
@@ -126,26 +126,26 @@ def _observation(row: Row, session_id: int, keys: Mapping[str, str]) -> Row | No
 
 
 def _list(value: Any) -> list[str]:
-    """A list as it is kept there: JSON, or a text with a line for each."""
+    """A list as claude-mem stores it: JSON, or a text with one item per line."""
     if not isinstance(value, str) or not value.strip():
         return []
     try:
-        found = json.loads(value)
+        items = json.loads(value)
     except (ValueError, RecursionError):
-        found = value.splitlines()
-    found = found if isinstance(found, list) else [found]
-    return [privacy.strip_text(item) for item in found if isinstance(item, str) and item.strip()]
+        items = value.splitlines()
+    items = items if isinstance(items, list) else [items]
+    return [privacy.strip_text(item) for item in items if isinstance(item, str) and item.strip()]
 
 
 def _summary(row: Row, session_id: int, keys: Mapping[str, str]) -> Row:
     return (
         _where(row, keys)
-        | {name: _text(row, name) for name in _TOLD}
+        | {name: _text(row, name) for name in _SUMMARY_FIELDS}
         | {
             "id": row["id"],
             "session_id": session_id,
             "prompt_number": row.get("prompt_number") or 0,
-            "memory_session_id": next(iter(_names(row))),
+            "memory_session_id": next(iter(_session_ids(row))),
             "source": "stop",
             "provider": PROVIDER,
             "created_at": _at(row, "created_at") or ids.now(),

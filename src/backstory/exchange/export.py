@@ -1,4 +1,4 @@
-"""Everything that a user owns, out of the store: table by table, row by row, in the order of their keys."""
+"""Exports everything that a user owns: table by table, in the order of the keys."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from backstory.exchange import lines
 from backstory.store import queries, table_rows
 from backstory.store.db import Row, Tx
 
-#: Few, as a row may hold a whole file.
-PAGE = 32
+#: Rows per query. Few, because a row may hold a whole file.
+PAGE_ROWS = 32
 
 
 def everything(tx: Tx, engine: str) -> Iterator[str]:
-    """The lines of an export, of one snapshot."""
-    yield lines.heading(__version__, ids.now())
+    """Yield the lines of an export of one snapshot."""
+    yield lines.header(__version__, ids.now())
     counts = {}
     for table in queries.owned(engine).values():
         counts[table.name] = 0
         after: dict[str, Any] = table.first
-        while rows := table_rows.page(tx, table, after, PAGE):
+        while rows := table_rows.page(tx, table, after, PAGE_ROWS):
             counts[table.name] += len(rows)
             for row in rows:
                 yield lines.line(table.name, _at_rest(table.name, row))
@@ -30,10 +30,10 @@ def everything(tx: Tx, engine: str) -> Iterator[str]:
 
 
 def _at_rest(table: str, row: Row) -> Row:
-    """A row as it is when nobody works on it: what is being observed here waits in the copy."""
+    """A row as it is when no observer works on it. An event that is being observed is queued in the copy."""
     if table == "sdk_sessions":
         return row | {"settles_at": 0, "force_init": 0}
     if table == "events":
-        resting = "queued" if row["status"] == "leased" else row["status"]
-        return row | {"status": resting, "lease_until": None, "lease_owner": None}
+        status = "queued" if row["status"] == "leased" else row["status"]
+        return row | {"status": status, "lease_until": None, "lease_owner": None}
     return row

@@ -1,4 +1,4 @@
-"""An export as lines of JSON: a heading, a line a row, and an end that counts them, so that a cut file is noticed."""
+"""The format of an export, lines of JSON: a header, one line per row, and a last line with the counts."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from typing import Any
 
 from backstory.errors import BackstoryError
 
-#: What a reader must understand; it grows when an older reader would misread a newer file.
+#: Version of the format. It grows if an older reader would misread a newer file.
 FORMAT = 1
 
 
 class NotAnExport(BackstoryError):
     """The file is not an export of backstory."""
 
-    hint = "`backstory export --output FILE` makes one."
+    hint = "Make one with `backstory export --output FILE`."
 
 
-class CutShort(BackstoryError):
+class IncompleteExport(BackstoryError):
     """The file is cut short or damaged, so nothing was imported."""
 
-    hint = "Make the export again, or copy it again."
+    hint = "Export or copy the file again."
 
 
-def heading(version: str, at: str) -> str:
+def header(version: str, at: str) -> str:
     return _dump({"backstory": "export", "format": FORMAT, "version": version, "exported_at": at})
 
 
 def line(table: str, row: dict[str, Any]) -> str:
-    """One row, the same bytes for the same row whatever store it comes from."""
+    """The line of a row. The same row gives the same bytes from every engine."""
     return f'{{"table":"{table}","row":{_dump(row)}}}'
 
 
@@ -43,50 +43,49 @@ def _dump(value: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    """Bytes, which somebody has put where a text belongs: SQLite keeps them."""
+    """A value that JSON has no form for, such as bytes that somebody wrote into a text column of SQLite."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 @dataclass(slots=True)
 class Reader:
-    """Reads an export line by line, and knows at its end whether it was whole."""
+    """Reads an export line by line, and checks at the end that it is complete."""
 
-    head: dict[str, Any] = field(default_factory=dict)
+    header: dict[str, Any] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
-    is_whole: bool = False
+    is_complete: bool = False
 
     def read(self, lines: Iterator[bytes]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The rows; raises where the file is foreign or cut."""
+        """Yield the rows. Raises an error if the file is not an export, or is incomplete."""
         try:
-            self.head = _object(next(lines, b""))
+            self.header = _object(next(lines, b""))
         except ValueError:
             raise NotAnExport from None
-        if self.head.get("backstory") != "export" or not isinstance(self.head.get("format"), int):
+        if self.header.get("backstory") != "export" or not isinstance(self.header.get("format"), int):
             raise NotAnExport
-        if self.head["format"] > FORMAT:
+        if self.header["format"] > FORMAT:
             raise NotAnExport("The file was made by a newer backstory.", "Update backstory, then import it.")
         for raw in lines:
-            if self.is_whole:
-                raise CutShort
-            found = self._row(raw)
-            if found:
-                yield found
-        if not self.is_whole:
-            raise CutShort
+            if self.is_complete:
+                raise IncompleteExport
+            if row := self._row(raw):
+                yield row
+        if not self.is_complete:
+            raise IncompleteExport
 
     def _row(self, raw: bytes) -> tuple[str, dict[str, Any]] | None:
         try:
             value = _object(raw)
         except ValueError:
-            raise CutShort from None
+            raise IncompleteExport from None
         if "end" in value:
             if value["end"] != self.counts:
-                raise CutShort
-            self.is_whole = True
+                raise IncompleteExport
+            self.is_complete = True
             return None
         table, row = value.get("table"), value.get("row")
         if not isinstance(table, str) or not isinstance(row, dict):
-            raise CutShort
+            raise IncompleteExport
         self.counts[table] = self.counts.get(table, 0) + 1
         return table, row
 

@@ -1,4 +1,4 @@
-"""Rows of an export into a store: each once, known again by what it is, under an id that is free here."""
+"""Imports the rows of an export: each once, under an id that is free in this store."""
 
 from __future__ import annotations
 
@@ -17,100 +17,100 @@ from backstory.store.payloads import read_or_nothing
 from backstory.store.tables import Table
 
 _INDEXED = {"observations": "observation", "session_summaries": "summary", "user_prompts": "prompt"}
-#: Columns by which a row is known again.
+#: Columns that identify a row.
 _IDS = frozenset({"content_session_id", "memory_session_id", "event_id", "tool_use_id", "prompt_id", "mark"})
 
 
-class Unknown(BadInput):
-    """The file has what this backstory does not know."""
+class UnknownColumn(BadInput):
+    """The file has a table or a column that this version of backstory does not know."""
 
     hint = "Update backstory, then import it."
 
 
 @dataclass(slots=True)
 class Loaded:
-    """What became of rows."""
+    """What was imported, and what was refused."""
 
     added: int = 0
-    refused: dict[int, str] = field(default_factory=dict)  #: why, by the place of the row among those given
+    refused: dict[int, str] = field(default_factory=dict)  #: position of a row -> why it was refused
 
 
 class Load:
-    """One file's way into a store; what its rows became is kept there, so that memory stays flat."""
+    """The import of one file. The new ids of its rows are kept in the store, so that memory use stays constant."""
 
     def __init__(self, engine: str, import_id: str, key: bytes = b"") -> None:
         self._key = key
         self._tables, self._import_id = queries.owned(engine), gate.identifier(import_id)
-        self._referred = {c.parent for table in self._tables.values() for c in table.columns.values() if c.parent}
+        self._parent_tables = {c.parent for table in self._tables.values() for c in table.columns.values() if c.parent}
 
     def rows(self, tx: Tx, given: Sequence[tuple[str, dict[str, Any]]]) -> Loaded:
-        """Take rows in, parents before children. A row that is none is refused, and the rest goes on."""
-        loaded, talks = Loaded(), set()
-        for at, (name, values) in enumerate(given):
+        """Import rows, parents before children. An invalid row is refused, and the others are imported."""
+        loaded, talked = Loaded(), set()
+        for position, (name, values) in enumerate(given):
             table = self._tables.get(name)
             if table is None or not values.keys() <= table.columns.keys():
-                raise Unknown
+                raise UnknownColumn
             try:
                 row = strip(checked(table, values))
             except BadRow as error:
-                loaded.refused[at] = str(error)
+                loaded.refused[position] = str(error)
                 continue
             if self._row(tx, table, row):
                 loaded.added += 1
                 if name in ("turns", "user_prompts"):
-                    talks.add(row["session_id"])
-        for number in talks:
+                    talked.add(row["session_id"])
+        for number in talked:
             chunks.extend(tx, sessions.get(tx, number))
             observations.follow_talk(tx, number)
         table_rows.advance_sequences(tx)
         return loaded
 
     def finish(self, tx: Tx) -> None:
-        """Link what came before its parent, and let go of the file."""
+        """Link rows that came before their parents, and remove what was kept for this import."""
         for table in self._tables.values():
             for column in table.own_parents:
                 for old_ids in table_rows.import_keys(tx, self._import_id, f"{table.name}_{column}"):
-                    child, parent = (self._now(tx, table.name, old_id) for old_id in old_ids)
+                    child, parent = (self._new_id(tx, table.name, old_id) for old_id in old_ids)
                     if child and parent:
                         table_rows.link(tx, table, column, child, parent)
         table_rows.clear_import_keys(tx, self._import_id)
 
     def _row(self, tx: Tx, table: Table, row: Row) -> int:
         old_id = row.get("id")
-        if not self._follow(tx, table, row, old_id):
-            return 0  # what it hangs on was forgotten here
+        if not self._translate_parents(tx, table, row, old_id):
+            return 0  # its parent was forgotten here
         if same := self._same(tx, table, row):
-            self._met(tx, table, row, same)
-            self._keep(tx, table, old_id, same.get("id"))
+            self._merge(tx, table, row, same)
+            self._remember(tx, table, old_id, same.get("id"))
             return 0
-        if not self._is_wanted(tx, table, row):
+        if not self._may_add(tx, table, row):
             return 0
         if old_id is not None:
             row["id"] = table_rows.free_id(tx, table, old_id)
         table_rows.add(tx, table, row)
-        self._keep(tx, table, old_id, row.get("id"))
+        self._remember(tx, table, old_id, row.get("id"))
         if kind := _INDEXED.get(table.name):
             observations.index_row(tx, kind, row, sessions.get(tx, row["session_id"]))
         if table.name == "turns":
             turns.index(tx, sessions.get(tx, row["session_id"]), turns.from_row(row))
         if table.name == "user_prompts":
-            # It came with its turn, if the other store kept any.
+            # Its turn is in the file, too, if the other store kept turns.
             session = sessions.get(tx, row["session_id"])
             turns.ask(tx, session, row["prompt_number"], row["prompt"], row["created_at"])
         return 1
 
-    def _follow(self, tx: Tx, table: Table, row: Row, old_id: Any) -> bool:
-        """Name the row's parents by the ids that they have here; False if one of them is not to be had."""
+    def _translate_parents(self, tx: Tx, table: Table, row: Row, old_id: Any) -> bool:
+        """Replace the ids of a row's parents by their ids here. Returns False if one of them is missing."""
         for column in table.columns.values():
             value = row[column.name]
             if column.parent is None or value is None:
                 continue
-            row[column.name] = self._now(tx, column.parent, value)
+            row[column.name] = self._new_id(tx, column.parent, value)
             if row[column.name] is None:
                 if column.parent != table.name:
                     return False
-                # It has not come yet: kept in mind until all have.
-                self._put(tx, f"{table.name}_{column.name}", old_id, value)
+                # The parent may come later in the file. `finish` links it.
+                self._keep_id(tx, f"{table.name}_{column.name}", old_id, value)
         return True
 
     def _same(self, tx: Tx, table: Table, row: Row) -> Row | None:
@@ -121,35 +121,35 @@ class Load:
             same = events.by_tool_use(tx, row["session_id"], row["tool_use_id"])
         return same
 
-    def _met(self, tx: Tx, table: Table, row: Row, same: Row) -> None:
-        """What a row that is here already takes from the other: nothing but how far its prompts go."""
+    def _merge(self, tx: Tx, table: Table, row: Row, same: Row) -> None:
+        """Update a row that exists already: a session takes over the higher number of prompts."""
         if table.name == "sdk_sessions":
             sessions.raise_prompt_counter(tx, same["id"], row["prompt_counter"])
 
-    def _is_wanted(self, tx: Tx, table: Table, row: Row) -> bool:
-        """Whether a new row may come in; what was forgotten here comes as a tombstone or not at all."""
+    def _may_add(self, tx: Tx, table: Table, row: Row) -> bool:
+        """Whether to add a new row. What was forgotten here is added without its text, or not at all."""
         if table.name == "sdk_sessions":
             memory_id = row["memory_session_id"]
             if memory_id and sessions.has_memory_id(tx, memory_id):
                 row["memory_session_id"] = f"{memory_id}-{ids.new_event_id()}"
-            row["force_init"] = int(bool(memory_id))  # the observer's conversation was another store's
+            row["force_init"] = int(bool(memory_id))  # the observer's conversation belongs to the other store
             return True
         if "session_id" not in row or table.columns["session_id"].parent is None:
             return True
         session = sessions.get(tx, row["session_id"])
-        gone = session.forgotten_at is not None
+        is_gone = session.forgotten_at is not None
         if table.name == "observations":
-            return not gone and not forget.is_forgotten_observation(tx, row)
+            return not is_gone and not forget.is_forgotten_observation(tx, row)
         if table.name == "session_summaries":
             mark = f"{row['prompt_number']}:{row['source']}"
-            return not gone and not forget.is_forgotten(tx, row["session_id"], "summary", mark)
-        if table.name == "user_prompts" and (gone or self._is_forgotten(tx, row["prompt"], row["created_at"])):
+            return not is_gone and not forget.is_forgotten(tx, row["session_id"], "summary", mark)
+        if table.name == "user_prompts" and (is_gone or self._is_forgotten(tx, row["prompt"], row["created_at"])):
             row["prompt"] = None
         if table.name == "turns":
             turns.fit_in(tx, session, row)
             if self._is_forgotten(tx, row["text"], row["at"]):
                 row["text"] = None
-        if table.name == "events" and (gone or self._holds_forgotten(tx, row)):
+        if table.name == "events" and (is_gone or self._holds_forgotten(tx, row)):
             row.update(status="tombstone", payload=None, reason="forgotten")
         return True
 
@@ -160,19 +160,19 @@ class Load:
         payload = read_or_nothing(row["payload"]) if row["payload"] else {}
         return forgotten.without(tx, self._key, payload, row["occurred_at"]) is not payload
 
-    def _keep(self, tx: Tx, table: Table, old_id: Any, new_id: Any) -> None:
-        if table.name in self._referred and old_id is not None:
-            self._put(tx, table.name, old_id, new_id)
+    def _remember(self, tx: Tx, table: Table, old_id: Any, new_id: Any) -> None:
+        if table.name in self._parent_tables and old_id is not None:
+            self._keep_id(tx, table.name, old_id, new_id)
 
-    def _put(self, tx: Tx, name: str, old_id: int, new_id: int) -> None:
+    def _keep_id(self, tx: Tx, name: str, old_id: int, new_id: int) -> None:
         table_rows.put_import_key(tx, self._import_id, name, old_id, new_id)
 
-    def _now(self, tx: Tx, name: str, old_id: int) -> int | None:
+    def _new_id(self, tx: Tx, name: str, old_id: int) -> int | None:
         return table_rows.import_key(tx, self._import_id, name, old_id)
 
 
 def strip(row: Row) -> Row:
-    """A row without what is private: an export holds none, but a file may have been written by anybody."""
+    """Strip private text and secrets from a row. Exports have none, but anybody may have written the file."""
     return {name: _strip(name, value) if isinstance(value, str) else value for name, value in row.items()}
 
 

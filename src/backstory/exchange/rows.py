@@ -1,4 +1,4 @@
-"""What a row of an import may hold: by its column's type in the schema, and by its name."""
+"""Validates the rows of an import by the type and the name of each column."""
 
 from __future__ import annotations
 
@@ -12,30 +12,31 @@ from backstory.model import Kind
 from backstory.store.db import Row
 from backstory.store.tables import Column, Table
 
-LARGEST = 2**62
-#: Characters of an id, a name or a path.
-LONGEST_NAME = 4096
-#: Years in which something that is remembered can have happened.
+#: Numbers must be smaller.
+NUMBER_LIMIT = 2**62
+#: Maximum characters of an id, a name or a path.
+MAX_NAME_CHARS = 4096
+#: The years in which a time must be.
 FIRST_YEAR = 1970
 LAST_YEAR = 2999
 _LISTS = frozenset({"facts", "concepts", "files_read", "files_modified"})
 _OBJECTS = frozenset({"payload", "compressed_observation"})
-#: Words of ours and of agents, which are shown in lines and compared with others.
+#: Single words. They are shown in one line and compared with others.
 _WORDS = frozenset({"agent", "kind", "type", "provider", "memory_provider", "instead_of", "source", "role", "status"})
 _WORDS |= {"from_status", "to_status", "cause", "start_source", "tool_name", "model", "day", "reason", "end_reason"}
 _NAMES = frozenset({"content_session_id", "memory_session_id", "event_id", "tool_use_id", "prompt_id", "mark"})
 _NAMES |= {"project", "project_key", "cwd", "git_branch", "transcript_path", "path", "speaker", "group_folder", "name"}
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_ODD = re.compile(r"[\x00\ud800-\udfff]")  # which no database takes
+_ODD = re.compile(r"[\x00\ud800-\udfff]")  # no database accepts these
 _KINDS = frozenset(get_args(Kind))
 
 
 class BadRow(BadInput):
-    """A row of the file is not one of backstory's."""
+    """A row of the file is not valid."""
 
 
 def checked(table: Table, values: dict[str, Any]) -> Row:
-    """A whole row, each column of which is what it should be. What an older file lacks is at its default."""
+    """Return a complete, valid row. Columns that an older file lacks get their defaults."""
     row: Row = {}
     for column in table.columns.values():
         value = values.get(column.name, column.default)
@@ -43,21 +44,21 @@ def checked(table: Table, values: dict[str, Any]) -> Row:
             raise BadRow(f"`{table.name}.{column.name}` {problem}")
         row[column.name] = value
     if table.name == "events" and row["kind"] not in _KINDS:
-        raise BadRow("`events.kind` is no kind of event")
+        raise BadRow("`events.kind` is not a kind of event")
     return row
 
 
 def _problem(column: Column, value: Any) -> str:
-    """What is wrong with a value; never quotes it."""
+    """What is wrong with a value. The message does not quote it."""
     if value is None:
         return "is missing" if column.is_required else ""
     if column.is_number:
-        fits = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < LARGEST
-        return "" if fits else "is not a number from 0 on"
+        fits = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < NUMBER_LIMIT
+        return "" if fits else "is not a whole number from 0 on"
     if not isinstance(value, str):
         return "is not a text"
     if column.choices and value not in column.choices:
-        return f"is none of {', '.join(column.choices)}"
+        return f"is not one of {', '.join(column.choices)}"
     return _text_problem(column.name, value)
 
 
@@ -70,12 +71,12 @@ def _text_problem(name: str, value: str) -> str:
         return "" if isinstance(_parsed(value), dict) else "is not an object in JSON"
     if name in _WORDS | _NAMES and (problem := _name_problem(name, value)):
         return problem
-    return "has characters that no database takes" if _ODD.search(value) else ""
+    return "has characters that no database accepts" if _ODD.search(value) else ""
 
 
 def _name_problem(name: str, value: str) -> str:
-    if len(value) > LONGEST_NAME:
-        return f"is longer than {LONGEST_NAME} characters"
+    if len(value) > MAX_NAME_CHARS:
+        return f"is longer than {MAX_NAME_CHARS} characters"
     if name in _WORDS and _CONTROL.search(value):
         return "has control characters"
     return "" if value or name not in ("content_session_id", "memory_session_id") else "is empty"
@@ -89,8 +90,8 @@ def _is_time(value: str) -> bool:
 
 
 def _is_list(value: str) -> bool:
-    found = _parsed(value)
-    return isinstance(found, list) and all(isinstance(item, str) for item in found)
+    items = _parsed(value)
+    return isinstance(items, list) and all(isinstance(item, str) for item in items)
 
 
 def _parsed(value: str) -> Any:

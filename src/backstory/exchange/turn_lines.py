@@ -1,4 +1,4 @@
-"""Conversations of other programs: a line of JSON a turn, read with whatever time and names it has, and stored."""
+"""Imports conversations of other programs: files with one JSON object per turn."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from backstory.store import sessions, turns
 from backstory.store.db import Tx
 from backstory.store.index import chunks
 
-#: The agent under which they are kept.
+#: The agent of imported conversations.
 NAME = "conversations"
 _ASSISTANTS = frozenset({"assistant", "ai", "bot", "model", "agent"})
 _USERS = frozenset({"user", "human"})
-_ASIDE = frozenset({"system", "developer", "tool", "function"})
-_FORMATS = ("%I:%M %p on %d %B, %Y", "%Y/%m/%d %H:%M", "%Y/%m/%d %H:%M:%S", "%Y/%m/%d", "%d %B, %Y", "%d %B %Y")
+#: Roles whose messages are not part of the conversation.
+_NOT_SAID = frozenset({"system", "developer", "tool", "function"})
+_TIME_FORMATS = ("%I:%M %p on %d %B, %Y", "%Y/%m/%d %H:%M", "%Y/%m/%d %H:%M:%S", "%Y/%m/%d", "%d %B, %Y", "%d %B %Y")
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A turn of a conversation. Private text and secrets are removed when it is made."""
+    """A turn of a conversation. The constructor removes private text and secrets."""
 
     project: str
     session: str
@@ -45,8 +46,8 @@ class Said:
 
 
 def read(lines: Iterable[bytes], bad: Counter[str]) -> Iterator[Said]:
-    """The turns of a file. What is none is counted, and passed over; so are a program's own messages to itself."""
-    counted: Counter[str] = Counter()
+    """Yield the turns of a file. Invalid lines are next_numbers in `bad`. Messages of other roles are skipped."""
+    next_numbers: Counter[str] = Counter()
     for line in lines:
         if not line.strip():
             continue
@@ -55,14 +56,14 @@ def read(lines: Iterable[bytes], bad: Counter[str]) -> Iterator[Said]:
         except (ValueError, RecursionError):
             bad["lines"] += 1
             continue
-        said = _said(value, counted) if isinstance(value, dict) else None
+        said = _said(value, next_numbers) if isinstance(value, dict) else None
         if said is None:
             bad["lines"] += 1
-        elif said.role not in _ASIDE:
+        elif said.role not in _NOT_SAID:
             yield said
 
 
-def _said(value: dict[str, Any], counted: Counter[str]) -> Said | None:
+def _said(value: dict[str, Any], next_numbers: Counter[str]) -> Said | None:
     session, text, number = value.get("session"), value.get("text"), value.get("turn")
     role, project = value.get("role") or "user", value.get("project") or ""
     if not isinstance(session, str) or not isinstance(text, str) or not 0 < len(session) <= 512:
@@ -70,37 +71,37 @@ def _said(value: dict[str, Any], counted: Counter[str]) -> Said | None:
     if not isinstance(role, str) or not isinstance(project, str):
         return None
     if number is None:
-        number = counted[session]
+        number = next_numbers[session]
     if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 2**31:
         return None
-    counted[session] = number + 1
+    next_numbers[session] = number + 1
     role, name = role.strip().lower(), role.strip()[:100]
-    known = "assistant" if role in _ASSISTANTS else "user" if role in _USERS else role if role in _ASIDE else ""
-    at = moment(value.get("at")) or ids.now()
+    known = "assistant" if role in _ASSISTANTS else "user" if role in _USERS else role if role in _NOT_SAID else ""
+    at = parse_time(value.get("at")) or ids.now()
     return Said(project[:500], session, number, known or "user", text, at, None if known else name or None)
 
 
-def moment(given: Any) -> str | None:
-    """A time as people and programs write it, in our form: UTC, where it does not say another."""
+def parse_time(given: Any) -> str | None:
+    """Parse a time in one of many forms. It is in UTC if it names no time zone. Returns None if it is not a time."""
     try:
         if isinstance(given, int | float) and not isinstance(given, bool):
             return ids.from_ms(int(given if abs(given) > 10**11 else given * 1000))
         text = re.sub(r"\s*\([A-Za-z]{2,9}\)\s*", " ", str(given or "")).strip()
         if not text:
             return None
-        for form in _FORMATS:
+        for form in _TIME_FORMATS:
             try:
-                found = datetime.strptime(text.upper().replace(" ON ", " on "), form).replace(tzinfo=UTC)
+                parsed = datetime.strptime(text.upper().replace(" ON ", " on "), form).replace(tzinfo=UTC)
             except ValueError:
                 continue
-            return ids.from_ms(int(found.timestamp() * 1000))
+            return ids.from_ms(int(parsed.timestamp() * 1000))
         return ids.from_ms(ids.at_ms(text))
     except (ValueError, OverflowError, OSError):
         return None
 
 
 def store(tx: Tx, agent: str, said: Sequence[Said]) -> int:
-    """Turns of one session, each once, under the number that it has there; how many were new."""
+    """Store the new turns of one session under their numbers. Returns how many were new."""
     first, last = said[0], said[-1]
     session = _session(tx, agent, first, min(one.at for one in said))
     if session.last_event_at < (until := max(one.at for one in said)):

@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from backstory import gate, ids
-from backstory.capture.bodies import LARGEST, decode, strip, strip_tags
+from backstory.capture.bodies import MAX_BYTES, decode, strip, strip_tags
 from backstory.errors import BackstoryError, BadInput, Broken, Forbidden, NotFound, TooLarge
 from backstory.worker.principal import Principal, Scope
 
@@ -167,12 +167,12 @@ async def read_report(request: Request) -> Any:
 
 async def read_bytes(request: Request) -> bytes:
     declared = ids.number(request.headers.get("content-length", "0"))
-    if declared is None or declared > LARGEST:
+    if declared is None or declared > MAX_BYTES:
         raise TooLarge
     chunks, size = [], 0
     async for chunk in request.stream():
         size += len(chunk)
-        if size > LARGEST:
+        if size > MAX_BYTES:
             raise TooLarge
         chunks.append(chunk)
     return b"".join(chunks)

@@ -117,7 +117,7 @@ class Mcp:
         )
         # Guarded as all routes are, so it need not look at hosts and origins itself.
         return StreamableHTTPSessionManager(
-            server, json_response=True, stateless=True, max_request_body_size=bodies.LARGEST
+            server, json_response=True, stateless=True, max_request_body_size=bodies.MAX_BYTES
         )
 
     async def _call(self, name: str, arguments: Any, request: Request) -> tuple[str, bool]:

@@ -15,7 +15,7 @@ from starlette.responses import StreamingResponse
 
 from backstory.errors import StoreUnavailable
 from backstory.exchange.export import everything
-from backstory.exchange.load import Load, Loaded, Unknown
+from backstory.exchange.load import Load, Loaded, UnknownColumn
 from backstory.store import table_rows
 from backstory.store.db import Store, Tx
 from backstory.worker import endpoints
@@ -148,7 +148,7 @@ class Exchange:
         rows = [(given.table, given.row) for given in asked.rows]
         try:
             loaded = await self._write(lambda tx: load.rows(tx, rows))
-        except (StoreUnavailable, Unknown):
+        except (StoreUnavailable, UnknownColumn):
             raise
         except Exception as error:
             _log("a part of an import", error)
@@ -165,7 +165,7 @@ class Exchange:
         for at, row in enumerate(rows):
             try:
                 one = await self._write(lambda tx, row=row: load.rows(tx, [row]))  # type: ignore[misc]
-            except (StoreUnavailable, Unknown):
+            except (StoreUnavailable, UnknownColumn):
                 raise
             except Exception as error:
                 _log("a row of an import", error)

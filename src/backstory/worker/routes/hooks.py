@@ -205,7 +205,7 @@ class Reporting:
             taken = await self._intake.take(report, untold="refuse")
             if taken.skipped != "untold":
                 return taken
-        has_transcript = await self._reconcile.tell_prompts(report)
+        has_transcript = await self._reconcile.store_prompts(report)
         return await self._intake.take(report, untold="hold back" if has_transcript else "take")
 
     async def _read(self, work: Callable[[Tx], T]) -> T:

@@ -10,7 +10,7 @@ from starlette.requests import Request
 
 from backstory import gate, ids
 from backstory.agents import DEFAULT_AGENT
-from backstory.capture.backfill import REPORTS, Backfill
+from backstory.capture.backfill import MAX_REPORTS, Backfill
 from backstory.capture.bodies import decode
 from backstory.errors import BadInput
 from backstory.model import ContentId, Kind, Report
@@ -52,7 +52,7 @@ class ReadFile(msgspec.Struct):
 class Batch(msgspec.Struct):
     """What happened, oldest first. `done` names a file of which this was the last."""
 
-    reports: Annotated[list[Happened], msgspec.Meta(max_length=REPORTS)]
+    reports: Annotated[list[Happened], msgspec.Meta(max_length=MAX_REPORTS)]
     project: PathText = ""
     done: ReadFile | None = None
 
