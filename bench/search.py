@@ -109,8 +109,8 @@ class Filling:
     def _talk(self, tx: Tx, at: str) -> None:
         """What was said in the session: one turn for ten observations, and the chunks made of them."""
         for number in range(SESSION // 10):
-            say = turns.reply if number % 2 else turns.ask
-            say(tx, self.session, 1, self.words.say(60), at, turns.Given(number=number))
+            say = turns.add_reply if number % 2 else turns.add_prompt
+            say(tx, self.session, 1, self.words.say(60), at, turns.TurnDetails(number=number))
         chunks.extend(tx, self.session)
 
     def _query(self, text: str) -> str:

@@ -57,7 +57,7 @@ def memory_mb() -> float:
 
 def held_mb(made: Vectors) -> float:
     """What the vectors in memory take."""
-    blocks = made._near[1]._blocks if made._near else ()
+    blocks = made._index[1]._blocks if made._index else ()
     parts = [getattr(block, field.name) for block in blocks for field in fields(block)]
     return float(sum(part.nbytes for part in parts if part is not None)) / 1e6
 
@@ -130,7 +130,7 @@ class Filling:
         first = self.have // SESSION
         sessions = [(n + 1, f"s{n}", f"p{n % 10}") for n in range(first, first + len(some) // SESSION)]
         db.executemany(SESSION_ROW, sessions)
-        forms = enumerate(self._made._forms(some), self.have)
+        forms = enumerate(self._made._as_stored(some), self.have)
         db.executemany(VECTOR_ROW, ((n + 1, n // SESSION + 1, form, scale) for n, (form, scale) in forms))
         db.commit()
 

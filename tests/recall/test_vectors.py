@@ -189,8 +189,8 @@ def test_v4_what_is_removed_is_gone_from_table_and_memory(store: Store) -> None:
     made.forget()
     assert count(store) == 5
     if store.engine == "sqlite":
-        assert made._near is not None
-        assert len(made._near[1]) == 5
+        assert made._index is not None
+        assert len(made._index[1]) == 5
     assert found(made.find("authentication problem", EVERY, Filter(), 10)).count(2) == 0
     store.write(lambda tx: say(tx, 3, "x", "y"))
     store.write(lambda tx: search.remove_words(tx, "observation", 3))
@@ -320,7 +320,7 @@ def test_v10_everything_anew_while_the_old_serves(store: Store) -> None:
     store.write(fill)
     made = ready(store)
     before = made.find("double billing", EVERY, Filter(), 6)
-    vectors.again(store)
+    vectors.mark_all_due(store)
     assert due(store) == 6
     assert made.find("double billing", EVERY, Filter(), 6) == before
     while made.make_some():
@@ -349,7 +349,7 @@ def test_v11_an_index_in_the_database_answers_the_same(
     store = server
     store.write(fill)
     before = [ready(store).find(query, EVERY, Filter(), 6) for query, _ in ASKED]
-    monkeypatch.setattr("backstory.recall.vectors.INDEXED", 6)
+    monkeypatch.setattr("backstory.recall.vectors.MIN_INDEXED", 6)
     made = ready(store)
     assert indexes(database_url) == ["vectors_near_1"]
     assert [made.find(query, EVERY, Filter(), 6) for query, _ in ASKED] == before

@@ -42,7 +42,7 @@ def work(store: Store, session: str, word: str, tool: str = "Edit") -> None:
     def take(tx: Tx) -> Session:
         row = sessions.get_or_create(tx, report("session_start", session), Project("shop", "shop", f"on-{word}branch"))
         number = sessions.add_prompt(tx, row, f"Please mend {word}prompt now", AT).number
-        turns.reply(tx, row, number, f"I mended {word}reply", AT)
+        turns.add_reply(tx, row, number, f"I mended {word}reply", AT)
         given = {"file_path": f"/w/{word}file1.py", "old_string": f"{word}old"}
         events.add(tx, row, report("tool", session, tool=tool, tool_input=given, tool_response=f"{word}result"))
         events.add(tx, row, report("stop", session, last_assistant_message=f"I mended {word}reply"))

@@ -76,7 +76,7 @@ def test_a_round_that_waits_for_a_model_is_not_blamed(store: Store) -> None:
     for name in ("a", "a", "a"):
         put(store, name)
     put(store, "a", kind="stop")
-    for _ in range(events.TRIES + 2):
+    for _ in range(events.MAX_ATTEMPTS + 2):
         claim = store.write(lambda tx: events.claim(tx, 60_000))
         assert claim and len(claim.round.events) == 4
         assert {event.attempts for event in claim.round.events} == {0}

@@ -33,7 +33,7 @@ def test_one_that_is_replaced_points_to_what_holds(store: Store) -> None:
     one, two, three = store.write(lambda tx: [seen(tx, title) for title in ("one", "two", "three")])
 
     def replace(old: int, new: int | None) -> None:
-        store.write(lambda tx: observations.supersede(tx, of(tx, old), new))
+        store.write(lambda tx: observations.supersede(tx, old, new))
 
     replace(one, two)
     replace(two, three)
@@ -51,8 +51,8 @@ def test_what_replaced_it_is_forgotten(store: Store) -> None:
     """In the middle of a line, its neighbours meet; at the end, the one before it holds again."""
     numbers = store.write(lambda tx: [seen(tx, title) for title in ("one", "two", "three")])
     one, two, three = numbers
-    store.write(lambda tx: observations.supersede(tx, of(tx, one), two))
-    store.write(lambda tx: observations.supersede(tx, of(tx, two), three))
+    store.write(lambda tx: observations.supersede(tx, one, two))
+    store.write(lambda tx: observations.supersede(tx, two, three))
     store.write(lambda tx: forget.observation(tx, two, forget.Forgotten()))
     assert store.read(lambda tx: of(tx, one))["superseded_by"] == three
     store.write(lambda tx: forget.observation(tx, three, forget.Forgotten()))
@@ -63,17 +63,17 @@ def test_what_replaced_it_is_forgotten(store: Store) -> None:
 def test_a_pin_goes_on_to_what_replaces_it(store: Store) -> None:
     """What always stood in context still does, in its present form; history can't be pinned."""
     one, two = store.write(lambda tx: [seen(tx, title) for title in ("one", "two")])
-    store.write(lambda tx: observations.pin(tx, of(tx, one), True))
-    store.write(lambda tx: observations.supersede(tx, of(tx, one), two))
+    store.write(lambda tx: observations.pin(tx, one, True))
+    store.write(lambda tx: observations.supersede(tx, one, two))
 
     def pinned(tx: Tx) -> list[int]:
         return [row["id"] for row in tx.all("observations_pinned", project_key="key/shop", limit=9)]
 
     assert store.read(pinned) == [two]
-    store.write(lambda tx: observations.pin(tx, of(tx, two), False))
+    store.write(lambda tx: observations.pin(tx, two, False))
     assert store.read(pinned) == []
     with pytest.raises(BadInput, match=f"replaced by #{two}"):
-        store.write(lambda tx: observations.pin(tx, of(tx, one), True))
+        store.write(lambda tx: observations.pin(tx, one, True))
 
 
 def elsewhere(tx: Tx) -> None:
@@ -114,7 +114,7 @@ def test_what_a_round_may_replace_is_about_the_same_and_holds(store: Store) -> N
         elsewhere(tx)
         remember(tx, "Login sessions are cached in Redis there", name="elsewhere")
         old = remember(tx, "Cached login sessions: Redis in one process")
-        observations.supersede(tx, of(tx, old), wanted)
+        observations.supersede(tx, old, wanted)
         return wanted, by_file
 
     wanted, by_file = store.write(fill)
@@ -135,8 +135,8 @@ def test_a_model_may_replace_what_holds_and_the_same_twice_is_once(store: Store)
     old, pinned, done, by = store.write(lambda tx: [seen(tx, title) for title in ("old", "pinned", "done", "by")])
     store.write(elsewhere)
     other = store.write(lambda tx: seen(tx, "other", "elsewhere"))
-    store.write(lambda tx: observations.pin(tx, of(tx, pinned), True))
-    store.write(lambda tx: observations.supersede(tx, of(tx, done), by))
+    store.write(lambda tx: observations.pin(tx, pinned, True))
+    store.write(lambda tx: observations.supersede(tx, done, by))
     round = store.write(round_of)
     new = store.write(lambda tx: told(tx, round, "new", 4711, other, done, old, pinned))
     again = store.write(lambda tx: told(tx, round, "new", old, pinned))

@@ -11,7 +11,7 @@ from backstory.store import events, forget, observations, rounds, sessions, turn
 from backstory.store.db import Row, Store, Tx
 from backstory.store.index import chunks, search
 from backstory.store.observations import Stored
-from backstory.store.turns import Given
+from backstory.store.turns import TurnDetails
 
 SHOP = Project("shop", "key/shop")
 
@@ -45,7 +45,7 @@ def ask(tx: Tx, text: str, second: int, session: str = "a") -> int:
 def says(tx: Tx, text: str, second: int, mark: str | None = None, session: str = "a") -> bool:
     row = session_of(tx, session)
     number = sessions.prompt_for(tx, row, None, at(second)).number
-    return turns.reply(tx, row, number, text, at(second), Given(mark))
+    return turns.add_reply(tx, row, number, text, at(second), TurnDetails(mark))
 
 
 def uses(tx: Tx, command: str, second: int, session: str = "a") -> events.Added:
@@ -236,14 +236,14 @@ def test_what_was_told_early_is_found_by_what_is_said_in_the_end(store: Store) -
     assert not found(store, "quagga", "observation")
     last = report("stop", 2, last_assistant_message="The quagga is closed.")
     store.write(lambda tx: events.add(tx, session_of(tx), last))
-    store.write(lambda tx: observations.follow_round(tx, session_of(tx)))
+    store.write(lambda tx: observations.end_round(tx, session_of(tx)))
     assert found(store, "quagga", "observation") == 1
 
 
 def test_turns_are_searched_by_the_name_of_who_spoke(store: Store) -> None:
     """Where a conversation has names, they are words of the turn."""
     row = store.write(session_of)
-    store.write(lambda tx: turns.ask(tx, row, 1, "I lost my job.", at(0), Given(number=7, speaker="Jon")))
+    store.write(lambda tx: turns.add_prompt(tx, row, 1, "I lost my job.", at(0), TurnDetails(number=7, speaker="Jon")))
     assert said(store) == [(7, "user", "I lost my job.")]
     (hit,) = store.read(lambda tx: search.find(tx, "Jon job", kind="turn"))
     assert (hit["turn"], hit["content_session_id"]) == (7, "a")

@@ -15,7 +15,8 @@ from backstory.model import OBSERVED, Report, Session, SessionStatus
 from backstory.project import Project
 from backstory.settings import Settings
 from backstory.store import events, forgotten, rounds, sessions, turns
-from backstory.store.db import Row, Tx
+from backstory.store.db import Tx
+from backstory.store.events import StoredEvent
 
 #: Maximum milliseconds between the times that a hook and the transcript give to the same event.
 NEAR_MS = 30_000
@@ -82,7 +83,8 @@ class Backfill:
         if _is_copy(tx, session, report):
             return "known"
         if session and (known := _known(tx, session, report)):
-            return "added" if known["kind"] in OBSERVED and rounds.place(tx, session, known, report) else "known"
+            event = known if isinstance(known, StoredEvent) and known.kind in OBSERVED else None
+            return "added" if event and rounds.move_known(tx, session, event, report) else "known"
         try:
             taken = WORK.get(report.kind, take_event)(tx, self._settings, report, where, None)
         except NotFound:
@@ -99,37 +101,37 @@ def _is_copy(tx: Tx, session: Session | None, report: Report) -> bool:
     return events.is_in_other_session(tx, report)
 
 
-def _known(tx: Tx, session: Session, report: Report) -> Row | None:
-    """Return the stored event that is the same as a report, or only its kind if there is no such row."""
-    if (row := events.same(tx, session, report)) or report.tool_use_id:
-        return row
+def _known(tx: Tx, session: Session, report: Report) -> StoredEvent | bool | None:
+    """Return the stored event that is the same as a report. True if the report is known without such an event."""
+    if (event := events.same(tx, session, report)) or report.tool_use_id:
+        return event
     if report.kind == "prompt":
-        return _known_prompt(tx, session, report)
+        return _is_known_prompt(tx, session, report)
     if report.kind == "stop":
         return _known_stop(tx, session, report)
     if report.kind == "post_compact":
-        return events.near(tx, session, report, NEAR_MS)
+        return events.has_near(tx, session, report, NEAR_MS)
     # If hooks reported the start of a session, they report its end, too.
     is_ended = session.start_source is not None or session.status == SessionStatus.COMPLETED
-    return {"kind": "session_end"} if report.kind == "session_end" and is_ended else None
+    return report.kind == "session_end" and is_ended
 
 
-def _known_stop(tx: Tx, session: Session, report: Report) -> Row | None:
+def _known_stop(tx: Tx, session: Session, report: Report) -> StoredEvent | None:
     """Return the end of the same round, as a hook reported it.
 
     An end that was placed by the clock may be that of a later round whose prompt is not known yet.
     """
     prompt = sessions.prompt_for(tx, session, report.prompt_id, report.occurred_at)
     stops = events.stops_of_round(tx, session, prompt.number)
-    return next((stop for stop in stops if stop["prompt_id"] or events.is_same_stop(stop, report)), None)
+    return next((stop for stop in stops if stop.prompt_id or events.is_same_stop(stop, report)), None)
 
 
-def _known_prompt(tx: Tx, session: Session, report: Report) -> Row | None:
+def _is_known_prompt(tx: Tx, session: Session, report: Report) -> bool:
     text = report.payload.get("prompt")
     text = text if isinstance(text, str) else ""
     prompt = sessions.known_prompt(tx, session, report.prompt_id, text)
     if prompt is None:
         prompt = sessions.same_prompt(tx, session, report, text)
         if prompt and prompt.prompt_id != report.prompt_id:
-            rounds.add_telling(tx, session, report, prompt)
-    return {"kind": "prompt"} if prompt else None
+            rounds.add_prompt_report(tx, session, report, prompt)
+    return prompt is not None

@@ -114,7 +114,7 @@ class Intake:
         work = WORK.get(report.kind, take_event)
 
         def store(tx: Tx) -> Receipt:
-            if untold != "take" and rounds.is_untold(tx, _session(tx, report), report):
+            if untold != "take" and rounds.is_prompt_missing(tx, _session(tx, report), report):
                 return take_untold(tx, self._settings, report, where, untold)
             return work(tx, self._settings, report, where, number)
 
@@ -217,7 +217,7 @@ def take_event(tx: Tx, settings: Settings, report: Report, where: Project, numbe
         events.close_round(tx, session.id, _hold_ms(report))
     if added.skipped is None and report.kind == "stop" and not report.transcript_path:
         # If there is a transcript, it is read next. It has the whole conversation in order.
-        observations.follow_round(tx, session)
+        observations.end_round(tx, session)
         chunks.extend(tx, session)
     return Receipt(added.event_id, session, added.prompt_number, skipped=added.skipped)
 
@@ -231,7 +231,7 @@ def _take_prompt(tx: Tx, settings: Settings, report: Report, where: Project, num
     text = report.payload.get("prompt")
     text = text if isinstance(text, str) else ""
     if event := events.by_event_id(tx, session.id, report.event_id):
-        return Receipt(report.event_id, session, event["prompt_number"], skipped="duplicate")
+        return Receipt(report.event_id, session, event.prompt_number, skipped="duplicate")
     if report.is_notification:
         added = events.add(tx, session, report)
         return Receipt(added.event_id, session)
@@ -239,7 +239,7 @@ def _take_prompt(tx: Tx, settings: Settings, report: Report, where: Project, num
         # The transcript reported it before the spool did.
         return Receipt(report.event_id, session, known.prompt_number, known.is_private, "duplicate")
     if number is None and (known := sessions.same_prompt(tx, session, report, text)):
-        rounds.add_telling(tx, session, report, known)
+        rounds.add_prompt_report(tx, session, report, known)
         return Receipt(report.event_id, session, known.prompt_number, known.is_private, "duplicate")
     prompt = sessions.add_prompt(tx, session, text, report.occurred_at, number, report.prompt_id, _line_of(report))
     if prompt.is_new:
@@ -283,15 +283,15 @@ def _take_reply(tx: Tx, settings: Settings, report: Report, where: Project, numb
     is_new = (
         isinstance(text, str)
         and bool(text.strip())
-        and turns.reply(tx, session, prompt.number, text, report.occurred_at, _line_of(report))
+        and turns.add_reply(tx, session, prompt.number, text, report.occurred_at, _line_of(report))
     )
     return Receipt(report.event_id, session, prompt.number, skipped=None if is_new else "duplicate")
 
 
-def _line_of(report: Report) -> turns.Given:
+def _line_of(report: Report) -> turns.TurnDetails:
     """Return the agent's own id of a message: that of its line in the transcript."""
     line = report.event_id.removeprefix(FROM_LINE)
-    return turns.Given(mark=line) if line != report.event_id else turns.NOTHING
+    return turns.TurnDetails(mark=line) if line != report.event_id else turns.NO_DETAILS
 
 
 WORK: dict[str, Callable[[Tx, Settings, Report, Project, int | None], Receipt]] = {

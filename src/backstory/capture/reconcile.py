@@ -227,7 +227,7 @@ def _close(tx: Tx, number: int) -> None:
     """Release a round after its transcript was read. Its last message is kept even if the transcript lacks it."""
     events.close_round(tx, number)
     if session := sessions.by_id(tx, number):
-        observations.follow_round(tx, session)
+        observations.end_round(tx, session)
         chunks.extend(tx, session)
 
 

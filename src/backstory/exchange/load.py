@@ -61,7 +61,7 @@ class Load:
                     talked.add(row["session_id"])
         for number in talked:
             chunks.extend(tx, sessions.get(tx, number))
-            observations.follow_talk(tx, number)
+            observations.reindex_session(tx, number)
         table_rows.advance_sequences(tx)
         return loaded
 
@@ -96,7 +96,7 @@ class Load:
         if table.name == "user_prompts":
             # Its turn is in the file, too, if the other store kept turns.
             session = sessions.get(tx, row["session_id"])
-            turns.ask(tx, session, row["prompt_number"], row["prompt"], row["created_at"])
+            turns.add_prompt(tx, session, row["prompt_number"], row["prompt"], row["created_at"])
         return 1
 
     def _translate_parents(self, tx: Tx, table: Table, row: Row, old_id: Any) -> bool:
@@ -118,7 +118,8 @@ class Load:
             return turns.same(tx, row)
         same = table_rows.same(tx, table, row)
         if same is None and table.name == "events" and row["tool_use_id"]:
-            same = events.by_tool_use(tx, row["session_id"], row["tool_use_id"])
+            event = events.by_tool_use(tx, row["session_id"], row["tool_use_id"])
+            same = {"id": event.id} if event else None
         return same
 
     def _merge(self, tx: Tx, table: Table, row: Row, same: Row) -> None:

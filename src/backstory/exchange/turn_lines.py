@@ -112,13 +112,13 @@ def store(tx: Tx, agent: str, said: Sequence[Said]) -> int:
         if known is not None:
             prompt_number = known
             continue
-        given = turns.Given(number=one.number, speaker=one.speaker)
+        given = turns.TurnDetails(number=one.number, speaker=one.speaker)
         if one.role == "user":
             prompt = sessions.add_prompt(tx, session, one.text, one.at, None, f"{turns.IMPORTED}{one.number}", given)
             prompt_number = prompt.number
             session = replace(session, prompt_counter=prompt_number)
         else:
-            turns.reply(tx, session, prompt_number, one.text, one.at, given)
+            turns.add_reply(tx, session, prompt_number, one.text, one.at, given)
         added.append(one.number)
     if added:
         sessions.move(tx, session, "end", "imported", last.at)

@@ -50,7 +50,7 @@ def for_prompt(
 def _render(
     tx: Tx, prompt: PromptQuestion, candidates: Sequence[int], budget: int, command: str
 ) -> tuple[str, list[int]]:
-    weights = search_rows.worth(tx, prompt.text, Filter(project=prompt.project_key))
+    weights = search_rows.token_weights(tx, prompt.text, Filter(project=prompt.project_key))
     stored = [one for number in candidates if (one := memories.observation(tx, number))]
     chosen = [one for one in stored if _is_related(one, weights)][:MAX_OBSERVATIONS]
     changed = changed_files.changed(tx, (one.id for one in chosen))

@@ -1,4 +1,4 @@
-"""Search: by words and by meaning, fused, as items or as the sessions that they are in."""
+"""Search by words and by vectors together. Results are items, turns or sessions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from backstory.store.index.hits import ANYWHERE, Filter, Hit
 from backstory.text import cut, one_line
 
 MEMORY = ("observation", "summary", "prompt")
-#: What can be asked for, and what is looked at for it. Each list has its own best.
+#: Kind of a query -> the groups of item kinds that are searched for it. Each group is ranked by itself.
 FAMILIES: dict[str, tuple[tuple[str, ...], ...]] = {
     "observation": (("observation",),),
     "summary": (("summary",),),
@@ -26,27 +26,30 @@ FAMILIES: dict[str, tuple[tuple[str, ...], ...]] = {
     "turn": (("turn",), ("chunk",)),
     "session": (("turn",), ("chunk",), MEMORY),
 }
-#: Hits of each list that are read, where items are asked for.
+#: Hits of each group that are read for a query for items.
 ITEMS = 100
-#: The same where sessions or turns are asked for: several hits count for one session or turn.
+#: Hits of each group that are read for a query for sessions or turns. Several hits count for one session or turn.
 DEPTH = 200
-#: The similarity from which a vector matches, from 0 to 1. Any two texts are a little alike.
-NEAR = 0.15
-#: The same where no item has a word of the query.
-ALONE = 0.3
-#: Factors for the score of an observation: by its type, if it is pinned, and if it was replaced.
+#: Similarity from which on a vector matches, from 0 to 1. Any two texts are a little similar.
+MIN_SIMILARITY = 0.15
+#: The same if no item contains a word of the query.
+MIN_SIMILARITY_ALONE = 0.3
+#: Type -> factor for the score of an observation.
 TYPES = {"decision": 1.1, "bugfix": 1.05, "feature": 1.05}
+#: Factor for the score of a pinned observation.
 PINNED = 1.2
+#: Factor for the score of a superseded observation.
 REPLACED = 0.6
-#: Characters of a title and of a snippet, as they are shown.
+#: Characters of a title.
 TITLE = 160
+#: Characters of a snippet.
 SNIPPET = 300
 _WORD = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is looked for."""
+    """A search query."""
 
     query: str
     kind: str = "memory"  #: one of FAMILIES
@@ -56,130 +59,125 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Lists:
-    """What was found, a family after the other."""
+class SearchResults:
+    """The merged hits of each group of kinds."""
 
     style: QueryStyle
     families: Sequence[dict[Key, Candidate]]
 
 
 class MemorySearch:
-    """Over a store and its vectors. Safe to use from several threads; not within a transaction."""
+    """Searches a store and its vectors. Safe to use from several threads. Must not be called in a transaction."""
 
     def __init__(self, store: Store, vectors: Vectors | None = None) -> None:
         self._store, self._vectors = store, vectors
         self._known = words.Counts()
 
-    def find(self, asked: Query) -> list[Row]:
-        """Items, best first. No match is an empty list, whatever is asked."""
-        lists = self._lists(asked)
-        if not any(lists.families):
-            return []
-        return self._store.read(lambda tx: _answer(tx, asked, lists))
+    def find(self, query: Query) -> list[Row]:
+        """Return results as the API shows them, best first. Accepts any text."""
+        results = self._search(query)
+        return self._store.read(lambda tx: _ranked(tx, query, results)) if any(results.families) else []
 
-    def _lists(self, asked: Query) -> Lists:
-        style, families = fuse.query_style(asked.query), FAMILIES[asked.kind]
-        depth = max(DEPTH if asked.kind in ("session", "turn") else ITEMS, asked.limit)
+    def _search(self, query: Query) -> SearchResults:
+        style, families = fuse.query_style(query.query), FAMILIES[query.kind]
+        depth = max(DEPTH if query.kind in ("session", "turn") else ITEMS, query.limit)
 
         def by_words(tx: Tx) -> tuple[list[list[Hit]], dict[str, float]]:
             known = words.Counts(self._known)
-            hits = [words.by_words(tx, asked.query, kinds, asked.where, depth, known=known) for kinds in families]
-            told = _WORD.findall(asked.query[:4000].lower())
-            weights = words.rarity(tx, told, asked.where, known) if self._vectors else {}
+            hits = [words.by_words(tx, query.query, kinds, query.where, depth, known=known) for kinds in families]
+            query_words = _WORD.findall(query.query[:4000].lower())
+            weights = words.rarity(tx, query_words, query.where, known) if self._vectors else {}
             self._known = known.lasting(tx.engine)
             return hits, weights
 
         hits, weights = self._store.read(by_words)
         near: list[list[Hit]] = [[] for _ in families]
         if self._vectors:
-            least = NEAR if any(hits) else 1.0 if style.is_code else ALONE
-            near = self._vectors.find_each(asked.query, families, asked.where, depth, weights)
+            least = MIN_SIMILARITY if any(hits) else 1.0 if style.is_code else MIN_SIMILARITY_ALONE
+            near = self._vectors.find_each(query.query, families, query.where, depth, weights)
             near = [[hit for hit in each if hit.score >= least] for each in near]
         if style.is_exact:
-            had = [{(hit.kind, hit.item_id) for hit in each} for each in hits]
-            near = [[h for h in each if (h.kind, h.item_id) in has] for each, has in zip(near, had, strict=True)]
-        return Lists(style, [fuse.merge(*both, style) for both in zip(hits, near, strict=True)])
+            keys = [{(hit.kind, hit.item_id) for hit in each} for each in hits]
+            near = [[h for h in each if (h.kind, h.item_id) in own] for each, own in zip(near, keys, strict=True)]
+        return SearchResults(style, [fuse.merge(*both, style) for both in zip(hits, near, strict=True)])
 
 
-def _answer(tx: Tx, asked: Query, lists: Lists) -> list[Row]:
-    if asked.kind == "session":
-        best = _sessions(tx, lists)
-    elif asked.kind == "turn":
-        best = _turns(tx, lists)
-    else:
-        best = _items(tx, lists)
-    return _shown(tx, best[: asked.limit], asked, lists.style)
+def _ranked(tx: Tx, query: Query, results: SearchResults) -> list[Row]:
+    rank = {"session": _sessions, "turn": _turns}.get(query.kind, _items)
+    return _shown(tx, rank(tx, results)[: query.limit], query, results.style)
 
 
-def _sessions(tx: Tx, lists: Lists) -> list[Candidate]:
-    sessions = fuse.by_session(lists.families, _places(tx, lists.families[0], 0), lists.style)
-    best = fuse.ordered(sessions.values())
-    if not lists.style.is_personal:
+def _sessions(tx: Tx, results: SearchResults) -> list[Candidate]:
+    turns = _turn_places(tx, results.families[0], 0)
+    best = fuse.ordered(fuse.by_session(results.families, turns, results.style).values())
+    if not results.style.is_personal:
         return best
     keys = {item.best: item.id for item in best[: fuse.NEWEST] if item.best}
-    return fuse.newest_first(best, {keys[key]: said for key, said in search_rows.words_said(tx, keys).items()})
+    return fuse.newest_first(best, {keys[key]: tokens for key, tokens in search_rows.item_words(tx, keys).items()})
 
 
-def _turns(tx: Tx, lists: Lists) -> list[Candidate]:
-    said, pieces = lists.families
-    turns = _places(tx, said, 1)
+def _turns(tx: Tx, results: SearchResults) -> list[Candidate]:
+    turn_hits, chunk_hits = results.families
+    turns = _turn_places(tx, turn_hits, 1)
     spans = {
         row["id"]: Span(row["session_id"], row["first_turn"], row["last_turn"])
-        for row in search_rows.chunk_spans(tx, (number for _, number in pieces))
+        for row in search_rows.chunk_spans(tx, (number for _, number in chunk_hits))
     }
-    sessions = fuse.by_session(lists.families, turns, lists.style)
-    return fuse.ordered(fuse.by_turn(said, pieces, sessions, list(turns.values()), spans, lists.style).values())
+    sessions = fuse.by_session(results.families, turns, results.style)
+    scored = fuse.by_turn(turn_hits, chunk_hits, sessions, list(turns.values()), spans, results.style)
+    return fuse.ordered(scored.values())
 
 
-def _places(tx: Tx, said: Mapping[Key, Candidate], around: int) -> dict[int, TurnPlace]:
+def _turn_places(tx: Tx, turn_hits: Mapping[Key, Candidate], around: int) -> dict[int, TurnPlace]:
     return {
         row["id"]: TurnPlace(
             row["id"], row["session_id"], row["number"], row["role"], row["speaker"] or "", row["length"], row["at"]
         )
-        for row in search_rows.turns_around(tx, (number for _, number in said), around)
+        for row in search_rows.turns_around(tx, (number for _, number in turn_hits), around)
     }
 
 
-def _items(tx: Tx, lists: Lists) -> list[Candidate]:
-    """Observations by what they are worth, too: what was replaced is history and comes behind."""
-    (items,) = lists.families
-    standing = search_rows.standing(tx, (number for kind, number in items if kind == "observation"))
+def _items(tx: Tx, results: SearchResults) -> list[Candidate]:
+    """Rank items. The type of an observation counts, and whether it is pinned or superseded."""
+    (items,) = results.families
+    ids = (number for kind, number in items if kind == "observation")
+    statuses = search_rows.observation_statuses(tx, ids)
     for item in items.values():
-        row = standing.get(item.id) if item.kind == "observation" else None
+        row = statuses.get(item.id) if item.kind == "observation" else None
         if row:
             item.times["importance"] = TYPES.get(row["type"], 1.0) * (PINNED if row["pinned_at"] else 1.0)
             if row["superseded_by"]:
                 item.times["replaced"] = REPLACED
-    fuse.add_recency(items.values(), lists.style)
+    fuse.add_recency(items.values(), results.style)
     return fuse.ordered(items.values())
 
 
-def _shown(tx: Tx, best: Sequence[Candidate], asked: Query, style: QueryStyle) -> list[Row]:
-    rows = search_rows.rows(tx, [(item.kind, item.id) for item in best])
-    whole = search_rows.rows(tx, {item.best for item in best if item.best})
+def _shown(tx: Tx, best: Sequence[Candidate], query: Query, style: QueryStyle) -> list[Row]:
+    rows = words.rows_by_key(tx, [(item.kind, item.id) for item in best])
+    best_items = words.rows_by_key(tx, {item.best for item in best if item.best})
     shown = []
     for item in best:
         row = rows.get((item.kind, item.id))
         if row is None:
             continue
-        said = whole.get(item.best or ("", 0), row)
-        text = one_line(f"{said['title'] or ''} {said['subtitle'] or ''}")
-        made = row | {
+        source = best_items.get(item.best or ("", 0), row)
+        text = one_line(f"{source['title'] or ''} {source['subtitle'] or ''}")
+        result = row | {
             "score": round(item.score, 6),
             "title": cut(one_line(row["title"] or ""), TITLE),
             "snippet": snippet(text, style.words),
             "session": row["content_session_id"],
             "at": row["created_at"],
         }
-        if asked.explain:
-            made["why"] = item.why | {"look": {"meaning": style.meaning, "is_talk": style.is_talk}}
-        shown.append(made)
+        if query.explain:
+            result["why"] = item.why | {"look": {"meaning": style.meaning, "is_talk": style.is_talk}}
+        shown.append(result)
     return shown
 
 
-def snippet(text: str, looked_for: frozenset[str]) -> str:
-    """A text from a little before the first long word that was looked for."""
-    places = (m.start() for m in _WORD.finditer(text) if len(m[0]) > 3 and m[0].lower() in looked_for)
+def snippet(text: str, query_words: frozenset[str]) -> str:
+    """Return a part of a text that begins a little before the first long word of the query."""
+    places = (m.start() for m in _WORD.finditer(text) if len(m[0]) > 3 and m[0].lower() in query_words)
     at = next(places, 0)
     if len(text) <= SNIPPET or at < SNIPPET // 2:
         return cut(text, SNIPPET)

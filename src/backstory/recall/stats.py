@@ -1,4 +1,4 @@
-"""How much is remembered: counts, times, and what a told context stands for."""
+"""Statistics: counts per project, estimated tokens, costs of models, and bytes on disk."""
 
 from __future__ import annotations
 
@@ -12,48 +12,51 @@ from backstory.store import counts, ledger
 from backstory.store.db import Tx
 from backstory.text import tokens
 
+#: Payloads that are read to estimate tokens per character.
 SAMPLE = 200
+#: Projects that are listed, at most.
 PROJECTS = 50
+#: Days of model costs that are listed.
 DAYS = 14
 
 
 def projects(tx: Tx, project: str, budget: int) -> list[dict[str, Any]]:
-    """One dictionary for each project. Tokens are estimates: a sample of events tells how many a character has."""
-    share = _tokens_a_character(tx, project)
+    """Return the statistics of each project. Tokens are estimated from a sample of events."""
+    share = _tokens_per_character(tx, project)
     estimates = []
     for one in counts.projects(tx, project, PROJECTS):
         text = context.for_start(tx, one.name, one.key, budget) if one.observations else ""
         values = asdict(one)
         characters = values.pop("characters")
         values["context_tokens_estimate"] = tokens(text)
-        values["stands_for_tokens_estimate"] = round(_behind(tx, text) * share)
+        values["stands_for_tokens_estimate"] = round(_source_characters(tx, text) * share)
         values["events_tokens_estimate"] = round(characters * share)
         estimates.append(values)
     return estimates
 
 
 def models(tx: Tx, project: str) -> dict[str, Any]:
-    """What models took: the latest days, and everything."""
+    """Return the costs of models: of the latest days, and in total."""
     return {"days": ledger.by_day(tx, project, DAYS), "total": ledger.total(tx, project)}
 
 
-def _behind(tx: Tx, told: str) -> int:
-    """Characters of the events that the observations in a context came from."""
+def _source_characters(tx: Tx, text: str) -> int:
+    """Return the characters of the events that the observations in a context came from."""
     sizes: dict[int, int] = {}
-    for number in re.findall(r"^#(\d+) ", told, re.MULTILINE):
+    for number in re.findall(r"^#(\d+) ", text, re.MULTILINE):
         sizes |= counts.source_sizes(tx, int(number))
     return sum(sizes.values())
 
 
-def _tokens_a_character(tx: Tx, project: str) -> float:
-    """How many tokens a stored character stands for. Large payloads are stored compressed."""
+def _tokens_per_character(tx: Tx, project: str) -> float:
+    """Return the tokens per stored character. Large payloads are stored compressed."""
     payloads = counts.latest_payloads(tx, project, SAMPLE)
     size = sum(stored for _, stored in payloads)
     return sum(tokens(payload) for payload, _ in payloads) / size if size else 0.0
 
 
-#: What takes room, by the beginnings of the tables' names; what is none of these is the rest.
-_ROOM = {
+#: Purpose -> how the names of its tables begin. Other tables are the rest.
+_TABLES = {
     "events": ("events",),
     "conversation": ("turns", "user_prompts"),
     "memory": ("observation", "session_summaries", "sdk_sessions", "session_moves"),
@@ -62,10 +65,9 @@ _ROOM = {
 }
 
 
-def room(tables: Mapping[str, int]) -> dict[str, int]:
-    """Bytes by what they are for: what agents reported (tools' output most of all), what was said, what is remembered
-    of it, and what it is found by."""
-    made = dict.fromkeys((*_ROOM, "rest"), 0)
+def bytes_by_purpose(tables: Mapping[str, int]) -> dict[str, int]:
+    """Sum the bytes of tables by their purpose."""
+    sums = dict.fromkeys((*_TABLES, "rest"), 0)
     for table, size in tables.items():
-        made[next((name for name, begins in _ROOM.items() if table.startswith(begins)), "rest")] += size
-    return made
+        sums[next((name for name, prefixes in _TABLES.items() if table.startswith(prefixes)), "rest")] += size
+    return sums

@@ -1,4 +1,4 @@
-"""What lay around something that is remembered: prompts, observations and summaries, in the order of time."""
+"""The timeline around an item: prompts, observations and summaries in the order of time."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from backstory.text import cut, one_line
 
 #: Characters of a title.
 TITLE = 160
-#: At one moment a prompt comes before what was observed, and that before the summary.
+#: The order of items with the same time.
 _ORDER = {"prompt": 0, "observation": 1, "summary": 2}
 
 
 def around(tx: Tx, anchor: TimelineAnchor, before: int, after: int) -> list[Row]:
-    """Up to `before` items before the anchor and `after` items after it, oldest first, the anchor among them."""
+    """Return up to `before` items before the anchor, the anchor, and up to `after` items after it, oldest first."""
     key, at = anchor.project_key, anchor.created_at
-    # Many rows may have the anchor's time: enough are read on both sides to find the anchor among them.
+    # Many rows may have the anchor's time. Enough are read to find the anchor among them.
     rows = timeline.before(tx, key, at, before + after + 50) + timeline.after(tx, key, at, after + 1)
     rows.sort(key=lambda row: (row.created_at, _ORDER[row.kind], row.id))
     place = next((i for i, row in enumerate(rows) if (row.kind, row.id) == (anchor.kind, anchor.id)), None)

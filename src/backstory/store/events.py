@@ -1,10 +1,10 @@
-"""Events, and the queue that they form: add, claim, finish, fail."""
+"""Events, and the queue that they form: adds, claims and finishes them, and retries those that failed."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import msgspec
 
@@ -18,18 +18,18 @@ from backstory.store.payloads import decode_sound, read_or_nothing
 
 log = logging.getLogger(__name__)
 
-#: Errors that a row which was edited by hand, or damaged, leads to.
-ODD = (TypeError, ValueError, LookupError, AttributeError)
-#: The stored error of an event whose payload can not be read.
+#: Errors that a damaged row may cause.
+DAMAGE_ERRORS = (TypeError, ValueError, LookupError, AttributeError)
+#: The stored error of an event whose payload cannot be read.
 DAMAGED = "Damaged"
-#: Kinds that carry the agent's id of their prompt. The id of a compaction is another one.
-NAMING = OBSERVED | {"prompt"}
-#: Tries after which an event is set aside.
-TRIES = 5
-#: Tries of a whole round without a known error. After that its events are tried one by one.
-ALONE = 3
-#: Events that are observed at once, at most, so that a request to a model stays bounded.
-PIECE = 400
+#: Kinds that carry the agent's id of their prompt. The id of a compaction means something else.
+WITH_PROMPT_ID = OBSERVED | {"prompt"}
+#: Attempts after which an event is set aside.
+MAX_ATTEMPTS = 5
+#: Attempts of a whole round that ended without a known error. After that its events are tried one by one.
+WHOLE_ATTEMPTS = 3
+#: Events that are observed at once, at most. It bounds the size of a request to a model.
+MAX_EVENTS = 400
 #: Milliseconds. Newer events are observed before older ones, such as those of an import.
 RECENT_MS = 3_600_000
 #: Milliseconds after which a round is observed although it has not ended.
@@ -48,6 +48,26 @@ class Added:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredEvent:
+    """An event as it is stored, with the columns that tell its round and its state."""
+
+    id: int
+    event_id: str
+    session_id: int
+    prompt_number: int
+    prompt_id: str | None
+    kind: str
+    status: str
+    reason: str | None  #: why it is a tombstone
+    lease_owner: str | None
+    occurred_at: str
+    payload: str | None  #: JSON; None if its content was removed or held back
+
+
+_COLUMNS = tuple(each.name for each in fields(StoredEvent))
+
+
+@dataclass(frozen=True, slots=True)
 class Claim:
     """The events of a round, leased to an owner."""
 
@@ -58,12 +78,12 @@ class Claim:
 def add(
     tx: Tx, session: Session, report: Report, settle_ms: int = 0, skipped: str | None = None, hold_ms: int = 0
 ) -> Added:
-    """Store a report once. A second sending, by event id or tool use id, changes nothing."""
+    """Store a report once. A repeated report, by event id or tool use id, changes nothing."""
     if known := same(tx, session, report):
-        return Added(known["id"], known["event_id"], known["session_id"], known["prompt_number"], "duplicate")
+        return Added(known.id, known.event_id, known.session_id, known.prompt_number, "duplicate")
     prompt = _round(tx, session, report)
     if twin := _twin(tx, session, report, prompt.number):
-        return Added(twin["id"], twin["event_id"], session.id, prompt.number, "duplicate")
+        return Added(*twin, session.id, prompt.number, "duplicate")
     if report.kind in OBSERVED and prompt.is_private:
         skipped = skipped or "private"
     forgotten = _is_forgotten(tx, session, report, prompt.number)
@@ -75,7 +95,7 @@ def add(
         event_id=report.event_id,
         session_id=session.id,
         prompt_number=prompt.number,
-        prompt_id=report.prompt_id if report.kind in NAMING else None,
+        prompt_id=report.prompt_id if report.kind in WITH_PROMPT_ID else None,
         kind=report.kind,
         tool_name=report.tool_name,
         tool_use_id=report.tool_use_id,
@@ -85,9 +105,9 @@ def add(
         status="tombstone" if skipped else "queued" if waits else "done",
         reason="forgotten" if forgotten else skipped,
     )
-    assert row is not None  # noqa: S101 - looked for above, in the same transaction
+    assert row is not None  # noqa: S101 - `same` has checked for a duplicate in this transaction
     if waits:
-        # The end of a round has it observed at once. Any other event has it wait a little for more.
+        # A round is observed when it has ended, or when no event has come for a while.
         settles = ids.now_ms() + settle_ms
         if report.kind == "stop":
             settles = ids.now_ms() + hold_ms if hold_ms else 0
@@ -96,14 +116,14 @@ def add(
 
 
 def _round(tx: Tx, session: Session, report: Report) -> prompts.PromptPlace:
-    """Return the round of a report. If it names a prompt that is not known yet, a number is reserved for that."""
+    """Return the round of a report. If its prompt is not known yet, reserve a number for the prompt."""
     if report.kind in OBSERVED and report.prompt_id:
-        return sessions.named(tx, session, report.prompt_id) or sessions.reserve(tx, session)
+        return sessions.place_of_prompt_id(tx, session, report.prompt_id) or sessions.reserve(tx, session)
     return sessions.prompt_for(tx, session, report.prompt_id, report.occurred_at)
 
 
-def add_telling(tx: Tx, session: Session, report: Report, number: int) -> None:
-    """Store another report of a known prompt. Its id names the prompt from now on."""
+def add_prompt_report(tx: Tx, session: Session, report: Report, number: int) -> None:
+    """Store another report of a known prompt. Its prompt id refers to that prompt from now on."""
     tx.one(
         "event_add",
         event_id=report.event_id,
@@ -122,7 +142,7 @@ def add_telling(tx: Tx, session: Session, report: Report, number: int) -> None:
 
 
 def _is_forgotten(tx: Tx, session: Session, report: Report, number: int) -> bool:
-    """Tell whether a report repeats what was forgotten: it is of a forgotten session, or ends a round whose end was."""
+    """Tell whether a report belongs to a forgotten session, or ends a round whose end was forgotten."""
     if session.forgotten_at:
         return True
     ends_round = report.kind in ("stop", "subagent_stop", "post_compact")
@@ -131,29 +151,41 @@ def _is_forgotten(tx: Tx, session: Session, report: Report, number: int) -> bool
     )
 
 
-def by_event_id(tx: Tx, session_id: int, event_id: str) -> Row | None:
-    return tx.one("event_by_event_id", session_id=session_id, event_id=event_id)
+def from_row(row: Row) -> StoredEvent:
+    return StoredEvent(**{name: row[name] for name in _COLUMNS})
 
 
-def same(tx: Tx, session: Session, report: Report) -> Row | None:
+def by_event_id(tx: Tx, session_id: int, event_id: str) -> StoredEvent | None:
+    row = tx.one("event_by_event_id", session_id=session_id, event_id=event_id)
+    return from_row(row) if row else None
+
+
+def by_tool_use(tx: Tx, session_id: int, tool_use_id: str) -> StoredEvent | None:
+    row = tx.one("event_by_tool_use", session_id=session_id, tool_use_id=tool_use_id)
+    return from_row(row) if row else None
+
+
+def same(tx: Tx, session: Session, report: Report) -> StoredEvent | None:
     """Return the stored event with the same event id or tool use id."""
-    row = by_event_id(tx, session.id, report.event_id)
-    if row is None and report.tool_use_id:
-        row = by_tool_use(tx, session.id, report.tool_use_id)
-    return row
+    event = by_event_id(tx, session.id, report.event_id)
+    if event is None and report.tool_use_id:
+        event = by_tool_use(tx, session.id, report.tool_use_id)
+    return event
 
 
-def _twin(tx: Tx, session: Session, report: Report, number: int) -> Row | None:
-    """Return the same event if a second hook reported it: hooks may be in the settings and in the plugin at once.
+def _twin(tx: Tx, session: Session, report: Report, number: int) -> tuple[int, str] | None:
+    """Return the ids of the same event if another hook, or the transcript, has reported it.
 
-    The agent's id of the prompt tells it from an event that happened twice. The start of a session has no such id.
+    Hooks may be in the settings and in the plugin at once. The agent's id of the prompt tells a repeated report from an
+    event that happened twice. The start of a session has no such id.
     """
-    if report.kind == "stop" and (stop := _stop_from_transcript(tx, session, report, number)):
-        return stop
+    for stop in stops_of_round(tx, session, number) if report.kind == "stop" else ():
+        if stop.event_id.startswith(FROM_LINE) and is_same_stop(stop, report):
+            return stop.id, stop.event_id
     if report.tool_use_id or not (report.prompt_id or report.kind == "session_start"):
         return None
     at = ids.at_ms(report.occurred_at)
-    return tx.one(
+    row = tx.one(
         "event_twin",
         session_id=session.id,
         prompt_number=number,
@@ -162,49 +194,38 @@ def _twin(tx: Tx, session: Session, report: Report, number: int) -> Row | None:
         since=ids.from_ms(at - sessions.TWIN_MS),
         until=ids.from_ms(at + sessions.TWIN_MS),
     )
+    return (row["id"], row["event_id"]) if row else None
 
 
-def _stop_from_transcript(tx: Tx, session: Session, report: Report, number: int) -> Row | None:
-    """Return the end of a round if the transcript reported it before its hook."""
-    for row in stops_of_round(tx, session, number):
-        if row["event_id"].startswith(FROM_LINE) and is_same_stop(row, report):
-            return row
-    return None
-
-
-def is_same_stop(row: Row, report: Report) -> bool:
-    """Tell whether a report is of the same end of a round: by its words, else by the time."""
-    one, other = (p.get("last_assistant_message") for p in (report.payload, read_or_nothing(row["payload"])))
+def is_same_stop(stop: StoredEvent, report: Report) -> bool:
+    """Tell whether a report is of the same end of a round: by its last message, else by the time."""
+    one, other = (p.get("last_assistant_message") for p in (report.payload, read_or_nothing(stop.payload)))
     if isinstance(one, str) and isinstance(other, str):
         return turns.is_same(one, other)
-    return abs(ids.at_ms(row["occurred_at"]) - ids.at_ms(report.occurred_at)) <= sessions.HOOK_AFTER_MS
+    return abs(ids.at_ms(stop.occurred_at) - ids.at_ms(report.occurred_at)) <= sessions.HOOK_AFTER_MS
 
 
-def stops_of_round(tx: Tx, session: Session, number: int) -> list[Row]:
+def stops_of_round(tx: Tx, session: Session, number: int) -> list[StoredEvent]:
     """Return the ends of a round, as hooks and the transcript reported them."""
-    return tx.all("stops_of_round", session_id=session.id, prompt_number=number)
+    return [from_row(row) for row in tx.all("stops_of_round", session_id=session.id, prompt_number=number)]
 
 
-def near(tx: Tx, session: Session, report: Report, within_ms: int) -> Row | None:
-    """Return an event of the same kind at about the same moment."""
+def has_near(tx: Tx, session: Session, report: Report, within_ms: int) -> bool:
+    """Tell whether there is an event of the same kind at about the same moment."""
     at = ids.at_ms(report.occurred_at)
     around = {"since": ids.from_ms(at - within_ms), "until": ids.from_ms(at + within_ms)}
-    return tx.one("event_near", session_id=session.id, kind=report.kind, **around)
+    return tx.one("event_near", session_id=session.id, kind=report.kind, **around) is not None
 
 
 def is_in_other_session(tx: Tx, report: Report) -> bool:
-    """Tell whether the same event stands in another session of the agent: a fork repeats what it came from."""
+    """Tell whether another session of the agent has the same event. A fork repeats the original conversation."""
     names = {"event_id": report.event_id, "tool_use_id": report.tool_use_id}
     about = {"agent": report.agent, "content_id": report.content_id}
     return tx.one("event_in_other_session", **names, **about) is not None
 
 
-def by_tool_use(tx: Tx, session_id: int, tool_use_id: str) -> Row | None:
-    return tx.one("event_by_tool_use", session_id=session_id, tool_use_id=tool_use_id)
-
-
 def close_round(tx: Tx, session_id: int, hold_ms: int = 0) -> None:
-    """Have a round observed now, or after its transcript was read: no more events will come."""
+    """Let a round be observed now, or after its transcript was read, because no more events will come."""
     tx.run("session_settle", id=session_id, settles_at=ids.now_ms() + hold_ms if hold_ms else 0)
 
 
@@ -212,14 +233,14 @@ def claim(tx: Tx, lease_ms: int, worker: str = "", long_ms: int = LONG_MS, provi
     """Lease the oldest round that is ready, in order within its session. After a failure, lease one event at a time.
 
     The name of the owner begins with `worker`, so that a worker finds its leases after a restart. `provider` is the
-    one that will observe the round. Events that can not be read are set aside.
+    one that will observe the round. Events that cannot be read are set aside.
     """
     now = ids.now_ms()
     ready = {"now": now, "long_ago": ids.from_ms(now - long_ms), "recent": ids.from_ms(now - RECENT_MS)}
     while head := tx.one("queue_head", **ready):
         try:
             round, damaged = _round_from(tx, head, provider)
-        except ODD as error:
+        except DAMAGE_ERRORS as error:
             log.error("event %s was set aside: %s", head["id"], place_of(error))
             round, damaged = None, [head["id"]]
         for number in damaged:
@@ -247,8 +268,8 @@ def _round_from(tx: Tx, head: Row, provider: str) -> tuple[Round | None, list[in
         session_id=head["session_id"],
         prompt_number=head["prompt_number"],
         head=head["id"],
-        alone=int(head["attempts"] >= ALONE or (head["attempts"] > 0 and head["last_error"] is not None)),
-        limit=PIECE,
+        alone=int(head["attempts"] >= WHOLE_ATTEMPTS or (head["attempts"] > 0 and head["last_error"] is not None)),
+        limit=MAX_EVENTS,
     )
     sound, damaged = decode_sound(rows)
     return (round_of(tx, sessions.get(tx, head["session_id"]), sound, provider) if sound else None), damaged
@@ -258,7 +279,7 @@ def round_of(tx: Tx, session: Session, waiting: tuple[Event, ...], provider: str
     """Return the round of these events."""
     number, first = waiting[0].prompt_number, waiting[0].id
     prompt = prompts.by_number(tx, session.id, number)
-    earlier = tx.all("events_of_round", session_id=session.id, prompt_number=number, before=first, limit=PIECE)
+    earlier = tx.all("events_of_round", session_id=session.id, prompt_number=number, before=first, limit=MAX_EVENTS)
     return Round(
         session_id=session.id,
         content_id=session.content_session_id,
@@ -295,10 +316,10 @@ def fail(tx: Tx, claim: Claim, error: str, retry_ms: int) -> list[int]:
     """Queue a round again after a growing pause. Set events aside that failed too often, and return their ids."""
     dead = []
     for event in claim.round.events:
-        tries = event.attempts + 1
-        # Only an event that failed alone is set aside: others may have failed because of it.
-        is_dead = tries >= TRIES and len(claim.round.events) == 1
-        pause = retry_ms * 2 ** min(tries - 1, 10)
+        attempts = event.attempts + 1
+        # Only an event that failed alone is set aside. In a group, another event may be the cause.
+        is_dead = attempts >= MAX_ATTEMPTS and len(claim.round.events) == 1
+        pause = retry_ms * 2 ** min(attempts - 1, 10)
         tx.run(
             "event_fail",
             id=event.id,
@@ -313,40 +334,35 @@ def fail(tx: Tx, claim: Claim, error: str, retry_ms: int) -> list[int]:
 
 
 def postpone(tx: Tx, claim: Claim, wait_ms: int, calls: Sequence[ModelCall] = ()) -> None:
-    """Queue a round again for later without counting the try: its events are not to blame."""
+    """Queue a round again for later, without counting the attempt."""
     ledger.add(tx, claim.round.session_id, calls)
-    tx.run(
-        "round_postpone",
-        session_id=claim.round.session_id,
-        owner=claim.owner,
-        available_at=ids.now_ms() + wait_ms,
-    )
+    tx.run("round_postpone", session_id=claim.round.session_id, owner=claim.owner, available_at=ids.now_ms() + wait_ms)
 
 
 def next_due(tx: Tx) -> int | None:
     """Return when the next round is ready, in milliseconds."""
     row = tx.one("queue_next_due")
-    return row["due"] if row and isinstance(row["due"], int) else None  # SQLite allows texts in a column of numbers
+    return row["due"] if row and isinstance(row["due"], int) else None  # SQLite allows text in a column of numbers
 
 
 def recover(tx: Tx, worker: str = "") -> None:
-    """Release the leases of a worker that starts again, and have the observer begin new conversations."""
+    """Release the leases of a worker that starts again, and let the observer begin new conversations."""
     tx.run("queue_release", worker=worker, now=ids.now_ms())
     sessions.force_init(tx)
 
 
 def queued(tx: Tx, status: str, after: int, limit: int) -> list[Row]:
-    """The events that wait, are being observed or were set aside, or those of one status, oldest first."""
+    """Return the events that wait, are being observed or were set aside, or those of one status, oldest first."""
     return tx.all("queue_list", status=status, after=after, limit=limit)
 
 
 def retry(tx: Tx, number: int) -> int:
-    """Queue an event again that was set aside, or all of them for 0; how many there were."""
+    """Queue an event again that was set aside, or all of them for 0. Return how many."""
     return tx.run("queue_retry", id=number)
 
 
 def drop(tx: Tx, number: int) -> int:
-    """Drop an event that waits or was set aside, or all that were set aside for 0; how many there were."""
+    """Drop an event that waits or was set aside, or all that were set aside for 0. Return how many."""
     return tx.run("queue_drop", id=number)
 
 

@@ -1,6 +1,6 @@
-"""Texts that were forgotten, known again by a keyed digest and by when they were said, in whatever session they come.
+"""Recognises forgotten texts in any session, by a keyed digest and by their time.
 
-The key stays in the data directory. Without it a digest tells nothing, not even of a text as short as a PIN.
+The key is a file in the data directory. Without it a digest reveals nothing, not even of a text as short as a PIN.
 """
 
 from __future__ import annotations
@@ -16,59 +16,59 @@ from backstory import ids
 from backstory.paths import Paths, write_private
 from backstory.store.db import Tx
 
-#: A hook and a transcript tell of one moment; other sessions say "yes" as well, but at other times.
+#: Milliseconds between two reports of the same text, at most. A short text like "yes" occurs at other times as well.
 NEAR_MS = 120_000
-#: Characters that are compared; turns are cut where they are longer.
+#: Characters that are compared. Longer turns are stored cut.
 COMPARED = 20_000
-#: In place of a moment: whenever it is said.
+#: In place of a moment: the text is kept out at any time.
 ALWAYS = ""
 
 
 def key(paths: Paths) -> bytes:
-    """The key of this data directory; made when it is first asked for."""
+    """Return the key of this data directory. It is created on first use."""
     try:
         return bytes.fromhex(paths.forgotten_key.read_text())
     except (FileNotFoundError, ValueError):
-        made = secrets.token_bytes(32)
-        write_private(paths.forgotten_key, made.hex().encode())
-        return made
+        new_key = secrets.token_bytes(32)
+        write_private(paths.forgotten_key, new_key.hex().encode())
+        return new_key
 
 
 def add(tx: Tx, key: bytes, value: Any, moment: str) -> None:
     """Keep a text, or a JSON value, from coming back."""
-    if key and (told := _told(value)):
-        tx.run("forgotten_text_add", mark=_mark(key, told), moment=moment, at=ids.now())
+    if key and (text := _compared_text(value)):
+        tx.run("forgotten_text_add", mark=_digest(key, text), moment=moment, at=ids.now())
 
 
 def has(tx: Tx, key: bytes, text: str, at: str) -> bool:
-    return bool(_found(tx, key, {"text": text}, at))
+    return bool(_forgotten_names(tx, key, {"text": text}, at))
 
 
 def without(tx: Tx, key: bytes, payload: Mapping[str, Any], at: str) -> Mapping[str, Any]:
-    """A payload without the values that were forgotten; the same object if there are none."""
-    found = _found(tx, key, payload, at)
-    return {name: value for name, value in payload.items() if name not in found} if found else payload
+    """Return a payload without forgotten values; the same object if there are none."""
+    names = _forgotten_names(tx, key, payload, at)
+    return {name: value for name, value in payload.items() if name not in names} if names else payload
 
 
-def _found(tx: Tx, key: bytes, payload: Mapping[str, Any], at: str) -> set[str]:
-    """The names of the values that were forgotten."""
-    marks = {name: _mark(key, told) for name, value in payload.items() if (told := _told(value))}
-    if not marks or not key:
+def _forgotten_names(tx: Tx, key: bytes, payload: Mapping[str, Any], at: str) -> set[str]:
+    """Return the names of the values that were forgotten."""
+    digests = {name: _digest(key, text) for name, value in payload.items() if (text := _compared_text(value))}
+    if not digests or not key:
         return set()
-    said = ids.stored_ms(at)
-    rows = tx.all("forgotten_texts_among", marks=json.dumps(list(marks.values())))
+    at_ms = ids.stored_ms(at)
+    rows = tx.all("forgotten_texts_among", marks=json.dumps(list(digests.values())))
     near = {
-        row["mark"] for row in rows if row["moment"] == ALWAYS or abs(ids.stored_ms(row["moment"]) - said) <= NEAR_MS
+        row["mark"] for row in rows if row["moment"] == ALWAYS or abs(ids.stored_ms(row["moment"]) - at_ms) <= NEAR_MS
     }
-    return {name for name, mark in marks.items() if mark in near}
+    return {name for name, digest in digests.items() if digest in near}
 
 
-def _told(value: Any) -> str:
-    """A text as it is compared: whitespace counts once. Of values without any text, nothing."""
+def _compared_text(value: Any) -> str:
+    """Return the text that is compared, with whitespace collapsed; empty for a value without text."""
     if isinstance(value, str):
         return " ".join(value[:COMPARED].split())
     return json.dumps(value, ensure_ascii=False, sort_keys=True) if isinstance(value, dict | list) and value else ""
 
 
-def _mark(key: bytes, told: str) -> str:
-    return hmac.new(key, told.encode(errors="surrogatepass"), hashlib.sha256).hexdigest()
+def _digest(key: bytes, text: str) -> str:
+    return hmac.new(key, text.encode(errors="surrogatepass"), hashlib.sha256).hexdigest()

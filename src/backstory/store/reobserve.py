@@ -50,7 +50,7 @@ def find(tx: Tx, project: str, since: str, after: int) -> Round | None:
     """The next such round, or a piece of one, whose first event comes after this one."""
     while head := tx.one("reobserve_next", project=project, since=since, after=after):
         about = {"session_id": head["session_id"], "prompt_number": head["prompt_number"]}
-        rows = tx.all("reobserve_events", first=head["id"], **about)[: events.PIECE]
+        rows = tx.all("reobserve_events", first=head["id"], **about)[: events.MAX_EVENTS]
         sound, _ = payloads.decode_sound(rows)
         if sound:
             return events.round_of(tx, sessions.get(tx, head["session_id"]), sound)
@@ -68,7 +68,7 @@ def put(tx: Tx, round: Round, reply: Reply) -> observations.StoredRows | None:
         return None
     for event in round.events:
         for row in tx.all("reobserve_observations", event_id=event.id):
-            forget.version(tx, row)  # an older export must not bring it beside the new one
+            forget.keep_out_version(tx, row)  # an older export must not bring it beside the new one
             observations.remove(tx, row["id"])
         tx.run("reobserve_done", id=event.id)
     if round.stop and reply.summary is None:  # the model found nothing worth one

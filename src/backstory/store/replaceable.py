@@ -43,7 +43,7 @@ def find(tx: Tx, round: Round, about: str, files: Sequence[str]) -> tuple[Standi
     if session is None:
         return ()
     here = Filter(project=session.project_key)
-    worth = search_rows.worth(tx, about, here, FEW)
+    weights = search_rows.token_weights(tx, about, here, FEW)
     scores: dict[int, float] = {}
     for path in (*files[:FILES], ""):  # those of a file count as such, wherever else they are found
         where = Filter(project=here.project, file=path)
@@ -51,11 +51,11 @@ def find(tx: Tx, round: Round, about: str, files: Sequence[str]) -> tuple[Standi
             scores.setdefault(hit.item_id, SAME_FILE if path else 0.0)
     holding = [
         Standing(row["id"], row["type"], row["title"], words_of(row["title"]))
-        for row in search_rows.standing(tx, scores).values()
+        for row in search_rows.observation_statuses(tx, scores).values()
         if not row["superseded_by"] and row["type"] not in HAPPENED and row["created_at"] < round.events[0].occurred_at
     ]
     for one in holding:
-        scores[one.id] += sum(worth.get(word, 0.0) for word in one.words)
+        scores[one.id] += sum(weights.get(word, 0.0) for word in one.words)
     best = sorted(holding, key=lambda one: (-scores[one.id], -one.id))[:MOST]
     return tuple(one for one in best if scores[one.id] >= CLEAR)
 

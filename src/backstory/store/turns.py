@@ -15,22 +15,22 @@ from backstory.store.payloads import read_or_nothing
 #: The id of a prompt that was imported as a turn begins with this. Search finds the turn, not the prompt.
 IMPORTED = "turn-"
 Put = Callable[[Tx, IndexedItem, str, str], None]
-#: Characters that are kept of a message, at most.
-LONGEST = 50_000
-#: Characters of the end of a round by which its observations are found, at most.
-SAID = 2000
+#: Characters of a message that are stored, at most.
+MAX_TEXT = 50_000
+#: Characters of the last replies of a round by which its observations are found, at most.
+MAX_REPLIES = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """What the source of a conversation says of a turn, if anything."""
+class TurnDetails:
+    """What the source of a turn knows about it."""
 
     mark: str | None = None  #: the agent's own id of the message
-    number: int | None = None  #: None for the next one
+    number: int | None = None  #: None for the next number
     speaker: str | None = None
 
 
-NOTHING = Given()
+NO_DETAILS = TurnDetails()
 _COLUMNS = tuple(each.name for each in fields(Turn))
 
 
@@ -49,38 +49,28 @@ def of_session(tx: Tx, session_id: int, after: int = -1, limit: int = 2**31) -> 
 
 
 def of_round(tx: Tx, session_id: int, prompt_number: int, role: str = "assistant") -> list[Turn]:
-    """Return what one side said in a round, in its order."""
+    """Return the turns of one role in a round, in their order."""
     about = {"session_id": session_id, "prompt_number": prompt_number, "role": role}
     return [from_row(row) for row in tx.all("turns_of_round", **about)]
 
 
-def ask(
-    tx: Tx,
-    session: Session,
-    prompt_number: int,
-    text: str | None,
-    at: str,
-    given: Given = NOTHING,
+def add_prompt(
+    tx: Tx, session: Session, prompt_number: int, text: str | None, at: str, details: TurnDetails = NO_DETAILS
 ) -> bool:
     """Add the user's turn of a prompt; its text is None if it is private. Return False if it is known."""
-    if given.number is None and of_round(tx, session.id, prompt_number, "user"):
+    if details.number is None and of_round(tx, session.id, prompt_number, "user"):
         return False
-    return _add(tx, session, prompt_number, "user", text, at, given)
+    return _add(tx, session, prompt_number, "user", text, at, details)
 
 
-def reply(
-    tx: Tx,
-    session: Session,
-    prompt_number: int,
-    text: str,
-    at: str,
-    given: Given = NOTHING,
+def add_reply(
+    tx: Tx, session: Session, prompt_number: int, text: str, at: str, details: TurnDetails = NO_DETAILS
 ) -> bool:
-    """Add the assistant's turn, from a hook or from the transcript. Return False if it is known.
+    """Add a turn of the assistant, from a hook or from the transcript. Return False if it is known.
 
     A turn of a private round, or of one that was forgotten, gets a number and no text.
     """
-    mark = given.mark
+    mark = details.mark
     if mark and (row := tx.one("turn_by_mark", session_id=session.id, mark=mark)):
         known = from_row(row)
         if known.prompt_number != prompt_number:
@@ -88,33 +78,33 @@ def reply(
         _grow(tx, session, known, text)
         return False
     replies = of_round(tx, session.id, prompt_number)
-    if given.number is None:
+    if details.number is None:
         for turn in replies:
-            # A hook and the transcript report the same message. Two ids of the agent's own are two messages.
+            # A hook and the transcript report the same message. Two ids of the agent are two messages.
             is_blank = turn.text is None and turn.mark is None
             if not (mark and turn.mark) and (is_blank or is_same(turn.text or "", text)):
                 if mark:
                     tx.run("turn_put_mark", id=turn.id, mark=mark, at=at)
                 return False
     wanted = all(turn.text is not None for turn in replies) and _is_wanted(tx, session, prompt_number)
-    return _add(tx, session, prompt_number, "assistant", text if wanted else None, at, given)
+    return _add(tx, session, prompt_number, "assistant", text if wanted else None, at, details)
 
 
-def ended(tx: Tx, session: Session) -> int | None:
-    """Add the last message of the round that ended last, if only a hook has reported it. Return the round's number."""
+def add_last_reply(tx: Tx, session: Session) -> int | None:
+    """Add the last message of the round that ended last. Return the number of the round."""
     if (stop := tx.one("stop_of_session", session_id=session.id)) is None:
         return None
-    _last_words(tx, session, stop)
+    _add_reply_of_stop(tx, session, stop)
     return int(stop["prompt_number"])
 
 
-def _last_words(tx: Tx, session: Session, stop: Row) -> None:
+def _add_reply_of_stop(tx: Tx, session: Session, stop: Row) -> None:
     text = read_or_nothing(stop["payload"]).get("last_assistant_message")
     if isinstance(text, str) and text.strip():
-        reply(tx, session, stop["prompt_number"], text, stop["occurred_at"])
+        add_reply(tx, session, stop["prompt_number"], text, stop["occurred_at"])
 
 
-def fill(tx: Tx, session: Session) -> None:
+def make_missing(tx: Tx, session: Session) -> None:
     """Make the turns of a session that has none, from its prompts and from the ends of its rounds."""
     rows = tx.all("prompts_of_session", session_id=session.id)
     if not rows or of_session(tx, session.id, limit=1):
@@ -122,14 +112,14 @@ def fill(tx: Tx, session: Session) -> None:
     stops = tx.all("stops_of_session", session_id=session.id)
     for prompt in rows:
         number = prompt["prompt_number"]
-        ask(tx, session, number, prompt["prompt"], prompt["created_at"])
+        add_prompt(tx, session, number, prompt["prompt"], prompt["created_at"])
         for stop in stops:
             if stop["prompt_number"] == number:
-                _last_words(tx, session, stop)
+                _add_reply_of_stop(tx, session, stop)
 
 
 def is_same(one: str, other: str) -> bool:
-    """Tell whether two texts are one message. A hook may report only the last of its blocks."""
+    """Tell whether two texts are the same message. A hook may report only its last block."""
     if one.split() == other.split():
         return True
     shorter, longer = sorted((one.strip(), other.strip()), key=len)
@@ -147,39 +137,24 @@ def _is_wanted(tx: Tx, session: Session, prompt_number: int, role: str = "assist
 
 
 def _add(
-    tx: Tx,
-    session: Session,
-    prompt_number: int,
-    role: str,
-    text: str | None,
-    at: str,
-    given: Given,
+    tx: Tx, session: Session, prompt_number: int, role: str, text: str | None, at: str, details: TurnDetails
 ) -> bool:
-    number = given.number
+    number, speaker, mark = details.number, details.speaker, details.mark
     if number is not None and tx.one("turn_by_number", session_id=session.id, number=number):
         return False
     if number is None:
         number = _next(tx, session)
-    text = None if session.forgotten_at or text is None else text[:LONGEST]
-    row = tx.one(
-        "turn_add",
-        session_id=session.id,
-        number=number,
-        prompt_number=prompt_number,
-        role=role,
-        speaker=given.speaker,
-        text=text,
-        at=at,
-        mark=given.mark,
-    )
-    assert row is not None  # noqa: S101 - an insert answers with its id
-    index(tx, session, Turn(row["id"], session.id, number, prompt_number, role, given.speaker, text, at, given.mark))
+    text = None if session.forgotten_at or text is None else text[:MAX_TEXT]
+    turn = Turn(0, session.id, number, prompt_number, role, speaker, text, at, mark)
+    row = tx.one("turn_add", **{name: getattr(turn, name) for name in _COLUMNS[1:]})
+    assert row is not None  # noqa: S101 - an insert returns its id
+    index(tx, session, replace(turn, id=row["id"]))
     return True
 
 
 def _grow(tx: Tx, session: Session, known: Turn, text: str) -> None:
-    """Replace the text of a turn that was read before its end: a message is written block by block."""
-    text = text[:LONGEST]
+    """Replace the text of a turn that was read before its end. A message is written block by block."""
+    text = text[:MAX_TEXT]
     if known.text and len(text) > len(known.text) and text.startswith(known.text):
         tx.run("turn_put_text", id=known.id, text=text)
         index(tx, session, replace(known, text=text))
@@ -195,11 +170,11 @@ def index(tx: Tx, session: Session, turn: Turn, put: Put = put_words) -> None:
         put(tx, item_of("turn", turn.id, session, turn.at), "", with_speaker(turn))
 
 
-def said(tx: Tx, session_id: int, prompt_number: int, until: str = "") -> str:
-    """Return what the assistant said in a round up to a moment, or all of it if it had said nothing by then."""
-    spoken = [(turn.at, turn.text) for turn in of_round(tx, session_id, prompt_number) if turn.text]
-    texts = [text for at, text in spoken if at <= (until or at)]
-    return "\n".join(texts or [text for _, text in spoken])[-SAID:]
+def reply_text(tx: Tx, session_id: int, prompt_number: int, until: str = "") -> str:
+    """Return the replies of a round up to a moment, or all of them if there were none by then."""
+    replies = [(turn.at, turn.text) for turn in of_round(tx, session_id, prompt_number) if turn.text]
+    texts = [text for at, text in replies if at <= (until or at)]
+    return "\n".join(texts or [text for _, text in replies])[-MAX_REPLIES:]
 
 
 def with_speaker(turn: Turn) -> str:
@@ -216,7 +191,7 @@ def same(tx: Tx, row: Row) -> Row | None:
 
 
 def fit_in(tx: Tx, session: Session, row: Row) -> None:
-    """Fit a row of an import in: give it a free number, and take its text out if that was forgotten here."""
+    """Give a row of an import a free number, and remove its text if that was forgotten here."""
     if tx.one("turn_by_number", session_id=row["session_id"], number=row["number"]):
         row["number"] = _next(tx, session)
     if not _is_wanted(tx, session, row["prompt_number"], row["role"]):
@@ -224,19 +199,19 @@ def fit_in(tx: Tx, session: Session, row: Row) -> None:
 
 
 def is_in_other_session(tx: Tx, report: Report) -> bool:
-    """Tell whether the same message stands in another session of the agent: a fork repeats what it came from."""
+    """Tell whether another session of the agent has the same message. A fork repeats the original conversation."""
     mark = report.event_id.removeprefix(FROM_LINE)
     return tx.one("turn_in_other_session", mark=mark, agent=report.agent, content_id=report.content_id) is not None
 
 
 def prompt_number(tx: Tx, session_id: int, number: int) -> int | None:
-    """The prompt that a turn belongs to; None if there is no such turn."""
+    """Return the prompt number of a turn; None if there is no such turn."""
     row = tx.one("turn_by_number", session_id=session_id, number=number)
     return row["prompt_number"] if row else None
 
 
 def prompt_number_before(tx: Tx, session_id: int, number: int) -> int:
-    """The prompt that the turn before a number belongs to; 0 if there is none."""
+    """Return the prompt number of the turn before a number; 0 if there is none."""
     row = tx.one("turn_before", session_id=session_id, number=number)
     return row["prompt_number"] if row else 0
 
@@ -247,7 +222,7 @@ def _next(tx: Tx, session: Session) -> int:
 
 
 def blank(tx: Tx, turn: Turn) -> int:
-    """Take the text out of a turn; its number stays. The caller rebuilds the chunks that hold it."""
+    """Remove the text of a turn; its number stays. The caller must rebuild the chunks. Return the number of changes."""
     if turn.text is None:
         return 0
     remove_words(tx, "turn", turn.id)

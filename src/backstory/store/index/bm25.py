@@ -1,4 +1,4 @@
-"""How well a text answers: BM25 over its tokens, and a little more where the words stand close together."""
+"""Scores texts by BM25, with a bonus for words that are close together."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ from itertools import pairwise
 
 from backstory.store.index.tokens import Term
 
-#: BM25's k1: how soon repeating a word adds nothing more.
+#: BM25's k1: how soon further occurrences of a word stop counting.
 K1 = 1.2
-#: BM25's b: how much a long text is held back, from 0 to 1.
+#: BM25's b: how much the length of a text lowers its score, from 0 to 1.
 B = 0.75
-#: Tokens of a usual text. A constant, so that scores do not change with the index.
-USUAL_LENGTH = 100
-#: Tokens. A shorter text counts as one of this length: three words are not a better answer for being few.
-SHORTEST = 40
-#: A word in a title counts as this many words in the body.
+#: Tokens of an average text. A constant, so that scores do not change with the index.
+AVERAGE_LENGTH = 100
+#: Tokens. A shorter text counts as one of this length, because brevity alone does not make it better.
+MIN_LENGTH = 40
+#: Occurrences in the body that one in the title counts for.
 TITLE = 3
-#: The share of a word's weight that is added where another word of the query is next to it.
+#: Share of a word's weight that is added if another word of the query is next to it.
 CLOSE = 0.5
-#: Tokens between two words that still count as close.
-APART = 6
+#: Tokens between two words that count as close, at most.
+MAX_DISTANCE = 6
 
 
 def weight(total: int, having: int) -> float:
-    """A rare word says more than a common one."""
+    """Return the weight of a word that `having` of `total` texts have: the rarer, the greater."""
     having = min(having, total)
     return math.log(1 + (total - having + 0.5) / (having + 0.5))
 
 
 def scorer(weights: Mapping[Term, float]) -> Callable[[str, str], float]:
-    """What gives a title and a body their score for terms of these weights."""
+    """Return a function that scores a title and a body by terms of these weights."""
     words = {term.tokens[0]: each for term, each in weights.items() if len(term.tokens) == 1 and not term.is_prefix}
     others = [(term, each) for term, each in weights.items() if len(term.tokens) > 1 or term.is_prefix]
-    # Most of a text is not asked for, and is passed over by the expression: taking it apart takes three times as long.
+    # The expression skips tokens that are not searched. Splitting the text would take three times as long.
     places = re.compile(f" ({'|'.join(map(re.escape, words)) or '(?!)'})(?= )").finditer
 
     def score(title: str, body: str) -> float:
         first, rest = f" {title} ", f" {body} "
         length = first.count(" ") - (1 if title else 2) + rest.count(" ") - (1 if body else 2)
-        slow = K1 * (1 - B + B * max(length, SHORTEST) / USUAL_LENGTH)
+        length_factor = K1 * (1 - B + B * max(length, MIN_LENGTH) / AVERAGE_LENGTH)
         in_title = [(place.start(), place[1]) for place in places(first)]
         in_body = [(place.start(), place[1]) for place in places(rest)]
         counts: dict[str, int] = {}
@@ -49,32 +49,32 @@ def scorer(weights: Mapping[Term, float]) -> Callable[[str, str], float]:
             counts[token] = counts.get(token, 0) + TITLE
         for _, token in in_body:
             counts[token] = counts.get(token, 0) + 1
-        total = sum(words[token] * count * (K1 + 1) / (count + slow) for token, count in counts.items())
+        total = sum(words[token] * count * (K1 + 1) / (count + length_factor) for token, count in counts.items())
         for term, each in others:
-            if often := TITLE * count(title, term) + count(body, term):
-                total += each * often * (K1 + 1) / (often + slow)
+            if occurrences := TITLE * count(title, term) + count(body, term):
+                total += each * occurrences * (K1 + 1) / (occurrences + length_factor)
         if len(counts) < 2:
             return total
-        return total + CLOSE * (_near(first, in_title, words) + _near(rest, in_body, words))
+        return total + CLOSE * (_closeness(first, in_title, words) + _closeness(rest, in_body, words))
 
     return score
 
 
-def _near(text: str, found: Sequence[tuple[int, str]], words: Mapping[str, float]) -> float:
-    """Which words stand close to which, a pair once."""
-    near = 0.0
+def _closeness(text: str, places: Sequence[tuple[int, str]], words: Mapping[str, float]) -> float:
+    """Return a bonus for each pair of words that are close together. A pair counts once."""
+    bonus = 0.0
     pairs: set[tuple[str, str]] = set()
-    for (last_at, last), (at, token) in pairwise(found):
-        if token != last and (apart := text.count(" ", last_at, at)) <= APART:
+    for (last_at, last), (at, token) in pairwise(places):
+        if token != last and (distance := text.count(" ", last_at, at)) <= MAX_DISTANCE:
             pair = (token, last) if token < last else (last, token)
             if pair not in pairs:
                 pairs.add(pair)
-                near += min(words[token], words[last]) / apart
-    return near
+                bonus += min(words[token], words[last]) / distance
+    return bonus
 
 
 def count(text: str, term: Term) -> int:
-    """How often a phrase, or a word that begins so, is in a text."""
+    """Return how often a text contains a phrase or a prefix."""
     return (
         f" {text}".count(" " + " ".join(term.tokens))
         if term.is_prefix

@@ -1,4 +1,4 @@
-"""Chunks: conversations in pieces to search by. They hold turns, and the input of the tools between them."""
+"""Chunks: pieces of conversations that search finds. A chunk has turns, and the input of the tools between them."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from backstory.store.index.search import put_words, remove_words
 from backstory.store.payloads import read_or_nothing
 from backstory.store.turns import of_session, with_speaker
 
-#: Characters of a chunk, about.
+#: Approximate characters of a chunk.
 SIZE = 900
-#: Characters of a text that are worth adding to a chunk, at least.
-LEAST = 200
-#: Characters of each argument of a tool that are kept, at most. Its output is not.
-ARGUMENT = 300
+#: Characters of a long text that are worth adding to an open chunk, at least.
+MIN_PIECE = 200
+#: Characters of each argument of a tool that are kept, at most. The output of a tool is in no chunk.
+MAX_ARGUMENT = 300
 #: Rows that are read at once.
 PAGE = 50
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenChunk:
     """The chunk that is being filled."""
 
     first: int = 0
@@ -45,12 +45,12 @@ class _Open:
 
 
 def extend(tx: Tx, session: Session, first: int | None = None) -> None:
-    """Make the chunks of what is new in a session.
+    """Make chunks of the new turns of a session.
 
     The last chunk is made again. The others stay, unless the first new turn comes before it.
     """
-    redo = tx.one("chunks_redo_from", session_id=session.id)
-    number = redo["number"] if redo and redo["number"] is not None else 0
+    open_chunk = tx.one("chunks_redo_from", session_id=session.id)
+    number = open_chunk["number"] if open_chunk and open_chunk["number"] is not None else 0
     _make(tx, session, number if first is None or first > number else 0)
 
 
@@ -64,39 +64,33 @@ def _make(tx: Tx, session: Session, first: int) -> None:
     for row in tx.all("chunks_from", session_id=session.id, number=first):
         remove_words(tx, "chunk", row["id"])
         tx.run("chunk_remove", id=row["id"])
-    chunk = _Open()
+    chunk = _OpenChunk()
     for turn, text in _units(tx, session.id, first):
-        if len(text) > chunk.room and (len(text) <= SIZE or chunk.room < LEAST):
+        if len(text) > chunk.room and (len(text) <= SIZE or chunk.room < MIN_PIECE):
             _put(tx, session, chunk)
-            chunk = _Open()
+            chunk = _OpenChunk()
         if len(text) <= chunk.room:
             chunk.add(turn, text)
             continue
-        # It is longer than a chunk: its beginning joins the open chunk, and its end closes one.
+        # The text is longer than a chunk. Its first piece goes into the open chunk.
         for piece in _pieces(text, chunk.room):
             chunk.add(turn, piece)
             _put(tx, session, chunk)
-            chunk = _Open()
+            chunk = _OpenChunk()
     _put(tx, session, chunk)
 
 
-def _put(tx: Tx, session: Session, chunk: _Open) -> None:
+def _put(tx: Tx, session: Session, chunk: _OpenChunk) -> None:
     if not chunk.text:
         return
-    row = tx.one(
-        "chunk_add",
-        session_id=session.id,
-        first_turn=chunk.first,
-        last_turn=chunk.last,
-        text=chunk.text,
-        at=chunk.at,
-    )
-    assert row is not None  # noqa: S101 - an insert answers with its id
+    values = {"first_turn": chunk.first, "last_turn": chunk.last, "text": chunk.text, "at": chunk.at}
+    row = tx.one("chunk_add", session_id=session.id, **values)
+    assert row is not None  # noqa: S101 - an insert returns its id
     put_words(tx, item_of("chunk", row["id"], session, chunk.at), "", chunk.text)
 
 
 def _units(tx: Tx, session_id: int, first: int) -> Iterator[tuple[Turn, str]]:
-    """Yield each turn from a number on, with the input of the tools until the next."""
+    """Yield the turns from a number on, each with its text and the input of the tools before the next turn."""
     turns = _turns(tx, session_id, first - 1)
     turn = next(turns, None)
     tools = _tools(tx, session_id, turn, first == 0) if turn else iter(())
@@ -105,7 +99,7 @@ def _units(tx: Tx, session_id: int, first: int) -> Iterator[tuple[Turn, str]]:
         after = next(turns, None)
         parts = [with_speaker(turn)] if turn.text else []
         while use and (after is None or use["occurred_at"] < after.at):
-            parts += _asked(use)
+            parts += _input_lines(use)
             use = next(tools, None)
         if parts:
             yield turn, "\n".join(parts)
@@ -119,20 +113,20 @@ def _turns(tx: Tx, session_id: int, after: int) -> Iterator[Turn]:
 
 
 def _tools(tx: Tx, session_id: int, turn: Turn, is_first: bool) -> Iterator[Row]:
-    """Yield the uses of tools, a few at a time: each may hold a whole file. Some may come before the first turn."""
+    """Yield tool uses. Few are read at a time, because each may hold a whole file. Some precede the first turn."""
     at, number = "" if is_first else turn.at, 0
     while rows := tx.all("tools_since", session_id=session_id, at=at, after=number, limit=PAGE):
         yield from rows
         at, number = rows[-1]["occurred_at"], rows[-1]["id"]
 
 
-def _asked(use: Row) -> list[str]:
-    """Return a tool and its input. Tools of subagents are left out: they say little about the conversation."""
+def _input_lines(use: Row) -> list[str]:
+    """Return the name and the input of a tool; nothing for a tool of a subagent."""
     payload = read_or_nothing(use["payload"])
-    given = payload.get("tool_input")
-    if payload.get("agent_id") or not isinstance(given, dict):
+    tool_input = payload.get("tool_input")
+    if payload.get("agent_id") or not isinstance(tool_input, dict):
         return []
-    values = " ".join(str(value)[:ARGUMENT] for value in given.values() if value not in (None, "", [], {}))
+    values = " ".join(str(value)[:MAX_ARGUMENT] for value in tool_input.values() if value not in (None, "", [], {}))
     return [f"{use['tool_name'] or ''} {values}".strip()[:SIZE]]
 
 
@@ -140,15 +134,15 @@ def _pieces(text: str, room: int) -> Iterator[str]:
     """Split a long text into parts of about the same length, at the end of a line, a sentence or a word."""
     while text:
         parts = 1 + math.ceil(max(len(text) - room, 0) / SIZE)
-        size = room if room < SIZE else min(SIZE, math.ceil(len(text) / parts) + LEAST // 4)
+        size = room if room < SIZE else min(SIZE, math.ceil(len(text) / parts) + MIN_PIECE // 4)
         end = _end(text, size) if len(text) > size else len(text)
         yield text[:end].strip()
         text, room = text[end:].strip(), SIZE
 
 
 def _end(text: str, size: int) -> int:
-    for sign in ("\n", ". ", " "):
-        at = text.rfind(sign, size // 2, size)
+    for separator in ("\n", ". ", " "):
+        at = text.rfind(separator, size // 2, size)
         if at > 0:
-            return at + len(sign)
+            return at + len(separator)
     return size

@@ -1,4 +1,4 @@
-"""What search is asked for and what it answers: the same for words, vectors and both together."""
+"""The types of search: a filter, a result, and an item that is indexed."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from dataclasses import dataclass
 
 from backstory.model import Session
 
-#: What can be found: an item is known by its kind and its id.
+#: The kinds of items. An item is identified by its kind and its id.
 KINDS = ("observation", "summary", "prompt", "turn", "chunk")
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Only what is of these; what is left empty asks for nothing."""
+    """Restricts a search. An empty field restricts nothing."""
 
-    project: str = ""  #: its name or its key
-    session_id: int = 0  #: ours
+    project: str = ""  #: name or key
+    session_id: int = 0  #: backstory's id
     agent: str = ""
     type: str = ""  #: of an observation
     concept: str = ""  #: of an observation
-    file: str = ""  #: that an observation read or changed: its path, or the end of it
-    since: str = ""  #: a time, or the beginning of one
+    file: str = ""  #: path, or end of the path, of a file that an observation read or changed
+    since: str = ""  #: a time, or the beginning of one, such as 2026-02
     until: str = ""
 
 
@@ -29,7 +29,7 @@ ANYWHERE = Filter()
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """An item that was found."""
+    """A search result."""
 
     kind: str
     item_id: int
@@ -40,7 +40,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class IndexedItem:
-    """Something that is indexed, and what it can be asked for by."""
+    """An item to index, and what it can be filtered by."""
 
     kind: str
     id: int

@@ -1,4 +1,7 @@
-"""What an engine is asked for, in its own tongue: FTS5's expressions, or PostgreSQL's."""
+"""Full-text expressions in the query language of each engine: FTS5 and tsquery.
+
+A mark is a token to filter by, such as the kind or the project of an item. It contains a `=`, which no other token has.
+"""
 
 from __future__ import annotations
 
@@ -9,41 +12,41 @@ from dataclasses import dataclass
 from backstory.store.index.hits import KINDS, Filter, IndexedItem
 from backstory.store.index.tokens import Term, plain
 
-#: Rows that share a mark, so that PostgreSQL, whose index has no order, can be asked for the newest ones.
+#: Rows that share a mark of their position. PostgreSQL's index has no order, so the newest rows are found by it.
 WINDOW = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Items with any of these terms, or with every one, that have all of these marks (of each, one of several)."""
+    """A condition: any of the terms, or every one, and one mark of each group."""
 
     terms: tuple[Term, ...]
     marks: tuple[tuple[str, ...], ...] = ()
     is_every: bool = False
     in_title: bool = False
-    after: int = 0  #: rows that are newer than this one
+    after: int = 0  #: only rows after this one
 
 
 def marks_of(item: IndexedItem) -> tuple[str, ...]:
-    """An item's marks: tokens that no text has, since none has a `=`."""
-    made = [f"k={item.kind}", f"s={item.session_id}", _mark("a", item.agent)]
-    made += [_mark("p", item.project), _mark("p", item.project_key)]
-    made += [_mark("t", item.type)] if item.type else []
-    made += [_mark("c", concept) for concept in item.concepts]
+    """Return the marks of an item."""
+    marks = [f"k={item.kind}", f"s={item.session_id}", _mark("a", item.agent)]
+    marks += [_mark("p", item.project), _mark("p", item.project_key)]
+    marks += [_mark("t", item.type)] if item.type else []
+    marks += [_mark("c", concept) for concept in item.concepts]
     for file in item.files:
         parts = _path(file)[-12:]
-        made += [_mark("f", "/".join(parts[at:])) for at in range(len(parts))]
-    return tuple(dict.fromkeys(made))
+        marks += [_mark("f", "/".join(parts[at:])) for at in range(len(parts))]
+    return tuple(dict.fromkeys(marks))
 
 
 def marks_for(kinds: Sequence[str], where: Filter) -> tuple[tuple[str, ...], ...]:
-    """The marks that are asked for."""
-    asked = [tuple(f"k={kind}" for kind in kinds)] if kinds and not set(kinds) >= set(KINDS) else []
-    asked += [(f"s={where.session_id}",)] if where.session_id else []
+    """Return the groups of marks that a filter requires."""
+    groups = [tuple(f"k={kind}" for kind in kinds)] if kinds and not set(kinds) >= set(KINDS) else []
+    groups += [(f"s={where.session_id}",)] if where.session_id else []
     for name, value in (("a", where.agent), ("p", where.project), ("t", where.type), ("c", where.concept)):
-        asked += [(_mark(name, value),)] if value else []
-    asked += [(_mark("f", "/".join(_path(where.file))),)] if where.file else []
-    return tuple(asked)
+        groups += [(_mark(name, value),)] if value else []
+    groups += [(_mark("f", "/".join(_path(where.file))),)] if where.file else []
+    return tuple(groups)
 
 
 def _path(file: str) -> list[str]:
@@ -51,12 +54,12 @@ def _path(file: str) -> list[str]:
 
 
 def _mark(name: str, value: str) -> str:
-    """Any text as one token, of a size that does not depend on it."""
+    """Return a token of fixed length for any text."""
     return f"{name}={hashlib.blake2b(value.encode('utf-8', 'replace'), digest_size=8).hexdigest()}"
 
 
 def fts5(match: Match) -> str:
-    """SQLite's. Its rows are in order: the newest are asked for beside it, by their number."""
+    """Return an expression of FTS5. It ignores `after`, because the query compares row ids itself."""
 
     def one(term: Term) -> str:
         return f'"{" ".join(term.tokens)}"{" *" if term.is_prefix else ""}'
@@ -69,7 +72,7 @@ def fts5(match: Match) -> str:
 
 
 def tsquery(match: Match, last: int) -> str:
-    """PostgreSQL's. The words of titles have marks of their own, and so have the newest rows, up to the last one."""
+    """Return a tsquery. Words of titles and positions of rows are marks. `last` is the newest row."""
 
     def one(term: Term) -> str:
         head, joint = ("h=", " & ") if match.in_title else ("", " <-> ")
@@ -85,14 +88,14 @@ def tsquery(match: Match, last: int) -> str:
 
 
 def tsvector(title: str, body: str, marks: Iterable[str], number: int) -> str:
-    """An item's tokens with their places as PostgreSQL writes them: no rule of its own cuts them up."""
+    """Return a tsvector as text, so that PostgreSQL's own rules do not split tokens."""
     places: dict[str, list[str]] = {}
     at = 0
     for weight, text in (("A", title), ("B", body)):
         for token in text.split():
             at += 1
             places.setdefault(token, []).append(f"{at}{weight}")
-        at += 1  # a phrase does not go on from the title into the body
-    told = [f"'{token}':{','.join(where[:256])}" for token, where in places.items()]
-    heads = [f"h={token}" for token in dict.fromkeys(title.split())]
-    return " ".join((*told, *(f"'{mark}'" for mark in (*heads, *marks, f"w={number // WINDOW}"))))
+        at += 1  # a phrase does not continue from the title into the body
+    lexemes = [f"'{token}':{','.join(positions[:256])}" for token, positions in places.items()]
+    title_marks = [f"h={token}" for token in dict.fromkeys(title.split())]
+    return " ".join((*lexemes, *(f"'{mark}'" for mark in (*title_marks, *marks, f"w={number // WINDOW}"))))

@@ -1,4 +1,4 @@
-"""Rebuilds the index from the rows: in small transactions, newest first. It goes on where it was interrupted."""
+"""Rebuilds the index in small transactions, newest rows first. It continues where it was interrupted."""
 
 from __future__ import annotations
 
@@ -6,22 +6,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from backstory.store import observations, sessions, turns
-from backstory.store.db import Row, Tx
+from backstory.store.db import LAST, Row, Tx
 from backstory.store.index import chunks, search
 
 #: Rows in one transaction, so that other writers do not wait long.
 BATCH = 25
-#: Greater than every id.
-LAST = 2**62
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of the work."""
+    """A kind of rows to index."""
 
-    rows: Callable[[Tx, int], list[Row]]  #: the next rows before an id, greatest first; none when it is done
-    take: Callable[[Tx, Row], None]
-    count: str = ""  #: the query that says how many there will be
+    rows: Callable[[Tx, int], list[Row]]  #: returns the next rows before an id, highest first; none at the end
+    take: Callable[[Tx, Row], None]  #: indexes a row
+    count: str = ""  #: the query that counts all rows
 
 
 def _listed(query: str, **values: object) -> Callable[[Tx, int], list[Row]]:
@@ -41,9 +39,9 @@ def _turn(tx: Tx, row: Row) -> None:
         turns.index(tx, session, turns.from_row(row), search.index)
 
 
-def _talk(tx: Tx, row: Row) -> None:
-    """Cut a conversation into chunks. One from before there were turns gets them from its prompts first."""
-    turns.fill(tx, sessions.from_row(row))
+def _session(tx: Tx, row: Row) -> None:
+    """Make the chunks of a session. If it has no turns, make them from its prompts first."""
+    turns.make_missing(tx, sessions.from_row(row))
     chunks.rebuild(tx, row["id"])
 
 
@@ -58,36 +56,37 @@ STEPS = {
     "prompts": Step(_listed("prompts_list"), _indexed("prompt"), "count_prompts"),
     "turns": Step(_listed("turns_list"), _turn, "count_turns"),
     # One session at a time: a long one has many chunks.
-    "chunks": Step(lambda tx, before: tx.all("sessions_before", before=before, limit=1), _talk, "count_sessions"),
+    "chunks": Step(lambda tx, before: tx.all("sessions_before", before=before, limit=1), _session, "count_sessions"),
     "leftovers": Step(_orphans, lambda tx, row: search.remove_words(tx, row["kind"], row["item_id"])),
 }
 
 
 def begin(tx: Tx) -> None:
-    """Begin to rebuild everything."""
+    """Record every step as open."""
     for name in STEPS:
         tx.run("rebuild_add", step=name, before=LAST)
 
 
 def progress(tx: Tx) -> list[Row]:
-    """Return the steps that are left, in order: `{step, done, total}`."""
-    left = {row["step"]: row for row in tx.all("rebuilds_open")}
-    return [{name: left[step][name] for name in ("step", "done", "total")} for step in STEPS if step in left]
+    """Return the open steps in order: `{step, done, total}`."""
+    open_steps = {row["step"]: row for row in tx.all("rebuilds_open")}
+    names = ("step", "done", "total")
+    return [{name: open_steps[step][name] for name in names} for step in STEPS if step in open_steps]
 
 
 def go_on(tx: Tx) -> bool:
-    """Index the next rows. Return False when nothing is left to do."""
-    left = {row["step"]: row for row in tx.all("rebuilds_open")}
-    name = next((step for step in STEPS if step in left), None)
+    """Index the next rows. Return False when all steps are done."""
+    open_steps = {row["step"]: row for row in tx.all("rebuilds_open")}
+    name = next((step for step in STEPS if step in open_steps), None)
     if name is None:
         return False
-    step, state = STEPS[name], left[name]
+    step, state = STEPS[name], open_steps[name]
     rows = step.rows(tx, state["before_id"])
     for row in rows:
         step.take(tx, row)
     if not rows:
         tx.run("rebuild_remove", step=name)
-        return len(left) > 1
+        return len(open_steps) > 1
     total = state["total"] or ((tx.one(step.count) or {}).get("count") if step.count else 0)
     tx.run("rebuild_move", step=name, before=rows[-1]["id"], done=state["done"] + len(rows), total=total or 0)
     return True

@@ -1,14 +1,14 @@
-"""Words in, words out: the text index of all that is remembered.
+"""Full-text search, and the index behind it.
 
-The engine finds candidates in bounded time, by the rarest words; it scores those that have the most of them, and the
-best are weighed by `bm25`, so that both engines give the same answers in the same order.
+The engine finds candidates by the rarest words of a query, within a budget of rows, and scores them approximately.
+`bm25` scores the best of them by their whole text, so that both engines give the same results in the same order.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from backstory.store.db import Row, Tx
@@ -17,20 +17,21 @@ from backstory.store.index.hits import ANYWHERE, KINDS, Filter, Hit, IndexedItem
 from backstory.store.index.match import Match
 from backstory.store.index.tokens import Term
 
-#: Candidates that `bm25` weighs: as many as are asked for, between these bounds.
-WEIGHED_LEAST = 180
-WEIGHED_MOST = 300
-#: Characters of text that are weighed in one search. It bounds the time of a search over long texts.
-WEIGHED_CHARS = 400_000
-#: Matches that an engine may look at in one search.
+#: Candidates that `bm25` scores: as many as the limit of the search, but at least this many.
+MIN_RESCORED = 180
+#: The same, at most.
+MAX_RESCORED = 300
+#: Characters of text that `bm25` scores in one search. It bounds the time of a search over long texts.
+MAX_RESCORED_CHARS = 400_000
+#: Matching rows that an engine may read in one search.
 BUDGET = {"sqlite": 6_000, "postgres": 6_000}
 #: Matches that are counted, as a multiple of the budget. SQLite extrapolates from the first ones, and the rows of a
 #: project are stored together, so it counts more of them.
 COUNTED = {"sqlite": 2, "postgres": 1}
-#: Rows that the engine scores, as a multiple of what is asked for.
+#: Rows that the engine scores, as a multiple of the limit.
 SCORED = 5
-#: Rows that the engine scores at most, where many have the same words.
-MOST_SCORED = 1000
+#: Rows that the engine scores at most, if many have the same words.
+MAX_SCORED = 1000
 #: A word is common if it has this part of the budget in matches. Counting it is slow, so its count is kept for the
 #: next search.
 COMMON = 1 / 20
@@ -38,26 +39,26 @@ COMMON = 1 / 20
 GROWTH = 1.05
 #: Counts that are kept at most.
 KEPT = 4096
-#: Newest rows that are weighed where all words of a query are common.
+#: Newest rows that `bm25` scores if all words of a query are common.
 NEWEST = 40
-#: The rough score of those rows. It is above every other, so that they are weighed.
+#: The approximate score of those rows. It is higher than any other, so that `bm25` scores them.
 NEWEST_SCORE = 1e9
-#: Letters of the shortest word that is also looked for with one letter changed, if nothing contains it as it is.
-NEAR_LENGTH = 4
-#: The weight of such a word, where one that was written as asked has 1.
-NEAR_WEIGHT = 0.5
-#: Words of a query that are looked for in this way.
-NEAR_TERMS = 3
+#: Letters of the shortest word that is searched with one letter changed, if no item contains it as it is.
+TYPO_LENGTH = 4
+#: The weight of a word with a letter changed, relative to the word itself.
+TYPO_WEIGHT = 0.5
+#: Words of a query that are searched with a letter changed, at most.
+TYPO_TERMS = 3
 
 
 def put_words(tx: Tx, item: IndexedItem, title: str, body: str) -> None:
-    """An item says this from now on, and is found by it."""
+    """Index the new text of an item, and mark it as due for a vector."""
     index(tx, item, title, body)
     vectors.mark(tx, item.kind, item.id)
 
 
 def index(tx: Tx, item: IndexedItem, title: str, body: str) -> None:
-    """Index an item's words; one that is indexed already is indexed anew."""
+    """Index the words of an item, in place of earlier ones."""
     title, body = tokens.of_text(title), tokens.of_text(body)
     row = tx.one(
         "word_row_put",
@@ -70,8 +71,8 @@ def index(tx: Tx, item: IndexedItem, title: str, body: str) -> None:
     )
     assert row is not None  # noqa: S101 - an upsert always answers
     number, marks = row["words_rowid"], match.marks_of(item)
-    told = match.tsvector(title, body, marks, number) if tx.engine == "postgres" else ""
-    tx.run("words_put", number=number, title=title, body=body, marks=" ".join(marks), tokens=told)
+    vector = match.tsvector(title, body, marks, number) if tx.engine == "postgres" else ""
+    tx.run("words_put", number=number, title=title, body=body, marks=" ".join(marks), tokens=vector)
 
 
 def remove_words(tx: Tx, kind: str, item_id: int) -> None:
@@ -82,18 +83,17 @@ def remove_words(tx: Tx, kind: str, item_id: int) -> None:
 
 
 class Counts(dict[str, tuple[int, int]]):
-    """How many rows match what was asked for, and how many rows there were then: within a transaction nothing is
-    counted twice."""
+    """Expression -> how many rows match it, and the newest row at that time. A transaction counts nothing twice."""
 
     def lasting(self, engine: str) -> Counts:
-        """The counts of common words, which are slow to count and serve the next search as well."""
-        common = {asked: each for asked, each in self.items() if each[0] >= BUDGET[engine] * COMMON}
+        """Return the counts to keep for the next search: those of common words, which are slow to count."""
+        common = {expression: count for expression, count in self.items() if count[0] >= BUDGET[engine] * COMMON}
         return Counts(common if len(common) <= KEPT else {})
 
 
 @dataclass(frozen=True, slots=True)
 class _Index:
-    """The index as one search sees it."""
+    """The index, as one search reads it."""
 
     tx: Tx
     last: int  #: the newest row
@@ -105,76 +105,78 @@ class _Index:
     def budget(self) -> int:
         return BUDGET[self.tx.engine]
 
-    def told(self, asked: Match) -> str:
-        return match.fts5(asked) if self.tx.engine == "sqlite" else match.tsquery(asked, self.last)
+    def expression(self, wanted: Match) -> str:
+        """Return a match in the engine's query language."""
+        return match.fts5(wanted) if self.tx.engine == "sqlite" else match.tsquery(wanted, self.last)
 
     def counts(self, matches: Sequence[Match]) -> list[int]:
-        """How many rows match; beyond the budget, how many it must be if the rest is like the beginning."""
-        told, budget = [self.told(each) for each in matches], COUNTED[self.tx.engine] * self.budget
-        unknown = [each for each in dict.fromkeys(told) if not self._knows(each)]
+        """Return how many rows have each match. Beyond the budget, extrapolate from the rows that were counted."""
+        expressions, budget = [self.expression(each) for each in matches], COUNTED[self.tx.engine] * self.budget
+        unknown = [each for each in dict.fromkeys(expressions) if not self._is_known(each)]
         if unknown:
-            asked = json.dumps(unknown, ensure_ascii=False)
-            rows = self.tx.all("words_counts", matches=asked, budget=budget, last=self.last)
+            wanted = json.dumps(unknown, ensure_ascii=False)
+            rows = self.tx.all("words_counts", matches=wanted, budget=budget, last=self.last)
             for each, row in zip(unknown, rows, strict=True):
-                count, at = json.loads(row["found"])
+                count, at = json.loads(row["count_and_last"])
                 self.known[each] = (count if count < budget else budget * self.last // max(1, at), self.last)
-        return [self.known[each][0] for each in told]
+        return [self.known[each][0] for each in expressions]
 
-    def _knows(self, told: str) -> bool:
-        """Whether the count is known. That of a common word holds until the index has grown."""
-        count, last = self.known.get(told, (0, 0))
+    def _is_known(self, expression: str) -> bool:
+        """Whether the count is known. The count of a common word is used until the index has grown."""
+        count, last = self.known.get(expression, (0, 0))
         return last == self.last or (count >= self.budget * COMMON and last <= self.last <= last * GROWTH)
 
-    def room(self) -> int:
-        """How many rows have the marks."""
+    def size(self) -> int:
+        """Return how many rows pass the filter."""
         return self.counts([Match((), self.marks)])[0] if self.marks else self.last
 
-    def find(self, asked: Match, weights: dict[Term, float], limit: int) -> dict[int, float]:
-        """Rows and their rough scores: those that have the most of what is asked for, and of these the best."""
-        each = [asked] if asked.is_every else [replace(asked, terms=(term,)) for term in asked.terms]
-        # A mark that much has is long to go through: not once for each term.
-        is_much = bool(self.marks) and len(each) > 1 and self.room() >= self.budget
-        among = set(self._rows([replace(asked, marks=self.marks)])[0]) if is_much else None
-        worth: dict[int, float] = {}
-        found = self._rows([replace(part, marks=() if is_much else self.marks) for part in each])
-        for part, numbers in zip(each, found, strict=True):
-            more = sum(weights[term] for term in part.terms)
+    def find(self, wanted: Match, weights: dict[Term, float], limit: int) -> dict[int, float]:
+        """Return the rows with the greatest weight of matching terms, and their approximate scores."""
+        parts = [wanted] if wanted.is_every else [replace(wanted, terms=(term,)) for term in wanted.terms]
+        # If many rows pass the filter, the engine reads them once and not again for each term.
+        is_large = bool(self.marks) and len(parts) > 1 and self.size() >= self.budget
+        allowed = set(self._rows([replace(wanted, marks=self.marks)])[0]) if is_large else None
+        weight_of: dict[int, float] = {}
+        rows_of_parts = self._rows([replace(part, marks=() if is_large else self.marks) for part in parts])
+        for part, numbers in zip(parts, rows_of_parts, strict=True):
+            weight = sum(weights[term] for term in part.terms)
             for number in numbers:
-                worth[number] = worth.get(number, 0.0) + more
-        if among is not None:
-            worth = {number: value for number, value in worth.items() if number in among}
-        if not worth:
+                weight_of[number] = weight_of.get(number, 0.0) + weight
+        if allowed is not None:
+            weight_of = {number: weight for number, weight in weight_of.items() if number in allowed}
+        if not weight_of:
             return {}
+        terms = [(self.expression(Match((term,))), weights[term]) for term in wanted.terms]
         rows = self.tx.all(
             "words_scored",
-            asked=self.told(asked),
-            terms=json.dumps([(self.told(Match((term,))), weights[term]) for term in asked.terms], ensure_ascii=False),
-            numbers=json.dumps(self._likely(asked, worth, limit)),
+            asked=self.expression(wanted),
+            terms=json.dumps(terms, ensure_ascii=False),
+            numbers=json.dumps(self._heaviest(wanted, weight_of, limit)),
             limit=limit,
         )
         return {row["number"]: -row["score"] for row in rows}
 
-    def _likely(self, asked: Match, worth: Mapping[int, float], limit: int) -> list[int]:
-        """Those that have the most; of too many that have the same, those with it in their title, and the newest."""
-        least = _least(worth, SCORED * limit)
-        likely = [number for number, each in worth.items() if each >= least]
-        most = max(MOST_SCORED, SCORED * limit)
-        if len(likely) <= most:
-            return likely
-        titles = set(self._rows([replace(asked, in_title=True)])[0])
-        return sorted(likely, key=lambda n: (worth[n] > least, n in titles, n), reverse=True)[:most]
+    def _heaviest(self, wanted: Match, weight_of: Mapping[int, float], limit: int) -> list[int]:
+        """Return the rows with the greatest weights. If too many are equal, prefer matching titles and newer rows."""
+        least = _least(weight_of, SCORED * limit)
+        heaviest = [number for number, weight in weight_of.items() if weight >= least]
+        most = max(MAX_SCORED, SCORED * limit)
+        if len(heaviest) <= most:
+            return heaviest
+        titles = set(self._rows([replace(wanted, in_title=True)])[0])
+        return sorted(heaviest, key=lambda n: (weight_of[n] > least, n in titles, n), reverse=True)[:most]
 
     def _rows(self, matches: Sequence[Match]) -> list[list[int]]:
-        """The rows of each that are of the time."""
-        asked = json.dumps([self.told(each) for each in matches], ensure_ascii=False)
-        rows = self.tx.all("words_rows", matches=asked, since=self.where.since, until=self.where.until)
-        return [json.loads(row["found"]) for row in rows]
+        """Return the rows of each match within the times of the filter."""
+        wanted = json.dumps([self.expression(each) for each in matches], ensure_ascii=False)
+        rows = self.tx.all("words_rows", matches=wanted, since=self.where.since, until=self.where.until)
+        return [json.loads(row["numbers"]) for row in rows]
 
-    def newest(self, asked: Match) -> list[int]:
-        """The last rows, however many there are before them."""
+    def newest(self, wanted: Match) -> list[int]:
+        """Return the newest rows of a match."""
         after = max(0, self.last - 8 * match.WINDOW)
-        rows = self.tx.all("words_newest", asked=self.told(replace(asked, after=after)), after=after, limit=NEWEST)
-        return [row["number"] for row in rows]
+        asked = self.expression(replace(wanted, after=after))
+        return [row["number"] for row in self.tx.all("words_newest", asked=asked, after=after, limit=NEWEST)]
 
 
 def _index(tx: Tx, kinds: Sequence[str], where: Filter, known: Counts | None) -> _Index | None:
@@ -184,12 +186,12 @@ def _index(tx: Tx, kinds: Sequence[str], where: Filter, known: Counts | None) ->
     return _Index(tx, newest["last"], where, match.marks_for(kinds, where), Counts() if known is None else known)
 
 
-def _least(worth: Mapping[int, float], number: int) -> float:
-    """What so many are worth at least; few values are many rows'."""
-    for value, count in sorted(Counter(worth.values()).items(), reverse=True):
+def _least(weight_of: Mapping[int, float], number: int) -> float:
+    """Return the least weight of the `number` heaviest rows. There are many rows but few different weights."""
+    for weight, count in sorted(Counter(weight_of.values()).items(), reverse=True):
         number -= count
         if number <= 0:
-            return value
+            return weight
     return 0.0
 
 
@@ -202,7 +204,7 @@ def by_words(
     every: bool = False,
     known: Counts | None = None,
 ) -> list[Hit]:
-    """Items with these words, best first. No match is an empty list, whatever is asked."""
+    """Return items with these words, best first: with any of them, or with every one. Accepts any text."""
     terms = tokens.of_every_word(query) if every else tokens.of_query(query)
     index = _index(tx, kinds, where, known)
     if not terms or index is None:
@@ -212,104 +214,100 @@ def by_words(
         if not all(counts.values()):
             return []
         weights = {term: bm25.weight(index.last, count) for term, count in counts.items()}
-        found = index.find(Match(tuple(terms), is_every=True), weights, max(limit, WEIGHED_LEAST))
+        candidates = index.find(Match(tuple(terms), is_every=True), weights, max(limit, MIN_RESCORED))
     else:
-        near = _near(index, [term for term, count in counts.items() if not count])
-        counts = {term: count for term, count in (counts | near).items() if count}
-        weights = {t: each * (NEAR_WEIGHT if t in near else 1) for t, each in _weights(index, counts).items()}
-        found = _candidates(index, counts, weights, limit)
-    return _weighed(tx, found, weights, limit)
+        typos = _typos(index, [term for term, count in counts.items() if not count])
+        counts = {term: count for term, count in (counts | typos).items() if count}
+        weights = {t: each * (TYPO_WEIGHT if t in typos else 1) for t, each in _weights(index, counts).items()}
+        candidates = _candidates(index, counts, weights, limit)
+    return _rescored(tx, candidates, weights, limit)
 
 
 def _weights(index: _Index, counts: dict[Term, int]) -> dict[Term, float]:
-    """How much each says: the rarer in what is searched, the more. (In a project a name may be everywhere that is rare
-    elsewhere.) Where that is much, how rare it is at all is close enough."""
-    total, inside = index.last, list(counts.values())
-    if index.marks and (room := index.room()) < index.budget:
-        total, inside = room, index.counts([Match((term,), index.marks) for term in counts])
-    return {term: bm25.weight(total, count) for term, count in zip(counts, inside, strict=True)}
+    """Return the weight of each term: the rarer, the greater.
+
+    Rows that pass the filter are counted if they are few, because a name may be common in a project and rare elsewhere.
+    """
+    total, filtered = index.last, list(counts.values())
+    if index.marks and (size := index.size()) < index.budget:
+        total, filtered = size, index.counts([Match((term,), index.marks) for term in counts])
+    return {term: bm25.weight(total, count) for term, count in zip(counts, filtered, strict=True)}
 
 
 def rarity(tx: Tx, words: Sequence[str], where: Filter = ANYWHERE, known: Counts | None = None) -> dict[str, float]:
-    """How much each word says: the rarer, the more."""
-    counts, total = occurs(tx, words, KINDS, where, known)
+    """Return the weight of each word: the rarer, the greater."""
+    counts, total = count_words(tx, words, KINDS, where, known)
     return {word: bm25.weight(total, count) for word, count in counts.items()}
 
 
-def occurs(
-    tx: Tx,
-    words: Sequence[str],
-    kinds: Sequence[str] = KINDS,
-    where: Filter = ANYWHERE,
-    known: Counts | None = None,
+def count_words(
+    tx: Tx, words: Sequence[str], kinds: Sequence[str] = KINDS, where: Filter = ANYWHERE, known: Counts | None = None
 ) -> tuple[dict[str, int], int]:
-    """In how many items each word stands, and how many items there are."""
-    terms = {word: found[0] for word in dict.fromkeys(words) if (found := tokens.of_query(word))}
+    """Return how many items contain each word, and how many items there are."""
+    terms = {word: parts[0] for word in dict.fromkeys(words) if (parts := tokens.of_query(word))}
     index = _index(tx, kinds, where, known)
     if not terms or index is None:
         return {}, 0
     counts = index.counts([Match((term,), index.marks) for term in terms.values()])
-    return dict(zip(terms, counts, strict=True)), index.room()
+    return dict(zip(terms, counts, strict=True)), index.size()
 
 
 def _candidates(index: _Index, counts: dict[Term, int], weights: dict[Term, float], limit: int) -> dict[int, float]:
-    """The rarest words first, for as long as the budget lasts; commoner ones only where those find too little."""
-    room, cost = index.room(), 0
+    """Search the rarest words first, within the budget. Search common words only if those match too few rows."""
+    size, cost = index.size(), 0
+    by_count = sorted(counts, key=lambda term: counts[term])
     rare: list[Term] = []
-    for term in sorted(counts, key=lambda term: counts[term]):
-        cost += min(counts[term], room)
+    for term in by_count:
+        cost += min(counts[term], size)
         if cost > index.budget:
             break
         rare.append(term)
-    most = max(limit, WEIGHED_LEAST)
-    found = index.find(Match(tuple(rare)), weights, most) if rare else {}
-    common = sorted((term for term in counts if term not in rare), key=lambda term: counts[term])
-    return _among_common(index, common, found, weights, limit) if common and len(found) < limit else found
+    candidates = index.find(Match(tuple(rare)), weights, max(limit, MIN_RESCORED)) if rare else {}
+    common = by_count[len(rare) :]
+    return _with_common(index, common, candidates, weights, limit) if common and len(candidates) < limit else candidates
 
 
-def _among_common(
-    index: _Index, common: list[Term], found: dict[int, float], weights: dict[Term, float], limit: int
+def _with_common(
+    index: _Index, common: list[Term], candidates: dict[int, float], weights: dict[Term, float], limit: int
 ) -> dict[int, float]:
-    """Words that are everywhere do not choose by themselves: what has them all, what has the rarer ones in its title,
-    and what is newest."""
-    most = max(limit, WEIGHED_LEAST)
+    """Add rows that have all common words, rows with the rarer ones in their title, and the newest rows."""
+    most = max(limit, MIN_RESCORED)
     every = Match(tuple(common), index.marks, is_every=True)
     if len(common) > 1 and 0 < index.counts([every])[0] < index.budget:
-        found = index.find(every, weights, most) | found
-        if len(found) >= limit:
-            return found
-    found = index.find(Match(tuple(common[:2]), in_title=True), weights, most) | found
+        candidates = index.find(every, weights, most) | candidates
+        if len(candidates) >= limit:
+            return candidates
+    candidates = index.find(Match(tuple(common[:2]), in_title=True), weights, most) | candidates
     if index.where.since or index.where.until:
-        return index.find(Match(tuple(common)), weights, most) | found
-    return dict.fromkeys(index.newest(Match(tuple(common), index.marks)), NEWEST_SCORE) | found
+        return index.find(Match(tuple(common)), weights, most) | candidates
+    return dict.fromkeys(index.newest(Match(tuple(common), index.marks)), NEWEST_SCORE) | candidates
 
 
-def _near(index: _Index, unknown: Sequence[Term]) -> dict[Term, int]:
-    """Words that differ by a letter from words that nobody wrote."""
-    found: dict[Term, int] = {}
-    for term in unknown[:NEAR_TERMS]:
+def _typos(index: _Index, unknown: Sequence[Term]) -> dict[Term, int]:
+    """Return words that differ by one letter from words that no item contains, and how many rows have them."""
+    typos: dict[Term, int] = {}
+    for term in unknown[:TYPO_TERMS]:
         word = term.tokens[0]
-        if len(term.tokens) == 1 and NEAR_LENGTH <= len(word) <= 24 and word.isascii() and word.isalpha():
+        if len(term.tokens) == 1 and TYPO_LENGTH <= len(word) <= 24 and word.isascii() and word.isalpha():
             others = [Match((Term((other,)),)) for other in tokens.neighbours(word)]
-            for other, count in zip(others, index.counts(others), strict=True):
-                if count:
-                    found[other.terms[0]] = count
-    return found
+            counts = zip(others, index.counts(others), strict=True)
+            typos |= {other.terms[0]: count for other, count in counts if count}
+    return typos
 
 
-def _weighed(tx: Tx, found: dict[int, float], weights: dict[Term, float], limit: int) -> list[Hit]:
-    """The best candidates by their whole text, the others behind them in the order that they came in."""
-    order = sorted(found, key=lambda number: (-found[number], -number))
-    head = order[: min(max(limit, WEIGHED_LEAST), WEIGHED_MOST)]
-    score, left = bm25.scorer(weights), WEIGHED_CHARS
+def _rescored(tx: Tx, candidates: dict[int, float], weights: dict[Term, float], limit: int) -> list[Hit]:
+    """Score the best candidates by their whole text. The others follow in their order."""
+    order = sorted(candidates, key=lambda number: (-candidates[number], -number))
+    head = order[: min(max(limit, MIN_RESCORED), MAX_RESCORED)]
+    score, characters = bm25.scorer(weights), MAX_RESCORED_CHARS
     rows = {row["number"]: row for row in tx.all("words_texts", numbers=json.dumps(head))}
     best: dict[int, float] = {}
     for number in head:
-        if left > 0 and (row := rows.get(number)):
-            left -= len(row["body"])
+        if characters > 0 and (row := rows.get(number)):
+            characters -= len(row["body"])
             best[number] = score(row["title"], row["body"])
     least = min(best.values(), default=0.0)
-    scores = {number: best.get(number, min(found[number], least)) for number in order}
+    scores = {number: best.get(number, min(candidates[number], least)) for number in order}
     order.sort(key=lambda number: (-scores[number], number not in best, -number))
     if more := [number for number in order[:limit] if number not in rows]:
         rows |= {row["number"]: row for row in tx.all("word_rows_of", numbers=json.dumps(more))}
@@ -320,32 +318,29 @@ def _weighed(tx: Tx, found: dict[int, float], weights: dict[Term, float], limit:
     ]
 
 
-def find(
-    tx: Tx, query: str, project: str = "", kind: str = "", limit: int = 20, skip: int = 0, every: bool = False
-) -> list[Row]:
-    """Rows with these words, best first."""
+def find(tx: Tx, query: str, project: str = "", kind: str = "", limit: int = 20, every: bool = False) -> list[Row]:
+    """Return rows with these words as the API shows them, best first."""
     kinds = (kind,) if kind else ("observation", "summary", "prompt")
-    return rows_of(tx, by_words(tx, query, kinds, Filter(project=project), limit + skip, every)[skip:])
+    hits = by_words(tx, query, kinds, Filter(project=project), limit, every)
+    rows = rows_by_key(tx, [(hit.kind, hit.item_id) for hit in hits])
+    return [{"score": hit.score} | rows[key] for hit in hits if (key := (hit.kind, hit.item_id)) in rows]
 
 
-#: What is shown of each kind, and the query that has it.
+#: Kind -> query of the rows that the API shows.
 SHOWN = {
     "observation": "shown_observations",
     "summary": "shown_summaries",
     "prompt": "shown_prompts",
     "turn": "shown_turns",
+    "session": "shown_sessions",
+    "chunk": "shown_chunks",
 }
 
 
-def rows_of(tx: Tx, hits: Sequence[Hit]) -> list[Row]:
-    """What was found, as it is shown."""
-    found: dict[tuple[str, int], Row] = {}
+def rows_by_key(tx: Tx, keys: Collection[tuple[str, int]]) -> dict[tuple[str, int], Row]:
+    """Return (kind, id) -> row as the API shows it. Items that were deleted are left out."""
+    rows: dict[tuple[str, int], Row] = {}
     for kind, query in SHOWN.items():
-        if wanted := [hit.item_id for hit in hits if hit.kind == kind]:
-            for row in tx.all(query, ids=json.dumps(wanted)):
-                found[kind, row["id"]] = row
-    return [
-        {"kind": hit.kind, "score": hit.score} | found[hit.kind, hit.item_id]
-        for hit in hits
-        if (hit.kind, hit.item_id) in found
-    ]
+        if wanted := [number for each, number in keys if each == kind]:
+            rows |= {(kind, row["id"]): {"kind": kind} | row for row in tx.all(query, ids=json.dumps(wanted))}
+    return rows

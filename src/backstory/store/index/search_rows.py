@@ -1,4 +1,4 @@
-"""What ranking wants to know about what was found: where it stands, who said it, in which words."""
+"""What ranking needs to know about search results: their places, speakers, words and states."""
 
 from __future__ import annotations
 
@@ -7,55 +7,47 @@ from collections.abc import Iterable
 
 from backstory.store.db import Row, Tx
 from backstory.store.index import bm25, search, tokens
-from backstory.store.index.hits import Filter, Hit
+from backstory.store.index.hits import Filter
 
 
 def turns_around(tx: Tx, ids: Iterable[int], around: int) -> list[Row]:
-    """Turns without their text, and so many before and after each."""
+    """Return turns and `around` turns before and after each, without their text."""
     wanted = list(ids)
     return tx.all("turns_around", ids=json.dumps(wanted), around=around) if wanted else []
 
 
 def chunk_spans(tx: Tx, ids: Iterable[int]) -> list[Row]:
-    """From which turn to which each chunk goes."""
+    """Return the first and the last turn of each chunk."""
     wanted = list(ids)
     return tx.all("chunk_spans", ids=json.dumps(wanted)) if wanted else []
 
 
-def words_said(tx: Tx, keys: Iterable[tuple[str, int]]) -> dict[tuple[str, int], frozenset[str]]:
-    """The words of items as they are indexed, without those that everything has."""
+def item_words(tx: Tx, keys: Iterable[tuple[str, int]]) -> dict[tuple[str, int], frozenset[str]]:
+    """Return (kind, id) -> the indexed words of an item, without the commonest."""
     wanted = list(keys)
     rows = tx.all("item_words", keys=json.dumps(wanted)) if wanted else []
-    said = {(row["kind"], row["item_id"]): f"{row['title']} {row['body']}" for row in rows}
-    return {key: frozenset(text.split()) - tokens.COMMON for key, text in said.items()}
+    texts = {(row["kind"], row["item_id"]): f"{row['title']} {row['body']}" for row in rows}
+    return {key: frozenset(text.split()) - tokens.COMMON for key, text in texts.items()}
 
 
-def standing(tx: Tx, ids: Iterable[int]) -> dict[int, Row]:
-    """What weighs for an observation or against it: its type, whether it is pinned, whether another took its place."""
+def observation_statuses(tx: Tx, ids: Iterable[int]) -> dict[int, Row]:
+    """Return observations by id: type, title and time, and whether they are pinned or superseded."""
     wanted = list(ids)
     return {row["id"]: row for row in tx.all("observation_statuses", ids=json.dumps(wanted))} if wanted else {}
 
 
-def worth(tx: Tx, text: str, where: Filter, among: int = 0) -> dict[str, float]:
-    """The tokens of a text, each by how much it says among the observations there: 1 for what only one of them says.
-    Fewer than `among` do not tell what is rare."""
-    told = tokens.words_of(text[: tokens.ASKED_CHARS])[:80]
-    counts, total = search.occurs(tx, told, ("observation",), where)
-    total = max(total, among)
+def token_weights(tx: Tx, text: str, where: Filter, min_total: int = 0) -> dict[str, float]:
+    """Return the weight of each token of a text among observations: 1 if only one of them has it, else less.
+
+    In a small memory no token is common. So at least `min_total` observations are assumed.
+    """
+    words = tokens.words_of(text[: tokens.MAX_QUERY_CHARS])[:80]
+    counts, total = search.count_words(tx, words, ("observation",), where)
+    total = max(total, min_total)
     most = bm25.weight(total, 1)
-    made = {}
+    weights = {}
     for word, count in counts.items():
         for term in tokens.of_query(word)[:1]:
             if len(term.tokens) == 1 and len(term.tokens[0]) > 2:
-                made[term.tokens[0]] = min(bm25.weight(total, count) / most, 1.0) if most else 0.0
-    return made
-
-
-def rows(tx: Tx, keys: Iterable[tuple[str, int]]) -> dict[tuple[str, int], Row]:
-    """Items as they are shown."""
-    hits = [Hit(kind, number, 0, 0.0, "") for kind, number in keys]
-    made = {(row["kind"], row["id"]): row for row in search.rows_of(tx, hits)}
-    for kind, query in (("session", "shown_sessions"), ("chunk", "shown_chunks")):
-        if wanted := [hit.item_id for hit in hits if hit.kind == kind]:
-            made.update({(kind, row["id"]): row | {"kind": kind} for row in tx.all(query, ids=json.dumps(wanted))})
-    return made
+                weights[term.tokens[0]] = min(bm25.weight(total, count) / most, 1.0) if most else 0.0
+    return weights

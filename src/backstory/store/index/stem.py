@@ -1,8 +1,8 @@
-"""Porter's stemmer: `discounts`, `discounted` and `discounting` are one word. As FTS5 has it, to the letter."""
+"""Porter's stemmer: `discounts`, `discounted` and `discounting` become one token. Equal to the stemmer of FTS5."""
 
 from __future__ import annotations
 
-#: An ending and what it becomes, if enough of a stem is left before it; the same for those that only go.
+#: (ending, replacement) of the second step. Each applies if enough of a stem is left before the ending.
 _SECOND = (
     ("ational", "ate"), ("tional", "tion"), ("enci", "ence"), ("anci", "ance"), ("izer", "ize"), ("logi", "log"),
     ("bli", "ble"), ("alli", "al"), ("entli", "ent"), ("eli", "e"), ("ousli", "ous"), ("ization", "ize"),
@@ -23,19 +23,19 @@ _THIRD_ENDS = tuple(ending for ending, _ in _THIRD)
 
 
 def stem(word: str) -> str:
-    """What a word of small Latin letters is known by. Others, and the shortest and longest, are left as they are."""
+    """Return the stem of a word of lower-case ASCII letters. Other words, and very short or long ones, stay."""
     if not (3 <= len(word) <= 64 and word.isascii() and word.isalpha()):
         return word
     word = _plural_and_past(word)
     if word.endswith("y") and "v" in _shape(word[:-1]):
         word = word[:-1] + "i"
-    # Most words end in none of them: one look at all is faster than one at each.
+    # Most words have none of these endings. One check of all endings is faster than one check of each.
     if word.endswith(_SECOND_ENDS):
-        word = _shorter(word, _SECOND)
+        word = _replace_ending(word, _SECOND)
     if word.endswith(_THIRD_ENDS):
-        word = _shorter(word, _THIRD)
+        word = _replace_ending(word, _THIRD)
     if word.endswith(_FOURTH):
-        word = _bare(word)
+        word = _remove_ending(word)
     if word.endswith("e"):
         rest = word[:-1]
         if (measure := _measure(rest)) > 1 or (measure == 1 and not _is_short(rest)):
@@ -44,7 +44,7 @@ def stem(word: str) -> str:
 
 
 def _shape(text: str) -> str:
-    """Its vowels and consonants; a y is what the letter before it is not."""
+    """Return `v` or `c` for each vowel or consonant. A y after a consonant is a vowel."""
     shape = ""
     for letter in text:
         vowel = letter in "aeiou" or (letter == "y" and shape.endswith("c"))
@@ -53,7 +53,7 @@ def _shape(text: str) -> str:
 
 
 def _measure(text: str) -> int:
-    """How often a consonant follows a vowel."""
+    """Return how often a consonant follows a vowel."""
     return _shape(text).count("vc")
 
 
@@ -78,7 +78,7 @@ def _plural_and_past(word: str) -> str:
     return cut + "e" if _measure(cut) == 1 and _is_short(cut) else cut
 
 
-def _shorter(word: str, endings: tuple[tuple[str, str], ...]) -> str:
+def _replace_ending(word: str, endings: tuple[tuple[str, str], ...]) -> str:
     for ending, becomes in endings:
         if word.endswith(ending):
             rest = word[: -len(ending)]
@@ -86,7 +86,7 @@ def _shorter(word: str, endings: tuple[tuple[str, str], ...]) -> str:
     return word
 
 
-def _bare(word: str) -> str:
+def _remove_ending(word: str) -> str:
     for ending in _FOURTH:
         if word.endswith(ending):
             rest = word[: -len(ending)]

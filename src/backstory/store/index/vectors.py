@@ -1,4 +1,4 @@
-"""Vectors beside the words: what is due to get one, those that there are, and whose they are."""
+"""Stored vectors, the items that are due to get one, and the embedders that make them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from backstory.store.db import Row, Store, Tx
 from backstory.store.index.hits import KINDS, Filter, Hit
 from backstory.text import json_list
 
-#: So many ids are marked as due in one go.
+#: Ids that are marked as due in one transaction.
 STEP = 2000
-#: How each kind of item is read to be embedded, in the order in which they are.
+#: Kind -> query of the texts to embed, in the order in which kinds are embedded.
 _DUE = {
     "observation": "due_observations",
     "summary": "due_summaries",
@@ -27,7 +27,7 @@ _DUE = {
 
 @dataclass(frozen=True, slots=True)
 class EmbedderRow:
-    """An embedder that vectors are or were made by."""
+    """An embedder that made vectors."""
 
     id: int
     name: str
@@ -36,20 +36,20 @@ class EmbedderRow:
 
 @dataclass(frozen=True, slots=True)
 class VectorPage:
-    """Vectors of a database that compares none itself, column by column. Damaged ones are left out."""
+    """A page of vectors to hold in memory, column by column. Damaged vectors are left out."""
 
     last: int  #: the id of the last row that was read
     ids: list[int]
     kinds: list[str]
     session_ids: list[int]
     times: list[str]
-    vectors: bytes  #: one after the other, a signed byte for each number
+    vectors: bytes  #: concatenated, a signed byte for each component
     scales: list[float]
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """An item that is to get a vector; one without a text gets none."""
+    """An item that is due to get a vector. An item without text gets none."""
 
     kind: str
     item_id: int
@@ -61,32 +61,32 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The vector of an item, in the engine's own form."""
+    """A new vector, in the form that the engine stores."""
 
-    of: Due
+    item: Due
     vector: bytes | str
     scale: float = 1.0
 
 
 def mark(tx: Tx, kind: str, item_id: int) -> None:
-    """An item says something new: what it said before is not found by meaning any more, and it is due."""
-    _gone(tx, kind, item_id)
+    """Remove the vector of an item whose text changed, and mark it as due for a new one."""
+    _remove_vectors(tx, kind, item_id)
     tx.run("vector_due", kind=kind, item_id=item_id, stamp=ids.new_event_id())
 
 
 def remove(tx: Tx, kind: str, item_id: int) -> None:
-    """Nothing is left of an item, nor will be."""
+    """Remove the vector of a deleted item."""
     tx.run("vector_not_due", kind=kind, item_id=item_id)
-    _gone(tx, kind, item_id)
+    _remove_vectors(tx, kind, item_id)
 
 
-def _gone(tx: Tx, kind: str, item_id: int) -> None:
+def _remove_vectors(tx: Tx, kind: str, item_id: int) -> None:
     for row in tx.all("vector_remove", kind=kind, item_id=item_id):
         tx.run("vector_gone", vector_id=row["id"])
 
 
 def due(tx: Tx, limit: int) -> list[Due]:
-    """Some of what is due, the newest of a kind first."""
+    """Return some items that are due, the newest of a kind first."""
     for kind, query in _DUE.items():
         if tx.one("vectors_due_of", kind=kind) and (rows := tx.all(query, limit=limit)):
             return [_due(kind, row) for row in rows]
@@ -102,33 +102,28 @@ def _due(kind: str, row: Row) -> Due:
 
 
 def put(tx: Tx, embedder_id: int, made: Iterable[Made], without: Iterable[Due] = ()) -> int:
-    """Keep vectors, each only if its item still says what was embedded; how many were kept."""
+    """Store vectors of items whose text has not changed meanwhile. Return how many were stored.
+
+    Items `without` a vector are not due any more.
+    """
     for item in without:
         tx.run("vector_done", kind=item.kind, item_id=item.item_id, stamp=item.stamp)
-    kept = 0
+    stored = 0
     for one in made:
-        item = one.of
-        if not tx.run("vector_done", kind=item.kind, item_id=item.item_id, stamp=item.stamp):
-            continue  # forgotten, changed, or done by another worker meanwhile
-        for old in tx.all("vector_replace", kind=item.kind, item_id=item.item_id, embedder_id=embedder_id):
+        key = {"kind": one.item.kind, "item_id": one.item.item_id}
+        if not tx.run("vector_done", stamp=one.item.stamp, **key):
+            continue  # the item was forgotten, changed, or embedded by another worker
+        for old in tx.all("vector_replace", embedder_id=embedder_id, **key):
             tx.run("vector_gone", vector_id=old["id"])
-        kept += tx.run(
-            "vector_put",
-            embedder_id=embedder_id,
-            kind=item.kind,
-            item_id=item.item_id,
-            session_id=item.session_id,
-            at=item.at,
-            vector=one.vector,
-            scale=one.scale,
-        )
-    return kept
+        values = {"session_id": one.item.session_id, "at": one.item.at, "vector": one.vector, "scale": one.scale}
+        stored += tx.run("vector_put", embedder_id=embedder_id, **key, **values)
+    return stored
 
 
 def start_embedder(tx: Tx, name: str) -> EmbedderRow:
-    """Begin to make vectors by this embedder, and stop for every other one that does not serve yet.
+    """Make vectors by this embedder from now on. Abandon every other one that does not serve yet.
 
-    The first embedder of a database serves at once. Another one is `filling` until everything is due (`again`).
+    The first embedder of a database serves at once. Another one is `filling` until `mark_all_due` is done.
     """
     tx.run("embedders_abandon", name=name)
     known = embedder(tx, name)
@@ -144,7 +139,7 @@ def embedder(tx: Tx, name: str) -> EmbedderRow | None:
 
 
 def serving(tx: Tx) -> EmbedderRow | None:
-    """The embedder whose vectors are searched."""
+    """Return the embedder whose vectors are searched."""
     return _embedder(tx.one("embedder_serving"))
 
 
@@ -153,7 +148,7 @@ def _embedder(row: Row | None) -> EmbedderRow | None:
 
 
 def mark_filled(tx: Tx, embedder_id: int) -> None:
-    """Everything is due for this embedder; it is `making` from now on."""
+    """Set an embedder to `making`, after everything was marked as due."""
     tx.run("embedder_filled", id=embedder_id)
 
 
@@ -167,28 +162,26 @@ def count_due(tx: Tx) -> int:
     return int(row["count"]) if row else 0
 
 
-def again(store: Store) -> None:
-    """Everything that has words is due; what serves goes on serving."""
+def mark_all_due(store: Store) -> None:
+    """Mark every item as due. The serving vectors stay."""
     row = store.read(lambda tx: tx.one("vectors_last_item"))
     last_id = int(row["id"] or 0) if row else 0  # NULL in an empty database
     stamp = ids.new_event_id()
     for after in range(0, last_id, STEP):
-        store.write(partial(_some_due, stamp=stamp, after=after))
+        store.write(partial(_mark_due, stamp=stamp, after=after))
 
 
-def _some_due(tx: Tx, stamp: str, after: int) -> None:
+def _mark_due(tx: Tx, stamp: str, after: int) -> None:
     tx.run("vectors_mark_due", stamp=stamp, after=after, until=after + STEP)
 
 
 def finish(tx: Tx, number: int) -> bool:
-    """If nothing is due any more, this embedder serves from here on."""
-    if count_due(tx):
-        return False
-    return tx.run("embedders_serve", id=number) > 0
+    """Let this embedder serve if nothing is due any more. Return whether it does."""
+    return not count_due(tx) and tx.run("embedders_serve", id=number) > 0
 
 
 def sweep(tx: Tx, limit: int) -> bool:
-    """Remove some of what nobody asks for any more; False when nothing is left of it."""
+    """Remove some vectors of past embedders. Return False when none are left."""
     for row in tx.all("embedders_past"):
         if tx.run("vectors_sweep", id=row["id"], limit=limit):
             return True
@@ -198,22 +191,21 @@ def sweep(tx: Tx, limit: int) -> bool:
 
 
 def sessions_of(tx: Tx, where: Filter) -> list[int] | None:
-    """The sessions that a filter leaves; None if it asks for none in particular."""
+    """Return the ids of the sessions that pass a filter; None if it restricts no sessions."""
     if not (where.project or where.agent or where.session_id):
         return None
-    asked = {"project": where.project, "agent": where.agent, "session_id": where.session_id}
-    row = tx.one("vectors_sessions", **asked)
+    row = tx.one("vectors_sessions", project=where.project, agent=where.agent, session_id=where.session_id)
     return list(json.loads(row["ids"])) if row else []
 
 
 def is_supported(tx: Tx) -> bool:
-    """Whether the database can keep vectors."""
+    """Whether the database can store vectors."""
     row = tx.one("vectors_can")
     return bool(row and row["can"])
 
 
 def make_index(tx: Tx, embedder_id: int, least: int, most_dims: int) -> bool:
-    """Have the database index an embedder's vectors if there are enough of them, and none has too many dimensions."""
+    """Have the database index the vectors of an embedder. Return False if there are too few or too many dimensions."""
     dims = tx.one("vectors_dims", embedder_id=embedder_id)
     if dims is None or count(tx, embedder_id) < least or dims["dims"] > most_dims:
         return False
@@ -222,7 +214,7 @@ def make_index(tx: Tx, embedder_id: int, least: int, most_dims: int) -> bool:
 
 
 def page(tx: Tx, embedder_id: int, after: int, limit: int, dims: int) -> VectorPage | None:
-    """The sound vectors of the next rows after an id; None after the last row."""
+    """Return the next vectors after an id; None after the last one."""
     rows = tx.all("vectors_page", embedder_id=embedder_id, after=after, limit=limit)
     if not rows:
         return None
@@ -239,7 +231,7 @@ def page(tx: Tx, embedder_id: int, after: int, limit: int, dims: int) -> VectorP
 
 
 def some(tx: Tx, numbers: Sequence[int], dims: int) -> tuple[list[int], bytes, list[float]]:
-    """Sound vectors by their ids: the ids that there are, the vectors one after the other, and their scales."""
+    """Return vectors by their ids: the ids that exist, the concatenated vectors, and their scales."""
     rows = [row for row in tx.all("vectors_some", ids=json.dumps(numbers)) if _is_sound(row, dims)]
     return [row["id"] for row in rows], b"".join([row["vector"] for row in rows]), [row["scale"] for row in rows]
 
@@ -250,13 +242,13 @@ def _is_sound(row: Row, dims: int) -> bool:
 
 
 def last_removed(tx: Tx) -> int:
-    """The number of the latest removal of a vector; 0 if there was none."""
+    """Return the number of the latest removal of a vector; 0 if there was none."""
     row = tx.one("vectors_gone_last")
     return int(row["id"]) if row else 0
 
 
 def removed_since(tx: Tx, after: int) -> tuple[int, list[int]]:
-    """The number of the latest removal, and the ids of the vectors that were removed after a removal."""
+    """Return the number of the latest removal, and the ids of the vectors that were removed after `after`."""
     rows = tx.all("vectors_gone_since", after=after)
     return (rows[-1]["id"] if rows else after), [row["vector_id"] for row in rows]
 
@@ -267,7 +259,7 @@ def clear_removed(tx: Tx) -> None:
 
 
 def hits(tx: Tx, scored: Sequence[tuple[int, float]], where: Filter) -> list[Hit]:
-    """What vectors, given by id and score, were made of: those that are there and that the filter leaves."""
+    """Return the items of vectors, which are given by id and score. Items that do not pass the filter are left out."""
     numbers = json.dumps([number for number, _ in scored])
     rows = {row["id"]: row for row in tx.all("vector_items", ids=numbers, **_filter(where))}
     return [_hit(row, score) for number, score in scored if (row := rows.get(number))]
@@ -276,17 +268,17 @@ def hits(tx: Tx, scored: Sequence[tuple[int, float]], where: Filter) -> list[Hit
 def near_each(
     tx: Tx, embedder_id: int, query: str, families: Sequence[Sequence[str]], where: Filter, limit: int
 ) -> list[list[Hit]]:
-    """The nearest of each group of kinds, best first, where the engine compares vectors itself."""
+    """Return the nearest items of each group of kinds, best first. Only for an engine that compares vectors itself."""
     tx.all("vectors_tune")
-    each = [_near(tx, embedder_id, query, kinds, where, limit) if kinds else [] for kinds in families]
-    # An index behind a filter may give them a little out of their order.
-    return [sorted(found, key=lambda hit: -hit.score) for found in each]
+    nearest = [_near(tx, embedder_id, query, kinds, where, limit) if kinds else [] for kinds in families]
+    # An index scan behind a filter may return rows slightly out of order.
+    return [sorted(hits, key=lambda hit: -hit.score) for hits in nearest]
 
 
 def _near(tx: Tx, embedder_id: int, query: str, kinds: Sequence[str], where: Filter, limit: int) -> list[Hit]:
-    asked: dict[str, Any] = {"embedder_id": embedder_id, "kinds": json.dumps(list(kinds)), "query": query}
-    asked |= {"project": where.project, "agent": where.agent, "session_id": where.session_id, "limit": limit}
-    return [_hit(row, row["score"]) for row in tx.all("vectors_near", **asked, **_filter(where))]
+    values: dict[str, Any] = {"embedder_id": embedder_id, "kinds": json.dumps(list(kinds)), "query": query}
+    values |= {"project": where.project, "agent": where.agent, "session_id": where.session_id, "limit": limit}
+    return [_hit(row, row["score"]) for row in tx.all("vectors_near", **values, **_filter(where))]
 
 
 def _hit(row: Row, score: float) -> Hit:

@@ -55,7 +55,7 @@ SELECT COALESCE(
   (SELECT CAST(json_build_array(CAST(k.share * CAST(:last AS float8) AS bigint), CAST(CAST(:budget AS float8) / k.share AS bigint)) AS text)
    FROM known k WHERE k.token = btrim(asked.value, $$()'$$) LIMIT 1),
   (SELECT CAST(json_build_array(COUNT(*), MAX(number)) AS text) FROM (
-    SELECT w.rowid AS number FROM words w WHERE w.tokens @@ CAST(asked.value AS tsquery) LIMIT :budget) counted)) AS found
+    SELECT w.rowid AS number FROM words w WHERE w.tokens @@ CAST(asked.value AS tsquery) LIMIT :budget) counted)) AS count_and_last
 FROM jsonb_array_elements_text(CAST(:matches AS jsonb)) WITH ORDINALITY AS asked (value, number) ORDER BY asked.number;
 
 -- name: words_rows
@@ -63,7 +63,7 @@ FROM jsonb_array_elements_text(CAST(:matches AS jsonb)) WITH ORDINALITY AS asked
 SELECT CAST(COALESCE((SELECT json_agg(w.rowid) FROM words w WHERE w.tokens @@ CAST(asked.value AS tsquery)
   AND ((:since = '' AND :until = '') OR EXISTS (
     SELECT 1 FROM word_rows r WHERE r.words_rowid = w.rowid AND r.at >= :since AND (:until = '' OR r.at <= :until || '~')))),
-  '[]') AS text) AS found
+  '[]') AS text) AS numbers
 FROM jsonb_array_elements_text(CAST(:matches AS jsonb)) WITH ORDINALITY AS asked (value, number) ORDER BY asked.number;
 
 -- name: words_scored

@@ -26,7 +26,7 @@ INSERT OR REPLACE INTO words (rowid, title, body, marks) VALUES (:number, :title
 -- name: words_counts
 -- The number of rows for each match, up to a limit, and the highest of their ids.
 SELECT (SELECT json_array(COUNT(*), MAX(number)) FROM (
-    SELECT words.rowid AS number FROM words WHERE words MATCH asked.value LIMIT :budget)) AS found
+    SELECT words.rowid AS number FROM words WHERE words MATCH asked.value LIMIT :budget)) AS count_and_last
 FROM json_each(:matches) asked ORDER BY asked.key;
 
 -- name: words_rows
@@ -34,7 +34,7 @@ FROM json_each(:matches) asked ORDER BY asked.key;
 SELECT (SELECT json_group_array(number) FROM (
     SELECT words.rowid AS number FROM words WHERE words MATCH asked.value
       AND ((:since = '' AND :until = '') OR EXISTS (
-        SELECT 1 FROM word_rows r WHERE r.words_rowid = words.rowid AND r.at >= :since AND (:until = '' OR r.at <= :until || '~'))))) AS found
+        SELECT 1 FROM word_rows r WHERE r.words_rowid = words.rowid AND r.at >= :since AND (:until = '' OR r.at <= :until || '~'))))) AS numbers
 FROM json_each(:matches) asked ORDER BY asked.key;
 
 -- name: words_scored

@@ -62,7 +62,7 @@ class EmbeddingJob:
         return Told(**await asyncio.to_thread(self._store.read, self.vectors.status))
 
     async def again(self, call: Call) -> Told:
-        await asyncio.to_thread(vectors.again, self._store)
+        await asyncio.to_thread(vectors.mark_all_due, self._store)
         self.wake()
         return await self.told(call)
 

@@ -143,12 +143,12 @@ class Memories:
         def work(tx: Tx) -> Row:
             before = observations.get(tx, number)
             after = observations.edit(tx, number, changes) if changes else before
-            if forget.mark_of(after) != forget.mark_of(before):
-                forget.version(tx, before)
+            if forget.digest_of(after) != forget.digest_of(before):
+                forget.keep_out_version(tx, before)
             if by is not UNSET:
-                observations.supersede(tx, before, by)
+                observations.supersede(tx, number, by)
             if pinned is not UNSET:
-                observations.pin(tx, observations.get(tx, number), pinned)
+                observations.pin(tx, number, pinned)
             return memories.shown_observation(tx, number)
 
         row = await self._intake.write(work)

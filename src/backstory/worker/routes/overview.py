@@ -112,7 +112,7 @@ class Overview:
             lambda tx: (counts.rows(tx, project), stats.projects(tx, project, budget), stats.models(tx, project)),
         )
         sizes, tables = await asyncio.to_thread(self._sizes)
-        return Stats(rows, sizes, stats.room(tables) if tables else {}, tables, projects, models)
+        return Stats(rows, sizes, stats.bytes_by_purpose(tables) if tables else {}, tables, projects, models)
 
     def _sizes(self) -> tuple[dict[str, int], dict[str, int]]:
         paths = self._settings.paths
