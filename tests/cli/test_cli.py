@@ -136,7 +136,7 @@ def test_stored_text_can_not_drive_the_terminal(running: Box) -> None:
         (("config", "set", "mode", "nosuch"), "no mode `nosuch`"),
         (("config", "set", "mode", "cod"), "Did you mean `code`?"),
         (("config", "set", "mode", "../code"), "not the name of a mode"),
-        (("queue", "retry", "5"), "does not wait"),
+        (("queue", "retry", "5"), "not set aside"),
         (("search", "--since", "2026-02-30", "x"), "not a time"),
         (("sessions", "show", ""), "id is empty"),
         (("sessions", "show", "\udcff"), "no session"),

@@ -84,10 +84,10 @@ def test_a_stop_does_not_take_away_the_socket_of_the_next_worker(running: Box) -
     paths = Paths(running.data)
     running.kill(running.processes[0])
     lock = process.Lock(paths.lock)  # the next worker, between the moment it is asked for and its socket
-    process.clear_away(paths)
+    process.remove_leftovers(paths)
     assert paths.socket.exists()
     lock.release()
-    process.clear_away(paths)
+    process.remove_leftovers(paths)
     assert not paths.socket.exists()
 
 

@@ -147,7 +147,7 @@ def test_one_that_can_not_even_be_opened_is_mended_whatever_its_size(
     backups.take(chosen.paths.database, "daily")
     flip(chosen.paths.database, 0)
     monkeypatch.setattr(backups, "ORDINARY", 4096)
-    app = serve._build(chosen, doubtful=False)
+    app = serve._build(chosen, suspect=False)
     try:
         assert app.store.read(lambda tx: tx.one("event_by_tool_use", session_id=1, tool_use_id="use-299"))
         assert backups.restored(chosen.paths)
@@ -177,14 +177,14 @@ def test_a_worker_that_was_killed_leaves_its_mark(tmp_path: Path) -> None:
     """The lock still holds its number; one that ended well wiped it."""
     paths = Paths(tmp_path)
     lock = process.Lock(paths.lock)
-    assert not lock.was_left
+    assert not lock.is_after_crash
     lock.release()
     again = process.Lock(paths.lock)
-    assert not again.was_left
+    assert not again.is_after_crash
     again.release()
     paths.lock.write_text("12345")
     left = process.Lock(paths.lock)
-    assert left.was_left
+    assert left.is_after_crash
     left.release()
 
 

@@ -45,6 +45,8 @@ def test_the_document_is_valid_and_names_every_route(running: Box) -> None:
         "/",
     }
     assert wanted <= set(document["paths"])
+    summaries = [operation["summary"] for methods in document["paths"].values() for operation in methods.values()]
+    assert all(summary.endswith(".") and "\n" not in summary for summary in summaries)
 
 
 def test_what_it_says_of_an_answer_is_what_comes(running: Box) -> None:

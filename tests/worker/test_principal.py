@@ -21,7 +21,7 @@ from backstory.settings import Settings
 from backstory.worker import endpoints
 from backstory.worker.app import App
 from backstory.worker.endpoints import Endpoint
-from backstory.worker.guard import ENTRANCE, OPEN_PATHS, Guard
+from backstory.worker.guard import OPEN_PATHS, OPEN_ROUTE, Guard
 from backstory.worker.mcp.tools import Caller, Tools
 from backstory.worker.principal import ANONYMOUS, OWNER, Principal, Scope
 from backstory.worker.viewer.browsers import Browsers
@@ -113,7 +113,7 @@ def test_a_caller_with_its_scope_alone_is_let_through_by_every_route(app: App) -
 def test_without_a_credential_only_what_the_guard_leaves_open_can_be_used(app: App) -> None:
     async def test() -> None:
         public = {(method, path) for method, path, needs in await every_route(app) if ANONYMOUS.may(needs)}
-        assert public == {ENTRANCE, *(("GET", path) for path in OPEN_PATHS)}
+        assert public == {OPEN_ROUTE, *(("GET", path) for path in OPEN_PATHS)}
 
     asyncio.run(test())
 
@@ -145,7 +145,7 @@ def test_a_route_that_does_not_say_what_it_needs_can_not_be_written() -> None:
     async def nothing(call: endpoints.Call) -> None: ...
 
     with pytest.raises(TypeError, match="needs"):
-        Endpoint("GET", "/api/new", nothing, "Something new.")  # type: ignore[call-arg]
+        Endpoint("GET", "/api/new", nothing)  # type: ignore[call-arg]
     made = {
         (file.name, node.func.id)
         for file in SOURCE.rglob("*.py")

@@ -69,7 +69,7 @@ def test_a_stream_that_is_told_something_and_closed_at_once_ends() -> None:
         while not live._wake:
             await asyncio.sleep(0)
         await waits_for(*live._wake)
-        live.tell("new_prompt", {})
+        live.publish("new_prompt", {})
         for _ in range(steps):
             await asyncio.sleep(0)
         reader.cancel()

@@ -102,19 +102,19 @@ def _start(chosen: Settings, patient: bool = True) -> dict[str, Any]:
     child = None
     until = time.monotonic() + START_S
     while time.monotonic() < until:
-        pid = None if patient else process.serving(chosen.paths)
+        pid = None if patient else process.serving_pid(chosen.paths)
         # If another worker answers, wait for our child to end. Else it would start serving when that one is stopped.
         if (health := _health(client)) and (child is None or child.pid == health["pid"] or child.poll() is not None):
             return health
-        if health is None and pid and process.serving(chosen.paths) == pid:
+        if health is None and pid and process.serving_pid(chosen.paths) == pid:
             raise _hung(pid)
         code = child.poll() if child else 0
         if code not in (None, *STOPPED):
             break
-        if code is not None and process.holder(chosen.paths) is None:
+        if code is not None and process.running_pid(chosen.paths) is None:
             child = process.spawn(chosen)
         time.sleep(0.03)
-    if pid := process.serving(chosen.paths):
+    if pid := process.serving_pid(chosen.paths):
         raise _hung(pid)
     raise WorkerAway(f"The worker did not start. {_last_error(chosen)}".strip(), f"Its log is {chosen.paths.log}.")
 
@@ -186,7 +186,7 @@ def status(options: argparse.Namespace) -> int:
     problem = problem or ", ".join(f"`{name}` is not a setting" for name in settings.unknown(chosen.paths.config))
     client = Client(chosen.paths.socket, timeout=ANSWER_S)
     health = _health(client)
-    pid = process.holder(chosen.paths)
+    pid = process.running_pid(chosen.paths)
     waiting, rejected = chosen.paths.spooled()
     report = {
         "running": health is not None,

@@ -1,1 +1,1 @@
-"""The one long-lived process."""
+"""The worker: the process that runs in the background."""

@@ -1,4 +1,4 @@
-"""Builds the worker: settings in, every part made once and handed on, an application out."""
+"""Builds the worker from its settings: the parts, the background jobs, the routes and the ASGI application."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ from backstory.worker.routes.turns import TurnImports
 from backstory.worker.viewer.browsers import Browsers
 
 log = logging.getLogger(__name__)
-#: A round that a model is asked about is waited for this long, so that it is one question.
-PATIENCE_MS = 30 * 60_000
+#: Milliseconds to wait for the end of a round that a model observes, so that it is asked once.
+MODEL_ROUND_MS = 30 * 60_000
 
 
 class App:
-    """Everything that lives as long as the worker."""
+    """The parts of the worker. They live as long as it does."""
 
     def __init__(self, settings: Settings, provider: Provider | None = None) -> None:
         guard.check_binding(settings)
@@ -73,13 +73,15 @@ class App:
         self._build(settings, provider)
         self.jobs = self._jobs()
         self.table = self._table()
-        self.asgi: ASGIApp = guard.Guard(self._starlette(), settings, self.token, self.browsers)
+        routes, handlers = endpoints.routes(self.table), {HTTPException: _http_error}
+        starlette = Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=handlers)
+        self.asgi: ASGIApp = guard.Guard(starlette, settings, self.token, self.browsers)
 
     def _build(self, settings: Settings, provider: Provider | None) -> None:
-        """Make the parts."""
+        """Create the parts."""
         store, env = self.store, environment()
         roots = {name: agent.transcripts.roots(Path.home(), env) for name, agent in AGENTS.items()}
-        # Of each data directory its own, and the same after a restart. It tells nothing of the token.
+        # Each data directory has its own name, which a restart does not change. It does not reveal the token.
         worker = hashlib.sha256(self.token.encode()).hexdigest()[:16] + "."
         store.write(lambda tx: events.recover(tx, worker))
         self.vectors = Vectors(store, embed.name_of(settings.embedder, settings.embed_model, settings.embed_url))
@@ -97,13 +99,13 @@ class App:
             listener=self._observed,
         )
         self.forgotten_key = forgotten.key(settings.paths)
-        self.intake = Intake(settings, store, self.live.tell, self.wake, roots)
+        self.intake = Intake(settings, store, self.live.publish, self.wake, roots)
         self.backfill = Backfill(settings, self.intake, self.forgotten_key)
         spool_looked = asyncio.Event()
         self.reconcile = Reconcile(settings, store, self.backfill, roots, self.wake, spool_looked)
-        # By words alone: an agent waits, and what is clearly about the same shares its words.
-        replies = ContextReplies(settings, store, self.intake, MemorySearch(store), self.model.state)
-        self.reporting = Reporting(settings, store, self.intake, self.live, replies, self.reconcile)
+        # Hooks are answered by words alone, without vectors, because an agent waits.
+        replies = ContextReplies(settings, store, self.intake, MemorySearch(store), self.model)
+        self.reporting = Reporting(store, self.intake, self.live, replies, self.reconcile)
         self.spool = Spool(settings.paths, self.reporting.deliver, spool_looked)
         self.maintenance = Maintenance(settings, store)
         self.reindex = Reindex(store)
@@ -114,7 +116,7 @@ class App:
         self.browsers = Browsers()
 
     def _jobs(self) -> list[Job]:
-        """What runs in the background, in the order of their start."""
+        """Return the background jobs in the order of their start."""
         return [
             self.observer.job,
             self.spool.job,
@@ -126,7 +128,7 @@ class App:
         ]
 
     def _table(self) -> list[Endpoint]:
-        """What is answered."""
+        """Return the route table."""
         settings, store, search = self.settings, self.store, MemorySearch(self.store, self.vectors)
         table = [
             *Admin(settings, store, self.live, self.browsers, self.wake, self._state).table(),
@@ -147,20 +149,13 @@ class App:
         return table
 
     async def _state(self) -> tuple[ProviderState, list[str]]:
-        """How it goes with the provider, and what failed lately of all that runs in the background."""
+        """Return the state of the provider, and the background jobs that failed recently."""
         return await self.model.state(), [trouble for job in self.jobs if (trouble := job.trouble)]
-
-    def _starlette(self) -> Starlette:
-        return Starlette(
-            routes=endpoints.routes(self.table),
-            lifespan=self._lifespan,
-            exception_handlers={HTTPException: _plain_failure},
-        )
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
         asyncio.get_running_loop().set_exception_handler(_log_failure)
-        await asyncio.to_thread(self.own_transcripts.remove)  # none of before is gone on with
+        await asyncio.to_thread(self.own_transcripts.remove)  # those of the previous worker are not continued
         for job in self.jobs:
             job.start()
         try:
@@ -176,33 +171,33 @@ class App:
 
     def _pace(self) -> Pace:
         chosen = self.model.settings
-        long_ms = events.LONG_MS if chosen.provider == "offline" else PATIENCE_MS
+        long_ms = events.LONG_MS if chosen.provider == "offline" else MODEL_ROUND_MS
         return Pace(chosen.round_seconds, long_ms, chosen.provider)
 
     def wake(self, due_ms: int = 0) -> None:
-        """Something was stored: to be observed then, and to be found by its meaning soon."""
+        """Wake the observer and the embedding, because something was stored. It is observed at `due_ms`."""
         self.observer.wake(due_ms)
         self.embedding.wake()
 
-    def _observed(self, round: Round, told: StoredRows) -> None:
-        """A round became memory: tell those who watch."""
+    def _observed(self, round: Round, stored: StoredRows) -> None:
+        """Publish the observations and the summary of a round."""
         self.embedding.wake()
 
         def rows(tx: Tx) -> list[tuple[str, dict[str, Any]]]:
-            news = [
+            messages = [
                 ("new_observation", observations.decode(row))
-                for number in told.observation_ids
+                for number in stored.observation_ids
                 if (row := observations.by_id(tx, number))
             ]
-            if told.summary_id and (row := memories.shown_summary(tx, told.summary_id)):
-                news.append(("new_summary", row))
-            return news
+            if stored.summary_id and (row := memories.shown_summary(tx, stored.summary_id)):
+                messages.append(("new_summary", row))
+            return messages
 
         async def announce() -> None:
-            # In a thread: a database may be far away, and hooks wait for this loop.
+            # In a thread, because a database server may be slow, and hooks wait for this loop.
             with contextlib.suppress(StoreUnavailable):
                 for name, data in await asyncio.to_thread(self.store.read, rows):
-                    self.live.tell(name, data)
+                    self.live.publish(name, data)
 
         task = asyncio.create_task(announce())
         self._announcing.add(task)
@@ -210,16 +205,16 @@ class App:
 
 
 def _log_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Log what nobody caught by its type and place: asyncio's own handler logs its text, which may quote a payload."""
+    """Log an error of a task by type and place. The default handler logs its text, which may quote a payload."""
     error = context.get("exception")
     log.error("%s: %s", context.get("message"), place_of(error) if error else "no exception")
 
 
-async def _plain_failure(request: Request, error: Exception) -> Response:
-    """The framework's own refusals, in our form."""
+async def _http_error(request: Request, error: Exception) -> Response:
+    """Return an error of Starlette in the same form as other errors."""
     status = error.status_code if isinstance(error, HTTPException) else 500
-    problem: BackstoryError = NotFound("There is no such route.", "See /openapi.json for the routes that there are.")
+    problem: BackstoryError = NotFound("There is no such route.", "See /openapi.json for all routes.")
     if status == 405:
-        problem = BackstoryError("This route does not take that method.", "See /openapi.json for what it takes.")
+        problem = BackstoryError("This route does not have this method.", "See /openapi.json for its methods.")
     problem.status = status
-    return endpoints.failure(problem)
+    return endpoints.error_response(problem)

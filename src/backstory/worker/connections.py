@@ -1,4 +1,4 @@
-"""HTTP connections: how many may be open over TCP, and how long each may keep the worker waiting."""
+"""Limits of HTTP connections: how many may be open over TCP, and how long each may take."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-#: How many files the worker may have open, if the system lets it.
+#: Files that the worker may have open, if the system allows it.
 OPEN_FILES = 4096
-#: How many connections one turn of the event loop takes in, and how many wait in the kernel on TCP.
+#: Connections that the event loop accepts in one turn, and that wait in the kernel on TCP.
 BACKLOG = 128
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a connection may take."""
+    """The limits of connections."""
 
-    #: Connections over TCP at the same time. The socket has none: only its owner can open it.
+    #: Connections over TCP at the same time. The socket has no limit, because only its owner can open it.
     connections: int = 256
-    #: Seconds until the head of a request is there.
+    #: Seconds for the head of a request.
     head_s: float = 10.0
-    #: Seconds until the body is there, after the head.
+    #: Seconds for the body, after the head.
     body_s: float = 120.0
-    #: Seconds in which a reader has to take something of its answer.
+    #: Seconds in which a client must read a part of its response.
     stalled_s: float = 30.0
 
     @property
@@ -37,8 +37,11 @@ class Limits:
 
 
 def limits() -> Limits:
-    """For as many files as the system allows, which are asked for here. Half of them are kept for the socket, the
-    database and the rest: a quarter is for connections over TCP, a quarter for those that come in one turn."""
+    """Raise the limit of open files and return limits that fit it.
+
+    A quarter of the files is for connections over TCP, and a quarter for those that arrive in one turn of the loop.
+    Half of them stay free for the socket and the database.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -48,8 +51,8 @@ def limits() -> Limits:
 
 
 class Pool:
-    """The connections over TCP, oldest first. When there are too many, the oldest that has shown no credential goes, so
-    that nobody who has none can keep the owner out."""
+    """The connections over TCP, oldest first. If there are too many, the oldest without a credential is closed, so that
+    strangers cannot lock the owner out."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -58,11 +61,11 @@ class Pool:
 
     @property
     def protocol(self) -> Any:
-        """What uvicorn makes for each connection."""
+        """What uvicorn calls for each connection."""
         return functools.partial(Connection, self)
 
     def add(self, connection: Connection) -> bool:
-        """False if all that are open are the owner's."""
+        """Add a connection. Return False if the pool is full of the owner's."""
         if len(self._strangers) + len(self._admitted) >= self.limits.connections:
             oldest = next(iter(self._strangers), None)
             if oldest is None:
@@ -83,13 +86,13 @@ class Pool:
 
 
 class Connection(HttpToolsProtocol):
-    """HTTP as uvicorn speaks it, with limits; what is refused here is refused in our words."""
+    """A connection of uvicorn with limits. Its errors are JSON, like those of routes."""
 
-    def __init__(self, pool: Pool, config: uvicorn.Config, *words: Any, **names: Any) -> None:
-        super().__init__(config, *words, **names)
+    def __init__(self, pool: Pool, config: uvicorn.Config, *args: Any, **kwargs: Any) -> None:
+        super().__init__(config, *args, **kwargs)
         self._pool, self._limits = pool, pool.limits
-        self._reading: asyncio.TimerHandle | None = None  #: runs until the request is there
-        self._writing: asyncio.TimerHandle | None = None  #: runs while the reader leaves something lying
+        self._reading: asyncio.TimerHandle | None = None  #: runs until the request is complete
+        self._writing: asyncio.TimerHandle | None = None  #: runs while the client leaves a part of the response unread
         self._unsent = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -108,7 +111,7 @@ class Connection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        # The guard calls it when the request has shown a credential.
+        # The guard calls it for a request with a credential.
         self.scope["admit"] = functools.partial(self._pool.admit, self)  # type: ignore[typeddict-unknown-key]
         self._wait_for_request(self._limits.head_s)
 
@@ -130,30 +133,30 @@ class Connection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        # Too little to pause for, perhaps, but a connection is not closed before it is sent.
+        # Even a rest that is too small to pause for keeps the connection open until it is sent.
         self._wait_for_reader(self.transport.get_write_buffer_size() > 0)
 
     def send_400_response(self, msg: str) -> None:
-        self._refuse(400, "This is no HTTP, or its address is longer than 64 KiB.", "POST takes long queries.")
+        self._refuse(400, "This is not HTTP, or its URL is longer than 64 KiB.", "Send long queries with POST.")
 
     def _wait_for_request(self, seconds: float | None) -> None:
         if self._reading is not None:
             self._reading.cancel()
-        self._reading = self.loop.call_later(seconds, self._late) if seconds is not None else None
+        self._reading = self.loop.call_later(seconds, self._time_out) if seconds is not None else None
 
-    def _late(self) -> None:
+    def _time_out(self) -> None:
         if self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete:
             self.transport.abort()
         else:
-            self._refuse(408, "The request did not come in time.", "Send it at once.")
+            self._refuse(408, "The request took too long to arrive.", "Send it without pauses.")
 
     def _wait_for_reader(self, waits: bool) -> None:
         if self._writing is not None:
             self._writing.cancel()
         self._unsent = self.transport.get_write_buffer_size() if waits else 0
-        self._writing = self.loop.call_later(self._limits.stalled_s, self._look_at_reader) if waits else None
+        self._writing = self.loop.call_later(self._limits.stalled_s, self._check_reader) if waits else None
 
-    def _look_at_reader(self) -> None:
+    def _check_reader(self) -> None:
         unsent = self.transport.get_write_buffer_size()
         if unsent >= self._unsent > 0:
             self.transport.abort()

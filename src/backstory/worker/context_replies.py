@@ -1,16 +1,16 @@
-"""Answers hooks with context: at the start of a session, and with a prompt that clearly concerns something known."""
+"""Answers hooks with context: at the start of a session, and with prompts that clearly concern known observations."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 
 from backstory import ids
 from backstory.capture.intake import Intake, Receipt
 from backstory.errors import StoreUnavailable
 from backstory.model import Report
-from backstory.observe.model_observer import ProviderState
+from backstory.observe.model_observer import ModelObserver
 from backstory.recall import context, worktree
 from backstory.recall.prompt_context import PromptQuestion, for_prompt
 from backstory.recall.relevance import SessionStart
@@ -20,9 +20,9 @@ from backstory.store.db import Store, Tx
 
 #: Seconds for the context of a prompt. The agent waits for it.
 PROMPT_S = 0.25
-#: Milliseconds after which nobody waits for the answer: the report comes from the spool.
+#: Milliseconds after which a report comes from the spool, and nobody waits for the answer.
 LATE_MS = 10_000
-#: Sessions for which the observations that they were given are remembered, at most.
+#: Sessions whose given observations are remembered, at most.
 SESSIONS = 500
 _NAMED = re.compile(r"^#(\d+) ", re.MULTILINE)
 
@@ -31,30 +31,25 @@ class ContextReplies:
     """Renders the context that goes back to an agent. It writes nothing to the store."""
 
     def __init__(
-        self,
-        settings: Settings,
-        store: Store,
-        intake: Intake,
-        search: MemorySearch,
-        state: Callable[[], Awaitable[ProviderState]],
+        self, settings: Settings, store: Store, intake: Intake, search: MemorySearch, model: ModelObserver
     ) -> None:
-        self._settings, self._store, self._intake, self._search = settings, store, intake, search
-        self._state = state  #: the state of the provider
+        self._settings, self._store, self._intake = settings, store, intake
+        self._search, self._model = search, model
         self._given: dict[int, frozenset[int]] = {}  #: session -> the observations that it was given
 
     async def at_start(self, report: Report, taken: Receipt) -> str:
-        """Return the context for the start of a session. One that goes on has most of it already and gets less."""
+        """Return the context for the start of a session. A session that continues has most of it and gets less."""
         where, session = await self._intake.project(report.cwd), taken.session
         budget, command = self._settings.context_tokens, self._settings.paths.called
         shorter = {"compact": context.for_compact, "resume": context.for_resume, "fork": context.for_resume}
-        goes_on = shorter.get(str(report.payload.get("source"))) if session else None
-        # The agent waits: the working tree is looked at only if the result is used.
-        scene = SessionStart() if goes_on else SessionStart(where.branch, await worktree.changed_files(report.cwd))
+        for_continued = shorter.get(str(report.payload.get("source"))) if session else None
+        # The agent waits, so the working tree is read only if it is used.
+        changed = frozenset() if for_continued else await worktree.changed_files(report.cwd)
 
         def render(tx: Tx) -> str:
-            if session and goes_on:
-                return goes_on(tx, session, budget, command)
-            return context.for_start(tx, where.name, where.key, budget, command, scene)
+            if session and for_continued:
+                return for_continued(tx, session, budget, command)
+            return context.for_start(tx, where.name, where.key, budget, command, SessionStart(where.branch, changed))
 
         try:
             rendered = await asyncio.to_thread(self._store.read, render)
@@ -62,7 +57,7 @@ class ContextReplies:
             return ""
         if session:
             self._remember(session.id, map(int, _NAMED.findall(rendered)))
-        return context.with_trouble(rendered, (await self._state()).trouble)
+        return context.with_trouble(rendered, (await self._model.state()).trouble)
 
     async def at_prompt(self, report: Report, taken: Receipt) -> str:
         """Return observations that clearly concern a prompt and that the session was not given yet."""
@@ -72,12 +67,12 @@ class ContextReplies:
         if not isinstance(text, str) or ids.at_ms(report.occurred_at) < ids.now_ms() - LATE_MS:
             return ""
         known = self._given.get(session.id, frozenset())
-        prompt = PromptQuestion(text, session.project_key, session.id, known)
+        question = PromptQuestion(text, session.project_key, session.id, known)
         command = self._settings.paths.called
         try:
             async with asyncio.timeout(PROMPT_S):
                 rendered, named = await asyncio.to_thread(
-                    for_prompt, self._store, self._search, prompt, budget, command
+                    for_prompt, self._store, self._search, question, budget, command
                 )
         except (TimeoutError, StoreUnavailable):
             return ""

@@ -1,11 +1,10 @@
-"""A route table: a route is a row, what comes in is checked against a type, and OpenAPI is read off the rows."""
+"""The route table. A row is a route: its handler, the types of its body and response, and the scope that it needs."""
 
 from __future__ import annotations
 
 import functools
 import logging
 import re
-import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
@@ -19,11 +18,12 @@ from starlette.routing import Route
 from backstory import gate, ids
 from backstory.capture.bodies import MAX_BYTES, decode, strip, strip_tags
 from backstory.errors import BackstoryError, BadInput, Broken, Forbidden, NotFound, TooLarge
+from backstory.jobs import place_of
 from backstory.worker.principal import Principal, Scope
 
 log = logging.getLogger(__name__)
 
-#: One field, many names: what the clients of the seeds call it, and what we do.
+#: Other names of a field, which clients of earlier memory programs send.
 ALIASES: dict[str, tuple[str, ...]] = {
     "session_id": ("claudeSessionId", "contentSessionId", "sessionId", "claude_session_id", "content_session_id"),
     "prompt": ("userPrompt", "user_prompt"),
@@ -35,7 +35,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
 
 
 class RowNumber(IntegerConvertor):
-    """`{id:int}` in a path: as long as `ids.number` takes. Longer ones match no route; `int` would fail on some."""
+    """`{id:int}` in a path, with as many digits as `ids.number` accepts. A longer number matches no route."""
 
     regex = "[0-9]{1,18}"
 
@@ -44,14 +44,14 @@ register_url_convertor("int", RowNumber())
 
 
 class Json(JSONResponse):
-    """JSON as msgspec writes it."""
+    """A JSON response, encoded by msgspec."""
 
     def render(self, content: Any) -> bytes:
         return msgspec.json.encode(content)
 
 
 class Failure(msgspec.Struct):
-    """What went wrong, and what to do."""
+    """An error: what went wrong, and what to do about it."""
 
     error: str
     hint: str
@@ -59,7 +59,7 @@ class Failure(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request whose caller may make it, with its body and query read. Only `perform` makes one."""
+    """A request that its caller may make, with its body and query as types. Only `perform` creates one."""
 
     request: Request
     principal: Principal
@@ -67,7 +67,7 @@ class Call:
     query: Any = None
 
     def number(self, name: str) -> int:
-        """A number in the path."""
+        """Return a number of the path. One that is out of range is not found."""
         value = ids.number(str(self.request.path_params[name]))
         if value is None:
             raise NotFound
@@ -76,22 +76,26 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A row of the route table. `needs_read` and its like make one."""
+    """A row of the route table. `needs_read` and the functions beside it create one."""
 
     method: str
     path: str
     run: Callable[[Call], Awaitable[Any]]
-    says: str  #: one sentence, for the OpenAPI document
     answer: type | None = None
     body: type | None = None
     query: type | None = None
     status: int = 200
     media: str = "application/json"
-    read: Callable[[Request], Awaitable[Any]] | None = None  #: how the body is read, if not as one payload
-    bare: bool = False  #: also without the `/api` prefix, as the seeds have it
-    fails: tuple[int, ...] = ()
+    read: Callable[[Request], Awaitable[Any]] | None = None  #: reads the body; `read_stripped` if None
+    bare: bool = False  #: also served without the `/api` prefix, as earlier memory programs do
+    fails: tuple[int, ...] = ()  #: further statuses of errors, for the OpenAPI document
     _: KW_ONLY
-    needs: Scope  #: what its caller must be allowed
+    needs: Scope  #: the scope that its caller must have
+
+    @property
+    def summary(self) -> str:
+        """The docstring of the handler: one line, shown in the OpenAPI document."""
+        return self.run.__doc__ or ""
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -106,66 +110,64 @@ needs_admin = functools.partial(Endpoint, needs=Scope.ADMIN)
 
 
 def routes(table: Sequence[Endpoint]) -> list[Route]:
-    """The table as the framework wants it. One path may have several methods."""
+    """Return the table as Starlette routes. A path can have several methods."""
     return [Route(path, _handler(endpoint), methods=[endpoint.method]) for endpoint in table for path in endpoint.paths]
 
 
 def _handler(endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
     async def handle(request: Request) -> Response:
         async def read() -> tuple[Any, Any]:
-            body = convert(await (endpoint.read or read_body)(request), endpoint.body) if endpoint.body else None
-            return body, _query(request, endpoint.query) if endpoint.query else None
+            body = _to_body(await (endpoint.read or read_stripped)(request), endpoint.body) if endpoint.body else None
+            return body, _to_query(request, endpoint.query) if endpoint.query else None
 
         try:
             result = await perform(endpoint, request.scope["principal"], request, read)
         except BackstoryError as error:
-            return failure(error)
+            return error_response(error)
         except Exception as error:
-            # Our mistake. The log gets the type and the place only: an error's text may quote a payload.
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            log.error("%s in %s:%s", type(error).__name__, place.filename, place.lineno)
-            return failure(Broken())
+            log.error("%s %s failed: %s", endpoint.method, endpoint.path, place_of(error))
+            return error_response(Broken())
         return result if isinstance(result, Response) else Json(result, status_code=endpoint.status)
 
     return handle
 
 
 async def perform(
-    endpoint: Endpoint,
-    principal: Principal,
-    request: Request,
-    read: Callable[[], Awaitable[tuple[Any, Any]]],
+    endpoint: Endpoint, principal: Principal, request: Request, read: Callable[[], Awaitable[tuple[Any, Any]]]
 ) -> Any:
-    """Run an endpoint for a caller. Scopes are enforced here and nowhere else, before the body and query are read."""
+    """Run an endpoint for a caller. Scopes are enforced only here, before `read` reads the body and the query."""
     if not principal.may(endpoint.needs):
         raise Forbidden(f"This needs the scope `{endpoint.needs}`, which the caller does not have.")
     body, query = await read()
     return await endpoint.run(Call(request, principal, body, query))
 
 
-def failure(error: BackstoryError) -> Response:
-    """One sentence, and what to do."""
+def error_response(error: BackstoryError) -> Response:
+    """Return an error as JSON: its message and its hint."""
     headers = {"Retry-After": "1"} if error.status in (429, 503) else {}
     return Json(Failure(str(error), error.hint), status_code=error.status, headers=headers)
 
 
-async def read_whole(request: Request) -> Any:
-    """The body as it came: for a route that strips it itself, part by part."""
+async def read_unstripped(request: Request) -> Any:
+    """Read the JSON body as it is, for a route that strips its parts one by one."""
     return decode(await read_bytes(request))
 
 
-async def read_body(request: Request) -> Any:
-    """The body as stripped JSON, or a clear refusal. Nothing private goes further than this."""
+async def read_stripped(request: Request) -> Any:
+    """Read the JSON body without private text and secrets."""
     return strip(await read_bytes(request))
 
 
 async def read_report(request: Request) -> Any:
-    """The body of something that becomes a `Report`: without what is between private tags, which are closed in another
-    field than they were opened. Secrets are looked for when the report is made."""
+    """Read the JSON body that becomes a `Report`, without private text.
+
+    Private tags are removed here, because a tag can open in one field and close in another. The report removes secrets.
+    """
     return strip_tags(await read_bytes(request))
 
 
 async def read_bytes(request: Request) -> bytes:
+    """Read the body, up to the largest size that is accepted."""
     declared = ids.number(request.headers.get("content-length", "0"))
     if declared is None or declared > MAX_BYTES:
         raise TooLarge
@@ -178,14 +180,14 @@ async def read_bytes(request: Request) -> bytes:
     return b"".join(chunks)
 
 
-def convert(value: Any, shape: type) -> Any:
-    """A decoded body as its type."""
+def _to_body(value: Any, shape: type) -> Any:
+    """Convert a decoded body to its type."""
     if isinstance(value, dict):
-        value = _canonical(value, shape)
+        value = _without_aliases(value, shape)
     try:
         return msgspec.convert(value, shape)
     except msgspec.ValidationError as error:
-        raise BadInput(f"The body does not fit: {error}.", "See /openapi.json for what this route takes.") from None
+        raise BadInput(f"The body is not valid: {error}.", "See /openapi.json for the body of this route.") from None
 
 
 @functools.cache
@@ -193,34 +195,35 @@ def _aliases(shape: type) -> tuple[tuple[str, tuple[str, ...]], ...]:
     return tuple((f.name, ALIASES[f.name]) for f in msgspec.structs.fields(shape) if f.name in ALIASES)
 
 
-def _canonical(value: dict[str, Any], shape: type) -> dict[str, Any]:
-    out = dict(value)
+def _without_aliases(value: dict[str, Any], shape: type) -> dict[str, Any]:
+    """Return a body with each field under its own name."""
+    renamed = dict(value)
     for name, aliases in _aliases(shape):
         for alias in aliases:
-            if alias in out:
-                given = out.pop(alias)
-                if out.setdefault(name, given) != given:
-                    raise BadInput(f"`{alias}` and another name of the same field differ.", "Send one of them.")
-    return out
+            if alias in renamed:
+                given = renamed.pop(alias)
+                if renamed.setdefault(name, given) != given:
+                    raise BadInput(f"`{alias}` and another name of the same field differ.", "Send only one of them.")
+    return renamed
 
 
-def _query(request: Request, shape: type) -> Any:
-    # As in a body: a filter that is odd finds nothing, where one that is left out would find all.
+def _to_query(request: Request, shape: type) -> Any:
+    # Odd characters are replaced, not removed: a filter that becomes empty would match everything.
     values = {name: gate.ODD.sub("\ufffd", value) for name, value in request.query_params.items()}
     try:
         return msgspec.convert(values, shape, strict=False)
     except msgspec.ValidationError as error:
-        raise BadInput(f"The query does not fit: {error}.", "See /openapi.json for what this route takes.") from None
+        raise BadInput(f"The query is not valid: {error}.", "See /openapi.json for the query of this route.") from None
 
 
 def openapi(table: Sequence[Endpoint], version: str) -> dict[str, Any]:
-    """The document, read off the table: it can't say what the routes do not do."""
+    """Return the OpenAPI document of a route table."""
     shapes = {shape for e in table for shape in (e.body, e.answer) if shape} | {Failure}
     ordered = sorted(shapes, key=lambda shape: shape.__name__)
     schemas, components = msgspec.json.schema_components(ordered, ref_template="#/components/schemas/{name}")
     by_shape = dict(zip(ordered, schemas, strict=True))
     for shape in (e.body for e in table if e.body):
-        _with_aliases(components[shape.__name__], shape)
+        _add_aliases(components[shape.__name__], shape)
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in table:
         for path in endpoint.paths:
@@ -230,26 +233,20 @@ def openapi(table: Sequence[Endpoint], version: str) -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {"title": "backstory", "version": version, "description": "Memory for AI coding agents."},
         "paths": paths,
-        "components": {
-            "schemas": components,
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-        },
+        "components": {"schemas": components, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
         "security": [{"token": []}],
     }
 
 
-def _with_aliases(schema: dict[str, Any], shape: type) -> None:
-    """Every name that a field goes by; a required one is required under any of them."""
+def _add_aliases(schema: dict[str, Any], shape: type) -> None:
+    """Add the other names of each field to a schema. A required field is required under any of its names."""
     properties, required = schema.get("properties", {}), schema.get("required", [])
-    for name in [field.name for field in msgspec.structs.fields(shape)]:
-        names = [name, *ALIASES.get(name, ())]
-        if len(names) == 1:
-            continue
-        for alias in names[1:]:
+    for name, aliases in _aliases(shape):
+        for alias in aliases:
             properties[alias] = {**properties[name], "description": f"The same as `{name}`."}
         if name in required:
             required.remove(name)
-            schema.setdefault("allOf", []).append({"anyOf": [{"required": [n]} for n in names]})
+            schema.setdefault("allOf", []).append({"anyOf": [{"required": [n]} for n in (name, *aliases)]})
     if not required:
         schema.pop("required", None)
 
@@ -257,11 +254,11 @@ def _with_aliases(schema: dict[str, Any], shape: type) -> None:
 def _operation(endpoint: Endpoint, path: str, by_shape: dict[type, Any]) -> dict[str, Any]:
     failed = {"content": {"application/json": {"schema": by_shape[Failure]}}}
     content = {"schema": by_shape[endpoint.answer]} if endpoint.answer else {}
-    answer: dict[str, Any] = {"description": endpoint.says}
+    answer: dict[str, Any] = {"description": endpoint.summary}
     if endpoint.answer or endpoint.media != "application/json":
         answer["content"] = {endpoint.media: content}
     operation: dict[str, Any] = {
-        "summary": endpoint.says,
+        "summary": endpoint.summary,
         "description": f"Needs the scope `{endpoint.needs}`.",
         "operationId": re.sub(r"\W+", "_", f"{endpoint.method.lower()}{path}").strip("_"),
         "responses": {str(endpoint.status): answer},
@@ -271,31 +268,25 @@ def _operation(endpoint: Endpoint, path: str, by_shape: dict[type, Any]) -> dict
     codes |= {413, 503} if endpoint.body else set()
     codes |= {404} if "{" in path else set()
     for code in sorted(codes):
-        operation["responses"][str(code)] = {"description": "Refused: `error` says why, `hint` what to do.", **failed}
+        operation["responses"][str(code)] = {"description": "Refused. `error` says why, `hint` what to do.", **failed}
     operation["parameters"] = _parameters(endpoint, path)
     if endpoint.body:
-        operation["requestBody"] = {
-            "required": True,
-            "content": {"application/json": {"schema": by_shape[endpoint.body]}},
-        }
+        content = {"schema": by_shape[endpoint.body]}
+        operation["requestBody"] = {"required": True, "content": {"application/json": content}}
     if endpoint.path == "/api/health":
         operation["security"] = []
     return operation
 
 
 def _parameters(endpoint: Endpoint, path: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = [
-        {
-            "name": name,
-            "in": "path",
-            "required": True,
-            "schema": {"type": "integer", "minimum": 0} if kind == "int" else {"type": "string"},
-        }
-        for name, kind in re.findall(r"\{(\w+)(?::(\w+))?\}", path)
-    ]
+    parameters: list[dict[str, Any]] = []
+    for name, kind in re.findall(r"\{(\w+)(?::(\w+))?\}", path):
+        schema = {"type": "integer", "minimum": 0} if kind == "int" else {"type": "string"}
+        parameters.append({"name": name, "in": "path", "required": True, "schema": schema})
     if endpoint.query:
         _, components = msgspec.json.schema_components([endpoint.query])
-        properties = components[endpoint.query.__name__].get("properties", {})
-        required = components[endpoint.query.__name__].get("required", [])
-        found += [{"name": n, "in": "query", "required": n in required, "schema": s} for n, s in properties.items()]
-    return found
+        fields = components[endpoint.query.__name__]
+        for name, schema in fields.get("properties", {}).items():
+            is_required = name in fields.get("required", [])
+            parameters.append({"name": name, "in": "query", "required": is_required, "schema": schema})
+    return parameters

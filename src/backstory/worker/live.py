@@ -1,4 +1,4 @@
-"""What happens, as it happens: server-sent events, from where a reader left off."""
+"""The live stream: server-sent events, which a reader can resume where it left off."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from starlette.responses import StreamingResponse
 from backstory import ids
 from backstory.errors import TooMany
 
+#: Messages that a reader can catch up on.
 KEPT = 1000
+#: Streams that are open at the same time, at most.
 READERS = 100
-PULSE_S = 15.0
+#: Seconds without a message after which a comment is sent, so that the connection stays open.
+KEEP_ALIVE_S = 15.0
 
 
 class Live:
-    """The last messages, and whoever listens."""
+    """The latest messages, and their readers."""
 
     def __init__(self) -> None:
         self._kept: deque[tuple[int, bytes]] = deque(maxlen=KEPT)
@@ -28,20 +31,20 @@ class Live:
         self._last = 0
         self._closed = False
 
-    def tell(self, event: str, data: Any) -> None:
-        # By the clock, so that the numbers still grow after a restart and a reader's Last-Event-ID keeps its meaning.
+    def publish(self, event: str, data: Any) -> None:
+        # Ids come from the clock: they still grow after a restart, so a reader's Last-Event-ID stays valid.
         self._last = max(self._last + 1, time.time_ns() // 1000)
         text = f"id: {self._last}\nevent: {event}\ndata: {msgspec.json.encode(data).decode()}\n\n"
         self._kept.append((self._last, text.encode()))
         for wake in self._wake:
             wake.set()
 
-    def forget(self) -> None:
-        """What was told may quote what is now forgotten: nobody gets it again."""
+    def clear(self) -> None:
+        """Drop the messages. They may quote what was forgotten."""
         self._kept.clear()
 
     def close(self) -> None:
-        """Let every reader go: an open stream must not hold up a stop."""
+        """End every stream, so that none delays a stop."""
         self._closed = True
         for wake in self._wake:
             wake.set()
@@ -49,9 +52,9 @@ class Live:
     def stream(self, last_id: str | None) -> StreamingResponse:
         if len(self._wake) >= READERS:
             raise TooMany("Too many streams are open.")
-        seen = ids.number(last_id or "")
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        return StreamingResponse(self._messages(seen), media_type="text/event-stream", headers=headers)
+        messages = self._messages(ids.number(last_id or ""))
+        return StreamingResponse(messages, media_type="text/event-stream", headers=headers)
 
     async def _messages(self, seen: int | None) -> AsyncIterator[bytes]:
         wake = asyncio.Event()
@@ -66,7 +69,7 @@ class Live:
                         seen = number
                         yield text
                 try:
-                    async with asyncio.timeout(PULSE_S):
+                    async with asyncio.timeout(KEEP_ALIVE_S):
                         await wake.wait()
                 except TimeoutError:
                     yield b": still here\n\n"

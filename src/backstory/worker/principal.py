@@ -1,4 +1,4 @@
-"""Who makes a request, and what they may do with it."""
+"""The caller of a request, and what it may do."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from enum import StrEnum
 
 
 class Scope(StrEnum):
-    """What an endpoint needs, and what a caller is allowed. No scope includes another."""
+    """What an endpoint needs and a caller may have. No scope includes another."""
 
-    PUBLIC = "public"  #: use what needs no credential: the health check, and exchanging a code for a session
-    READ = "read"  #: read what is remembered
-    CAPTURE = "capture"  #: report what an agent does; hooks are answered with context
+    PUBLIC = "public"  #: what needs no credential: the health check, and exchanging a code for a session
+    READ = "read"  #: read memory
+    CAPTURE = "capture"  #: report what an agent does, and get context in reply
     WRITE = "write"  #: add, edit and forget memories
-    ADMIN = "admin"  #: run the worker: its queue, index, exports and imports, and who else is let in
+    ADMIN = "admin"  #: operate the worker: queue, index, export, import, and access for browsers
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The caller of a request. The guard makes it; nothing in a request's body can change it."""
+    """The caller of a request. Only the guard creates it."""
 
     name: str
     is_owner: bool
     scopes: frozenset[Scope]
-    group: str | None = None  #: the group that it is confined to; None for the whole of the memory
+    group: str | None = None  #: the only group that it may use; None for all of memory
 
     def may(self, needs: Scope) -> bool:
-        """Whether the caller may use an endpoint that needs this scope."""
-        # No row says which group it belongs to, so nothing can be shown to a group without showing it everything.
+        """Return whether the caller may use an endpoint that needs this scope."""
+        # Rows have no group yet, so a caller that is confined to one may see nothing.
         is_confined = self.group is not None and needs is not Scope.PUBLIC
         return needs in self.scopes and not is_confined
 
 
-#: Whoever owns the socket, has the token, or uses a browser that was let in with a code.
+#: The caller over the socket, with the token, or with the session of a browser.
 OWNER = Principal("owner", True, frozenset(Scope))
-#: Whoever shows no credential.
+#: The caller without a credential.
 ANONYMOUS = Principal("anonymous", False, frozenset({Scope.PUBLIC}))

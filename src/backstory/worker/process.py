@@ -1,5 +1,4 @@
-"""The worker as a process: one for each data directory, started on its own, stopped without a trace. Light to import,
-for every command asks whether it runs."""
+"""The process of the worker: its lock, and how to find, start and stop it. Light, because every command imports it."""
 
 from __future__ import annotations
 
@@ -18,36 +17,36 @@ from backstory.errors import BackstoryError
 from backstory.paths import Paths
 from backstory.settings import Settings, environment
 
-#: How long a worker that starts waits for a lock that somebody only looks at, in seconds.
+#: Seconds that a starting worker waits for a lock that another process holds only to check it.
 LOCK_S = 2.0
 
 
 class AlreadyRunning(BackstoryError):
-    """A worker runs for this data directory already."""
+    """A worker is already running for this data directory."""
 
 
 class Lock:
-    """Held for as long as the worker lives; the kernel lets go of it however the worker ends."""
+    """The lock of a data directory. The worker holds it until it ends; the kernel releases it even after a crash."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         until = time.monotonic() + LOCK_S
-        while not _take(self._handle):
-            # `holder` and `clear_away` hold it for an instant, and write no process id.
-            pid = _written(self._handle)
+        while not _try_lock(self._handle):
+            # `running_pid` and `remove_leftovers` hold it for a moment and write no process id.
+            pid = _written_pid(self._handle)
             if (pid and not _is_gone(pid)) or time.monotonic() > until:
                 os.close(self._handle)
                 raise AlreadyRunning
             time.sleep(0.01)
-        #: The worker before us did not end well: one that did leaves nothing written here.
-        self.was_left = os.fstat(self._handle).st_size > 0
+        #: The previous worker crashed. One that stops empties the file.
+        self.is_after_crash = os.fstat(self._handle).st_size > 0
         os.ftruncate(self._handle, 0)
         os.pwrite(self._handle, str(os.getpid()).encode(), 0)
 
     @property
     def is_ours(self) -> bool:
-        """Whether the file under this name is still the one we hold; not if the data directory was taken away."""
+        """Whether the file of this name is still the one that we hold. It is not if the data directory was removed."""
         try:
             return os.path.samestat(os.fstat(self._handle), self._path.stat())
         except OSError:
@@ -58,7 +57,7 @@ class Lock:
         os.close(self._handle)
 
 
-def _take(handle: int) -> bool:
+def _try_lock(handle: int) -> bool:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -66,13 +65,12 @@ def _take(handle: int) -> bool:
     return True
 
 
-def _written(handle: int) -> int | None:
-    """The process id in the lock."""
+def _written_pid(handle: int) -> int | None:
     return ids.number(os.pread(handle, 20, 0).decode("ascii", "replace"))
 
 
-def holder(paths: Paths) -> int | None:
-    """The process id of the worker that runs, if one does: whoever holds the lock wrote it there."""
+def running_pid(paths: Paths) -> int | None:
+    """Return the process id of the running worker. It holds the lock and wrote its id there."""
     try:
         handle = os.open(paths.lock, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -80,26 +78,26 @@ def holder(paths: Paths) -> int | None:
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
-        return _written(handle)
+        return _written_pid(handle)
     else:
         return None
     finally:
         os.close(handle)
 
 
-def serving(paths: Paths) -> int | None:
-    """The process id of a worker that runs and has said that it answers; one that comes up or goes down has not."""
+def serving_pid(paths: Paths) -> int | None:
+    """Return the process id of a worker that answers requests; None while it starts or stops."""
     try:
-        told = json.loads(paths.worker.read_bytes())
+        content = json.loads(paths.worker.read_bytes())
     except (OSError, ValueError):
         return None
-    pid = holder(paths)
-    return pid if isinstance(told, dict) and told.get("pid") == pid else None
+    pid = running_pid(paths)
+    return pid if isinstance(content, dict) and content.get("pid") == pid else None
 
 
 def stop(paths: Paths, patience_s: float = 10.0) -> bool:
-    """End the worker that runs, gently, then firmly; False if none did."""
-    pid = holder(paths)
+    """Stop the running worker, and kill it if it does not stop. Return False if none was running."""
+    pid = running_pid(paths)
     if pid is None:
         return False
     for sig, patience in ((signal.SIGTERM, patience_s), (signal.SIGKILL, 5.0)):
@@ -110,18 +108,18 @@ def stop(paths: Paths, patience_s: float = 10.0) -> bool:
             time.sleep(0.02)
         if _is_gone(pid):
             break
-    clear_away(paths)
+    remove_leftovers(paths)
     return True
 
 
-def clear_away(paths: Paths) -> None:
-    """Remove what a worker that was killed left. With the lock held: a worker that starts now may have made its own."""
+def remove_leftovers(paths: Paths) -> None:
+    """Remove the files of a worker that was killed. The lock protects those of a worker that starts now."""
     try:
         handle = os.open(paths.lock, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
         return
     try:
-        if _take(handle):
+        if _try_lock(handle):
             paths.socket.unlink(missing_ok=True)
             paths.worker.unlink(missing_ok=True)
     finally:
@@ -129,7 +127,7 @@ def clear_away(paths: Paths) -> None:
 
 
 def _is_gone(pid: int) -> bool:
-    """Ended; one that nobody has collected yet counts as ended too."""
+    """Return whether a process has ended. A zombie counts as ended."""
     try:
         os.kill(pid, 0)
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
@@ -140,7 +138,7 @@ def _is_gone(pid: int) -> bool:
 
 
 def spawn(settings: Settings) -> subprocess.Popen[bytes]:
-    """Start a worker that outlives us."""
+    """Start a worker that outlives this process."""
     settings.paths.prepare()
     with open(settings.paths.log, "ab", opener=lambda name, flags: os.open(name, flags, 0o600)) as out:
         return subprocess.Popen(

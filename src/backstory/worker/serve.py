@@ -25,48 +25,48 @@ from backstory.worker.app import App
 from backstory.worker.process import Lock
 
 log = logging.getLogger(__name__)
-#: Seconds that open requests have when the worker is told to stop.
+#: Seconds that open requests have when the worker stops.
 STOP_S = 3
-#: How many hooks may wait in the kernel for their turn; one more would spool its event.
+#: Connections of hooks that may wait in the kernel. A hook beyond that spools its event.
 HOOKS_WAITING = 1024
 
 
 class Server(uvicorn.Server):
-    """uvicorn, which lets go of open streams when it is told to stop, and stops when its data directory is gone."""
+    """A uvicorn server that ends open streams when it stops, and that stops when its data directory is removed."""
 
-    def __init__(self, config: uvicorn.Config, app: App, lock: Lock, told: dict[str, Any]) -> None:
+    def __init__(self, config: uvicorn.Config, app: App, lock: Lock, description: dict[str, Any]) -> None:
         super().__init__(config)
-        self._backstory, self._lock, self._told = app, lock, told
+        self._app, self._lock, self._description = app, lock, description
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """`worker.json` is there for as long as requests are answered: without it a worker comes up or goes down."""
+        """Start, then write `worker.json`. It exists while requests are answered."""
         await super().startup(sockets)
-        gc.freeze()  # what is there now stays there: it need not be looked through again and again
+        gc.freeze()  # what exists now stays, so the collector need not look at it
         gc.enable()
-        for one in sockets or []:
-            if one.family == socket.AF_UNIX:
-                one.listen(HOOKS_WAITING)  # uvicorn has set it to `backlog`, which is for TCP
-        write_private(self._backstory.settings.paths.worker, json.dumps(self._told).encode())
+        for listening in sockets or []:
+            if listening.family == socket.AF_UNIX:
+                listening.listen(HOOKS_WAITING)  # uvicorn has set it to `backlog`, which is for TCP
+        write_private(self._app.settings.paths.worker, json.dumps(self._description).encode())
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._lock.is_ours:
-            self._backstory.settings.paths.worker.unlink(missing_ok=True)
+            self._app.settings.paths.worker.unlink(missing_ok=True)
         await super().shutdown(sockets)
 
     async def on_tick(self, counter: int) -> bool:
         if counter % 20 == 0 and not self._lock.is_ours:  # every two seconds
-            log.warning("the data directory was taken away; going too")
-            self._backstory.live.close()
+            log.warning("the data directory was removed; stopping")
+            self._app.live.close()
             return True
         return await super().on_tick(counter)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self._backstory.live.close()
+        self._app.live.close()
         super().handle_exit(sig, frame)
 
 
 def run(settings: Settings) -> None:
-    """The worker, in the foreground, until it is told to stop."""
+    """Run the worker in the foreground until it is stopped."""
     paths = settings.paths
     paths.prepare()
     spare_cores()
@@ -74,9 +74,9 @@ def run(settings: Settings) -> None:
     lock = Lock(paths.lock)
     try:
         _log_to(paths.log, settings.log_level)
-        doubtful = lock.was_left
-        while _serve(settings, _build(settings, doubtful), lock) and lock.is_ours:
-            doubtful = True
+        suspect = lock.is_after_crash
+        while _serve(settings, _build(settings, suspect), lock) and lock.is_ours:
+            suspect = True
     finally:
         if lock.is_ours:
             paths.socket.unlink(missing_ok=True)
@@ -84,16 +84,16 @@ def run(settings: Settings) -> None:
         lock.release()
 
 
-def _build(settings: Settings, doubtful: bool) -> App:
-    """The application over a sound database: one that is damaged is set aside, and the last good backup takes over."""
+def _build(settings: Settings, suspect: bool) -> App:
+    """Build the application. A damaged database is set aside first, and the last good backup replaces it."""
     if settings.database_url:
-        return App(settings)  # a server looks after its own
+        return App(settings)
     paths = settings.paths
-    backups.mend(paths, doubtful)
+    backups.mend(paths, suspect)
     try:
         return App(settings)
     except StoreUnavailable:
-        # Too large to be read through before it was opened, perhaps.
+        # A large database is not checked before it is opened.
         paths.suspect.touch(mode=0o600)
         if backups.mend(paths, doubtful=True) is None:
             raise
@@ -101,12 +101,11 @@ def _build(settings: Settings, doubtful: bool) -> App:
 
 
 def _serve(settings: Settings, app: App, lock: Lock) -> bool:
-    """Answer until told to stop; True if it is to start again, because the database turned out to be damaged."""
-    paths = settings.paths
+    """Answer requests until the worker is stopped. Return True if it must restart, because the database is damaged."""
     limits = connections.limits()
-    sockets = [_unix(paths), _tcp(settings)]
+    sockets = [_listen_unix(settings.paths), _listen_tcp(settings)]
     port = sockets[1].getsockname()[1]
-    told = {"pid": os.getpid(), "port": port, "version": __version__, "started_at": ids.now()}
+    description = {"pid": os.getpid(), "port": port, "version": __version__, "started_at": ids.now()}
     config = uvicorn.Config(
         app.asgi,
         log_config=None,
@@ -121,19 +120,19 @@ def _serve(settings: Settings, app: App, lock: Lock) -> bool:
         http=connections.Pool(limits).protocol,
         backlog=limits.backlog,
     )
-    server = Server(config, app, lock, told)
-    # Before uvicorn listens to them, a signal is not lost; after it, when it raises them again, it does not end us
-    # before we tidied up.
+    server = Server(config, app, lock, description)
+    # uvicorn handles signals only while it runs, and raises them again afterwards. These handlers keep a signal before
+    # that from being lost, and one after that from ending the process before it has cleaned up.
     for sig in (signal.SIGTERM, signal.SIGINT):
         signal.signal(sig, server.handle_exit)
-    log.info("worker %s up: pid %d, port %d", __version__, os.getpid(), port)
+    log.info("worker %s started: pid %d, port %d", __version__, os.getpid(), port)
     server.run(sockets=sockets)
-    log.info("worker down")
+    log.info("worker stopped")
     return app.maintenance.damaged
 
 
-def _unix(paths: Paths) -> socket.socket:
-    """The socket that hooks speak to. Bound by its bare name: a path may be longer than a socket's may."""
+def _listen_unix(paths: Paths) -> socket.socket:
+    """Open the socket for hooks. It is bound by its file name alone, because a whole path may be too long."""
     paths.socket.unlink(missing_ok=True)
     os.chdir(paths.data)
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -143,11 +142,11 @@ def _unix(paths: Paths) -> socket.socket:
     return server
 
 
-def _tcp(settings: Settings) -> socket.socket:
-    """The port for browsers and the API. Hooks do not need it, so a port that is taken is no reason to stay away."""
+def _listen_tcp(settings: Settings) -> socket.socket:
+    """Open the port for browsers and the API. If it is taken, use a free one: hooks do not need it."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     for port in (settings.port, 0):
-        # Named as TCP, or asyncio would not turn Nagle's delay off: it holds every second answer back for 40 ms.
+        # asyncio turns Nagle's algorithm off only if the protocol is named. It delays every second answer by 40 ms.
         server = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -155,10 +154,9 @@ def _tcp(settings: Settings) -> socket.socket:
         except OSError as error:
             server.close()
             if port == 0:
-                raise WorkerAway(
-                    f"Nothing can listen on {settings.host}: {error.strerror}.", "Look at the setting `host`."
-                ) from None
-            log.warning("port %d is taken by another program; taking a free one", port)
+                message = f"The worker cannot listen on {settings.host}: {error.strerror}."
+                raise WorkerAway(message, "Check the setting `host`.") from None
+            log.warning("port %d is used by another program; using a free one", port)
             continue
         server.listen(connections.BACKLOG)
         return server
@@ -166,10 +164,10 @@ def _tcp(settings: Settings) -> socket.socket:
 
 
 def _log_to(path: Path, level: str) -> None:
-    """A small log of our own doings; never a payload."""
+    """Set up the log. It contains no payloads."""
     handler = logging.handlers.RotatingFileHandler(path, maxBytes=1 << 20, backupCount=1, encoding="utf-8", delay=True)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    # Their errors are ours to tell; their chatter is not, and clients of models would quote what they send.
+    # Only warnings of libraries are logged. Clients of models would quote what they send.
     for name in ("uvicorn", "anthropic", "openai", "httpx", "httpx2", "httpcore", "httpcore2"):
         logging.getLogger(name).setLevel(logging.WARNING)

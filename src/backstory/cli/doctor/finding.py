@@ -70,7 +70,7 @@ def look() -> Machine:
     except (OSError, ValueError):
         content = {}
     worker_file = content if isinstance(content, dict) else {}
-    return Machine(chosen, error, process.holder(chosen.paths), _health(chosen), worker_file)
+    return Machine(chosen, error, process.running_pid(chosen.paths), _health(chosen), worker_file)
 
 
 def _health(chosen: Settings) -> dict[str, Any] | None:

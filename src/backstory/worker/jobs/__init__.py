@@ -1,1 +1,1 @@
-"""Jobs: what the worker does in the background."""
+"""Background jobs of the worker."""

@@ -1,4 +1,4 @@
-"""Gives vectors to what has none, in the background: small batches, in a thread, never in the way of a write."""
+"""Creates missing vectors in the background: in a thread and in small batches, so that writers do not wait."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from backstory.store.index import vectors
 from backstory.worker.endpoints import Call, Endpoint, needs_admin, needs_read
 
 log = logging.getLogger(__name__)
-#: What comes together is embedded together.
+#: Seconds to wait after a wake-up, so that rows that are stored together are embedded together.
 GATHER_S = 0.2
-#: Between two batches, so that whoever writes goes first.
-BREATH_S = 0.005
-#: Seconds of the first pause after a failure. It doubles with each.
+#: Seconds between two batches, so that writers go first.
+BETWEEN_BATCHES_S = 0.005
+#: Seconds of the first pause after a failure. The pause doubles with each further failure.
 RETRY_S = 1.0
-#: Seconds of the longest pause. After it the job looks for work by itself.
+#: Seconds of the longest pause. After it the job looks for work without a wake-up.
 LONGEST_S = 300.0
-#: So long a batch that is under way is waited for when the worker stops; it is made again if it was not kept.
+#: Seconds that a stopping worker waits for the current batch. A batch that is not stored is made again.
 STOP_S = 2.0
 
 
 class Told(msgspec.Struct):
-    """Whose vectors are asked, whose are being made to take over, how many there are and are still to be made."""
+    """The embedder that search uses, the one that is taking over, and how many vectors exist and are due."""
 
     embedder: str
     next: str
     vectors: int
     due: int
-    problem: str  #: why it goes by words alone
+    problem: str  #: why search uses words alone
 
 
 class EmbeddingJob:
-    """A thread that is woken when something was stored. It is nobody's to wait for: an endpoint may take its time."""
+    """A thread that `wake` wakes when something was stored. Nothing waits for it: an embedder may be slow."""
 
     def __init__(self, store: Store, vectors: Vectors) -> None:
         self._store, self.vectors = store, vectors
@@ -52,25 +52,25 @@ class EmbeddingJob:
 
     def table(self) -> list[Endpoint]:
         return [
-            needs_read("GET", "/api/vectors", self.told, "How far search by meaning is.", Told),
-            needs_admin(
-                "POST", "/api/vectors", self.again, "Every vector is made anew; the old serve meanwhile.", Told
-            ),
+            needs_read("GET", "/api/vectors", self.status, Told),
+            needs_admin("POST", "/api/vectors", self.rebuild, Told),
         ]
 
-    async def told(self, call: Call) -> Told:
+    async def status(self, call: Call) -> Told:
+        """Show the progress of the vectors."""
         return Told(**await asyncio.to_thread(self._store.read, self.vectors.status))
 
-    async def again(self, call: Call) -> Told:
+    async def rebuild(self, call: Call) -> Told:
+        """Make every vector again. The old ones serve meanwhile."""
         await asyncio.to_thread(vectors.mark_all_due, self._store)
         self.wake()
-        return await self.told(call)
+        return await self.status(call)
 
     def wake(self) -> None:
         self._woken.set()
 
     async def forget(self) -> None:
-        """What was removed is in memory no longer; what it leaves behind may have to be embedded anew."""
+        """Remove vectors of deleted rows from memory. Rows that changed with them are embedded again."""
         await asyncio.to_thread(self.vectors.forget)
         self.wake()
 
@@ -81,8 +81,10 @@ class EmbeddingJob:
             await asyncio.to_thread(self._thread.join, STOP_S)
 
     async def _run(self) -> None:
-        """The thread, until it ends; its error is raised here. Not `asyncio.to_thread`: a process that ends would wait
-        for it."""
+        """Run the thread until it ends, and raise its error.
+
+        `asyncio.to_thread` does not serve here: a process that exits would wait for its thread.
+        """
         loop, ended = asyncio.get_running_loop(), asyncio.Event()
         errors: list[Exception] = []
 
@@ -91,7 +93,7 @@ class EmbeddingJob:
                 self._work()
             except Exception as error:
                 errors.append(error)
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and nothing waits
                 loop.call_soon_threadsafe(ended.set)
 
         self._thread = threading.Thread(target=work, name="backstory-meaning", daemon=True)
@@ -109,7 +111,7 @@ class EmbeddingJob:
                     self.vectors.begin()
                     begun = True
                 while not self._stopping.is_set() and (self.vectors.make_some() or self.vectors.settle()):
-                    self._stopping.wait(BREATH_S)
+                    self._stopping.wait(BETWEEN_BATCHES_S)
                 self._pause = RETRY_S
             except (EmbedderUnavailable, StoreUnavailable) as error:
                 self._fail(str(error))
@@ -122,7 +124,7 @@ class EmbeddingJob:
 
     def _fail(self, problem: str) -> None:
         if self.vectors.problem != problem and not self._stopping.is_set():
-            log.warning("no vectors for now, words go on: %s", problem)
+            log.warning("no vectors for now, search uses words alone: %s", problem)
         self.vectors.problem = problem
         self._stopping.wait(self._pause)
         self._pause = min(self._pause * 2, LONGEST_S)

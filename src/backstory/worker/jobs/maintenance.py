@@ -1,4 +1,4 @@
-"""Looks after the files while the worker runs: a checked backup a day, and a database that is damaged or removed."""
+"""Takes care of the files while the worker runs: daily backups, damage to the database, old output, rejected events."""
 
 from __future__ import annotations
 
@@ -17,56 +17,59 @@ from backstory.store.db import Store
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 2.0  #: so long at the most what is committed is in SQLite's log alone
-SHED_MS = 3_600_000
-REJECTED = 1000  #: files in spool/rejected that are kept at the most
+#: Seconds between two checks. A commit is in SQLite's log alone for at most this long.
+CHECK_S = 2.0
+#: Milliseconds between two deletions of old output.
+DROP_OUTPUT_MS = 3_600_000
+#: Files that are kept in spool/rejected, at most.
+REJECTED = 1000
 
 
 class Maintenance:
-    """A task that looks now and then: one or two listings of small folders."""
+    """A job that checks the files every few seconds. A check lists one or two small folders."""
 
     def __init__(self, settings: Settings, store: Store) -> None:
         self._settings, self._paths, self._store = settings, settings.paths, store
-        self._shed_to, self._shed_at = 0, 0
+        self._output_dropped_to = 0  #: the last event whose output was looked at
+        self._drop_output_at_ms = 0  #: when old output is deleted next
         self.job = Job("care", self._watch, self._end)
         self._stopping = False
-        self.damaged = False  #: the database has to be mended, which takes a new start
+        self.damaged = False  #: the database must be repaired, which needs a restart
 
     async def _end(self) -> None:
         self._stopping = True
 
     async def _watch(self) -> None:
-        pause = min(LOOK_S, self._settings.backup_hours * 3600 or LOOK_S)
+        pause_s = min(CHECK_S, self._settings.backup_hours * 3600 or CHECK_S)
         while not self.damaged:
-            # Files change without a word to us, so this looks by the clock.
-            await asyncio.sleep(pause)
+            await asyncio.sleep(pause_s)
             try:
-                await asyncio.to_thread(self.look)
+                await asyncio.to_thread(self._check)
             except (StoreUnavailable, InterruptedError, OSError) as error:
-                log.warning("the backup has to wait: %s", type(error).__name__)
-        # As if somebody had told us to stop; `process.run` mends and starts again.
+                log.warning("maintenance has to wait: %s", type(error).__name__)
+        # Stop as on a signal from outside. `serve.run` repairs the database and starts again.
         os.kill(os.getpid(), signal.SIGTERM)
 
-    def look(self) -> None:
-        """Back up if it is time to; say so if the database is damaged."""
+    def _check(self) -> None:
+        """Do what is due. Set `damaged` if the database is."""
         self._checkpoint()
         if self.damaged:
             return
-        self._prune()
-        self._shed()
+        self._prune_rejected()
+        self._drop_old_output()
         paths = self._paths
         if self._settings.database_url or not paths.database.exists():
             return
         try:
             if not self._back_up() and paths.suspect.exists():
-                self._doubt()
+                self._check_suspect()
         except backups.Damaged as error:
             log.error("%s", error)
             paths.suspect.touch(mode=0o600)
             self.damaged = True
 
     def _back_up(self) -> bool:
-        """Take the daily backup, if it is time to; whether it was."""
+        """Take the daily backup if it is due. Return whether it was."""
         with backups.TURN:
             is_due = backups.is_due(self._paths.backups, self._settings.backup_hours) and self._has_room()
             if is_due:
@@ -74,37 +77,37 @@ class Maintenance:
         return is_due
 
     def _checkpoint(self) -> None:
-        """What is committed goes into the file; if the files were removed, a new start puts them back."""
+        """Move commits from SQLite's log into the database. If its files were removed, a restart puts them back."""
         try:
             self._store.checkpoint()
         finally:
-            here = not self._settings.database_url and self._paths.rescued.exists()
-            self.damaged = here and backups.is_free(self._paths.database)
+            is_rescued = not self._settings.database_url and self._paths.rescued.exists()
+            self.damaged = is_rescued and backups.is_free(self._paths.database)
 
-    def _doubt(self) -> None:
-        """Somebody met damage: read it all."""
-        if found := backups.problems(self._paths.database, lambda: self._stopping):
-            raise backups.Damaged(f"The database is damaged: {found[0]}.")
+    def _check_suspect(self) -> None:
+        """Read the whole database, because a query met damage."""
+        if problems := backups.problems(self._paths.database, lambda: self._stopping):
+            raise backups.Damaged(f"The database is damaged: {problems[0]}.")
         self._paths.suspect.unlink(missing_ok=True)
 
     def _has_room(self) -> bool:
         spare = self._settings.tuning.spare_mb << 20
         return shutil.disk_usage(self._paths.data).free > self._paths.database.stat().st_size + spare
 
-    def _shed(self) -> None:
-        """What tools answered goes after the days that are set; the first look is at all of it, later ones go on."""
+    def _drop_old_output(self) -> None:
+        """Delete the output of tools after `output_days`. Each run continues where the previous one ended."""
         days, now = self._settings.output_days, ids.now_ms()
-        if not days or now < self._shed_at:
+        if not days or now < self._drop_output_at_ms:
             return
         before = ids.from_ms(now - days * 86_400_000)
         while not self._stopping:
-            last = self._store.write(lambda tx: payloads.drop_output(tx, before, self._shed_to))
+            last = self._store.write(lambda tx: payloads.drop_output(tx, before, self._output_dropped_to))
             if last is None:
                 break
-            self._shed_to = last
-        self._shed_at = now + SHED_MS
+            self._output_dropped_to = last
+        self._drop_output_at_ms = now + DROP_OUTPUT_MS
 
-    def _prune(self) -> None:
-        """What was rejected is kept for people to look at, not for ever."""
+    def _prune_rejected(self) -> None:
+        """Delete the oldest rejected events. The newest are kept for the user to look at."""
         for file in sorted(self._paths.rejected.glob("*.json"), reverse=True)[REJECTED:]:
             file.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Makes the index anew in the background, while it is searched."""
+"""Rebuilds the index in the background. Search continues meanwhile."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from backstory.store.db import Store
 from backstory.store.index import reindex
 from backstory.worker.endpoints import Call, Endpoint, needs_admin, needs_read
 
-#: A database that is away is asked again after so long.
+#: Seconds until a database that is not available is tried again.
 PAUSE_S = 5.0
 
 
 class Progress(msgspec.Struct):
-    """What is left to do, in order, and how far each is; nothing when all is done."""
+    """The steps that are left, in order, and the progress of each; empty when the index is complete."""
 
     left: list[dict[str, Any]]
 
 
 class Reindex:
-    """A task that works for as long as something is left, and waits to be told of more."""
+    """The job that rebuilds the index, and its routes."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -33,20 +33,22 @@ class Reindex:
 
     def table(self) -> list[Endpoint]:
         return [
-            needs_admin("POST", "/api/reindex", self.begin, "The index is made anew from the rows.", Progress),
-            needs_read("GET", "/api/reindex", self.progress, "How far that is.", Progress),
+            needs_admin("POST", "/api/reindex", self.begin, Progress),
+            needs_read("GET", "/api/reindex", self.progress, Progress),
         ]
 
     async def begin(self, call: Call) -> Progress:
+        """Rebuild the index from the rows."""
         await asyncio.to_thread(self._store.write, reindex.begin)
         self._more.set()
         return await self.progress(call)
 
     async def progress(self, call: Call) -> Progress:
+        """Show the progress of a rebuild."""
         return Progress(await asyncio.to_thread(self._store.read, reindex.progress))
 
     async def _work(self) -> None:
-        """Begin with what a worker before this one left, and what a new version of the index asks for."""
+        """Continue a rebuild that was interrupted or that a new version needs, then wait for the next one."""
         while True:
             self._more.clear()
             try:

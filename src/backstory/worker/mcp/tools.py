@@ -1,4 +1,4 @@
-"""What an agent can ask of its memory: a tool is a row, calls the route that does the work, answers in few words."""
+"""The tools of the Model Context Protocol. Each is a row: it calls a route and answers in few tokens."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from backstory.text import cut, harmless, local, one_line
 from backstory.worker.endpoints import Endpoint, perform
 from backstory.worker.principal import Principal
 
-#: Of one text in an answer; the whole of a larger one is for people (`backstory show`).
+#: Characters of one text in an answer. `backstory show` prints longer ones in full.
 LONGEST = 8000
 Id = Annotated[int, Meta(ge=1, le=2**62)]
-Project = Annotated[str, Meta(max_length=4096, description="a name or key; else all")]
-Here = Annotated[str, Meta(max_length=4096, description="a name or key; else this one")]
-Words = Annotated[str, Meta(min_length=1, max_length=20_000, description="names and words; a phrase in quotes")]
+ProjectOrAll = Annotated[str, Meta(max_length=4096, description="a name or key; default: all")]
+ProjectOrThis = Annotated[str, Meta(max_length=4096, description="a name or key; default: this one")]
+SearchText = Annotated[str, Meta(min_length=1, max_length=20_000, description="names and words; a phrase in quotes")]
 
 
 class SearchArguments(msgspec.Struct, forbid_unknown_fields=True):
-    query: Words
-    project: Project = ""
+    query: SearchText
+    project: ProjectOrAll = ""
     kind: Literal["", "observations", "summaries", "prompts", "turns"] = ""
     type: Literal["", "bugfix", "feature", "refactor", "change", "discovery", "decision"] = ""
-    file: Annotated[str, Meta(max_length=4096, description="that it read or changed; the end of a path will do")] = ""
-    since: Annotated[str, Meta(max_length=40, description="2026-02-21, or a part of it")] = ""
+    file: Annotated[str, Meta(max_length=4096, description="that was read or changed; a path's end is enough")] = ""
+    since: Annotated[str, Meta(max_length=40, description="2026-02-21, 2026-02 or 2026")] = ""
     until: Annotated[str, Meta(max_length=40)] = ""
     limit: Annotated[int, Meta(ge=1, le=50)] = 20
 
@@ -47,18 +47,18 @@ class IdsArguments(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class SessionArguments(msgspec.Struct, forbid_unknown_fields=True):
-    id: Annotated[Id | str, Meta(description="its number (of S12: 12), or the agent's own id")]
+    id: Annotated[Id | str, Meta(description="its number (12 for S12), or the agent's own id")]
 
 
 class Context(msgspec.Struct, forbid_unknown_fields=True):
-    project: Here = ""
+    project: ProjectOrThis = ""
 
 
 class Remember(msgspec.Struct, forbid_unknown_fields=True):
     text: Annotated[str, Meta(min_length=1, max_length=100_000)]
     title: Annotated[str, Meta(max_length=500)] = ""
     type: Literal["bugfix", "feature", "refactor", "change", "discovery", "decision"] = "decision"
-    project: Here = ""
+    project: ProjectOrThis = ""
 
 
 class Pin(msgspec.Struct, forbid_unknown_fields=True):
@@ -72,14 +72,14 @@ class Supersede(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class FindSessions(msgspec.Struct, forbid_unknown_fields=True):
-    query: Annotated[str, Meta(max_length=20_000, description="what was talked about; empty for the newest")] = ""
-    project: Project = ""
+    query: Annotated[str, Meta(max_length=20_000, description="the topic; empty for the newest")] = ""
+    project: ProjectOrAll = ""
     limit: Annotated[int, Meta(ge=1, le=50)] = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls a tool, and where they work."""
+    """The caller of a tool, and its working directory."""
 
     principal: Principal
     cwd: str  #: empty if it is not known
@@ -87,22 +87,22 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A row of the table."""
+    """A row of the table of tools."""
 
     name: str
-    says: str
-    takes: type[msgspec.Struct]
-    run: Callable[[Any, Caller], Awaitable[str]]  #: from its arguments to its answer
-    changes: bool = False
-    destroys: bool = False
-    fenced: bool = False  #: its answer stands in a fence of its own
+    description: str
+    arguments: type[msgspec.Struct]
+    run: Callable[[Any, Caller], Awaitable[str]]  #: takes the arguments, returns the answer
+    changes: bool = False  #: it writes
+    destroys: bool = False  #: it deletes
+    fenced: bool = False  #: the answer has its own fence
 
     @property
     def schema(self) -> dict[str, Any]:
-        """What it takes, as JSON schema; every session pays for each word of it."""
-        _, components = msgspec.json.schema_components([self.takes])
-        found: dict[str, Any] = _lean(components[self.takes.__name__])
-        return found
+        """The JSON schema of the arguments. It is short, because every session pays for its tokens."""
+        _, components = msgspec.json.schema_components([self.arguments])
+        schema: dict[str, Any] = _shortened(components[self.arguments.__name__])
+        return schema
 
 
 class Tools:
@@ -114,44 +114,33 @@ class Tools:
             Tool(
                 "search",
                 "Find what earlier sessions did, learned or decided. Step 1 of 3: an index (#id, date, title). "
-                "Then `timeline` for what lay around one, `get_observations` for the whole of the few that matter.",
+                "Then `timeline` for what happened around one, `get_observations` for the few that matter in full.",
                 SearchArguments,
                 self.search,
             ),
-            Tool(
-                "timeline",
-                "Step 2: what happened just before and after an observation.",
-                TimelineArguments,
-                self.timeline,
-            ),
-            Tool("get_observations", "Step 3: observations whole, by their ids.", IdsArguments, self.get_observations),
-            Tool("get_session", "A session: what was asked, what came of it.", SessionArguments, self.get_session),
-            Tool("find_sessions", "Sessions about something, or the newest.", FindSessions, self.find_sessions),
-            Tool(
-                "session_context",
-                "What a new session of a project is told.",
-                Context,
-                self.session_context,
-                fenced=True,
-            ),
+            Tool("timeline", "Step 2: what happened around an observation.", TimelineArguments, self.timeline),
+            Tool("get_observations", "Step 3: observations in full, by id.", IdsArguments, self.get_observations),
+            Tool("get_session", "A session: its prompts and results.", SessionArguments, self.get_session),
+            Tool("find_sessions", "Sessions about a topic, or the newest.", FindSessions, self.find_sessions),
+            Tool("session_context", "The context of a new session.", Context, self.session_context, fenced=True),
             Tool(
                 "remember",
-                "Keep a decision, fact or lesson for later sessions. One thing in plain words.",
+                "Store a decision, fact or lesson for later sessions. One thing in plain words.",
                 Remember,
                 self.remember,
                 changes=True,
             ),
-            Tool("pin", "Have every later session told of an observation, or no longer.", Pin, self.pin, changes=True),
+            Tool("pin", "Show an observation to every later session, or stop that.", Pin, self.pin, changes=True),
             Tool(
                 "supersede",
-                "Say that a newer observation holds in place of an older one, which becomes history (new null: undo).",
+                "Replace an older observation by a newer one. The older one becomes history (new null: undo).",
                 Supersede,
                 self.supersede,
                 changes=True,
             ),
             Tool(
                 "forget",
-                "Delete observations and what they came from, for good. Only when the user asks for it.",
+                "Delete observations and their sources for good. Only when the user asks for it.",
                 IdsArguments,
                 self.forget,
                 changes=True,
@@ -161,121 +150,125 @@ class Tools:
         self.rows = {tool.name: tool for tool in rows}
 
     async def call(self, name: str, arguments: Any, caller: Caller) -> str:
-        """Run a tool. Wrong arguments raise a BackstoryError of one sentence."""
+        """Run a tool and return its answer."""
         tool = self.rows.get(name)
         if tool is None:
             raise NotFound(f"There is no tool {name[:80]}.")
-        # Stripped as a request's body is: nothing private goes further, nor anything that no table takes.
-        given = bodies.strip(msgspec.json.encode(arguments or {}))
-        try:
-            asked = msgspec.convert(given, tool.takes)
-        except msgspec.ValidationError as error:
-            raise BadInput(f"{error}.") from None
-        answer = await tool.run(asked, caller)
+        # Stripped like the body of a request: nothing private goes further.
+        stripped = bodies.strip(msgspec.json.encode(arguments or {}))
+        answer = await tool.run(_convert(stripped, tool.arguments), caller)
         return answer if tool.fenced else harmless(answer)
 
-    async def _ask(self, caller: Caller, method: str, path: str, given: Any = None, **names: Any) -> Any:
-        """Ask a route for the caller, as a request over HTTP would."""
+    async def _request(self, caller: Caller, method: str, path: str, values: Any = None, **path_params: Any) -> Any:
+        """Call a route for the caller, as an HTTP request would. `values` are its body or its query."""
         endpoint = self._routes[method, path]
 
         async def read() -> tuple[Any, Any]:
-            try:
-                body = msgspec.convert(given, endpoint.body) if endpoint.body else None
-                return body, msgspec.convert(given, endpoint.query) if endpoint.query else None
-            except msgspec.ValidationError as error:
-                raise BadInput(f"{error}.") from None
+            return _convert(values, endpoint.body), _convert(values, endpoint.query)
 
-        request = Request({"type": "http", "headers": [], "path_params": names})
+        request = Request({"type": "http", "headers": [], "path_params": path_params})
         answer = await perform(endpoint, caller.principal, request, read)
         return msgspec.to_builtins(answer) if isinstance(answer, msgspec.Struct) else answer
 
-    async def search(self, asked: SearchArguments, caller: Caller) -> str:
-        found = await self._ask(caller, "GET", "/api/search", msgspec.to_builtins(asked))
-        lines = [_hit(item) for item in found["items"]]
-        if found["next"]:
-            lines.append("(there are more: ask for something narrower)")
+    async def search(self, arguments: SearchArguments, caller: Caller) -> str:
+        page = await self._request(caller, "GET", "/api/search", msgspec.to_builtins(arguments))
+        lines = [_item_line(item) for item in page["items"]]
+        if page["next"]:
+            lines.append("(there are more: narrow the search)")
         return "\n".join(lines) or "Nothing was found."
 
-    async def timeline(self, asked: TimelineArguments, caller: Caller) -> str:
-        given = {"anchor": str(asked.id), "before": asked.before, "after": asked.after}
-        found = await self._ask(caller, "GET", "/api/timeline", given)
-        return "\n".join(("> " if item["is_anchor"] else "  ") + _hit(item) for item in found["items"])
+    async def timeline(self, arguments: TimelineArguments, caller: Caller) -> str:
+        query = {"anchor": str(arguments.id), "before": arguments.before, "after": arguments.after}
+        items = (await self._request(caller, "GET", "/api/timeline", query))["items"]
+        return "\n".join(("> " if item["is_anchor"] else "  ") + _item_line(item) for item in items)
 
-    async def get_observations(self, asked: IdsArguments, caller: Caller) -> str:
-        found = await self._ask(caller, "POST", "/api/observations/batch", {"ids": asked.ids})
-        missing = [number for number in asked.ids if number not in {item["id"] for item in found["items"]}]
-        if not found["items"]:
+    async def get_observations(self, arguments: IdsArguments, caller: Caller) -> str:
+        items = (await self._request(caller, "POST", "/api/observations/batch", {"ids": arguments.ids}))["items"]
+        missing = [number for number in arguments.ids if number not in {item["id"] for item in items}]
+        if not items:
             raise NotFound(f"There is no observation {', '.join(map(str, missing))}.")
-        parts = ["\n".join(_whole(item)) for item in found["items"]]
+        parts = ["\n".join(_observation_lines(item)) for item in items]
         return "\n\n".join([*parts, *(f"There is no observation {number}." for number in missing)])
 
-    async def get_session(self, asked: SessionArguments, caller: Caller) -> str:
-        name = str(asked.id).removeprefix("S") if ids.number(str(asked.id)[1:]) is not None else str(asked.id)
-        return "\n".join(_session(await self._ask(caller, "GET", "/api/sessions/{id}", id=name)))
+    async def get_session(self, arguments: SessionArguments, caller: Caller) -> str:
+        name = str(arguments.id)
+        name = name.removeprefix("S") if ids.number(name[1:]) is not None else name
+        return "\n".join(_session_lines(await self._request(caller, "GET", "/api/sessions/{id}", id=name)))
 
-    async def find_sessions(self, asked: FindSessions, caller: Caller) -> str:
-        if not asked.query.strip():
-            given = {"project": asked.project, "limit": asked.limit}
-            rows = (await self._ask(caller, "GET", "/api/sessions", given))["items"]
+    async def find_sessions(self, arguments: FindSessions, caller: Caller) -> str:
+        query = {"project": arguments.project, "limit": arguments.limit}
+        if not arguments.query.strip():
+            rows = (await self._request(caller, "GET", "/api/sessions", query))["items"]
         else:
-            given = {"query": asked.query, "project": asked.project, "kind": "sessions", "limit": asked.limit}
-            hits = (await self._ask(caller, "GET", "/api/search", given))["items"]
-            rows = [await self._ask(caller, "GET", "/api/sessions/{id}", id=str(hit["id"])) for hit in hits]
+            query |= {"query": arguments.query, "kind": "sessions"}
+            hits = (await self._request(caller, "GET", "/api/search", query))["items"]
+            rows = [await self._request(caller, "GET", "/api/sessions/{id}", id=str(hit["id"])) for hit in hits]
         return "\n".join(map(_session_line, rows)) or "Nothing was found."
 
-    async def session_context(self, asked: Context, caller: Caller) -> str:
-        if not asked.project and not caller.cwd:
+    async def session_context(self, arguments: Context, caller: Caller) -> str:
+        if not arguments.project and not caller.cwd:
             raise BadInput("Name a project.")
-        answer = await self._ask(caller, "GET", "/api/context/inject", {"project": asked.project, "cwd": caller.cwd})
-        return bytes(answer.body).decode()
+        query = {"project": arguments.project, "cwd": caller.cwd}
+        return bytes((await self._request(caller, "GET", "/api/context/inject", query)).body).decode()
 
-    async def remember(self, asked: Remember, caller: Caller) -> str:
-        if not asked.project and not caller.cwd:
+    async def remember(self, arguments: Remember, caller: Caller) -> str:
+        if not arguments.project and not caller.cwd:
             raise BadInput("Name the project that this is about.")
-        row = await self._ask(caller, "POST", "/api/memories", {**msgspec.to_builtins(asked), "cwd": caller.cwd})
-        return f"Remembered for {_line(row['project'], 80)}: {_hit(row)}"
+        body = {**msgspec.to_builtins(arguments), "cwd": caller.cwd}
+        row = await self._request(caller, "POST", "/api/memories", body)
+        return f"Remembered for {_line(row['project'], 80)}: {_item_line(row)}"
 
-    async def pin(self, asked: Pin, caller: Caller) -> str:
-        row = await self._ask(caller, "PATCH", "/api/observations/{id:int}", {"pinned": asked.pinned}, id=asked.id)
-        return f"{'Pinned' if asked.pinned else 'No longer pinned'}: {_hit(row)}"
+    async def pin(self, arguments: Pin, caller: Caller) -> str:
+        row = await self._edit(caller, arguments.id, {"pinned": arguments.pinned})
+        return f"{'Pinned' if arguments.pinned else 'No longer pinned'}: {_item_line(row)}"
 
-    async def supersede(self, asked: Supersede, caller: Caller) -> str:
-        row = await self._ask(caller, "PATCH", "/api/observations/{id:int}", {"superseded_by": asked.new}, id=asked.old)
-        return _hit(row) if asked.new else f"Holds again: {_hit(row)}"
+    async def supersede(self, arguments: Supersede, caller: Caller) -> str:
+        row = await self._edit(caller, arguments.old, {"superseded_by": arguments.new})
+        return _item_line(row) if arguments.new else f"No longer superseded: {_item_line(row)}"
 
-    async def forget(self, asked: IdsArguments, caller: Caller) -> str:
-        gone = await self._ask(caller, "POST", "/api/forget", {"ids": asked.ids})
-        told = f"Forgotten: {', '.join(f'#{number}' for number in gone['observations'])}."
+    async def _edit(self, caller: Caller, number: int, changes: dict[str, Any]) -> Any:
+        return await self._request(caller, "PATCH", "/api/observations/{id:int}", changes, id=number)
+
+    async def forget(self, arguments: IdsArguments, caller: Caller) -> str:
+        gone = await self._request(caller, "POST", "/api/forget", {"ids": arguments.ids})
+        answer = f"Forgotten: {', '.join(f'#{number}' for number in gone['observations'])}."
         beside = ", ".join(f"#{number}" for number in gone["beside"][:20])
-        return told + (f" Made of the same events, and still there: {beside}." if beside else "")
+        return answer + (f" These come from the same events and stay: {beside}." if beside else "")
 
 
-def _lean(schema: Any) -> Any:
-    """Without what tells a model nothing: limits that nobody meets, empty defaults. All is checked the same."""
+def _convert(value: Any, shape: type | None) -> Any:
+    try:
+        return msgspec.convert(value, shape) if shape else None
+    except msgspec.ValidationError as error:
+        raise BadInput(f"{error}.") from None
+
+
+def _shortened(schema: Any) -> Any:
+    """Return a schema without limits that are rarely reached and without empty defaults. They are checked anyway."""
     if isinstance(schema, dict):
-        dull = ("title", "maxLength", "minLength", "minItems", "minimum", "additionalProperties")
+        left_out = ("title", "maxLength", "minLength", "minItems", "minimum", "additionalProperties")
         empty: dict[str, Any] = {"default": "", "maximum": 2**62, "required": []}
-        return {k: _lean(v) for k, v in schema.items() if k not in dull and not (k in empty and empty[k] == v)}
-    return [_lean(item) for item in schema] if isinstance(schema, list) else schema
+        return {k: _shortened(v) for k, v in schema.items() if k not in left_out and not (k in empty and empty[k] == v)}
+    return [_shortened(item) for item in schema] if isinstance(schema, list) else schema
 
 
 def _line(text: str | None, limit: int) -> str:
     return cut(one_line(text or ""), limit)
 
 
-def _hit(item: dict[str, Any]) -> str:
-    """One line: a mark to ask on with, when, where, what."""
+def _item_line(item: dict[str, Any]) -> str:
+    """Format a row as one line: the id to ask for it, time, project, type and title."""
     kind = item.get("kind", "observation")
     mark = f"#{item['id']}" if kind == "observation" else f"S{item['session_id']}"
-    where = f"{_line(item.get('project'), 60)} " if item.get("project") else ""
+    project = f"{_line(item.get('project'), 60)} " if item.get("project") else ""
     notes = " [pinned]" if item.get("pinned_at") else ""
     notes += f" [replaced by #{item['superseded_by']}]" if item.get("superseded_by") else ""
-    what = item.get("type") or kind
-    return f"{mark} {local(item['created_at'])} {where}{what}: {_line(item['title'], 160)}{notes}"
+    label = item.get("type") or kind
+    return f"{mark} {local(item['created_at'])} {project}{label}: {_line(item['title'], 160)}{notes}"
 
 
-def _whole(row: dict[str, Any]) -> Iterator[str]:
-    yield f"{_hit(row)} (session S{row['session_id']})"
+def _observation_lines(row: dict[str, Any]) -> Iterator[str]:
+    yield f"{_item_line(row)} (session S{row['session_id']})"
     for text in (row["subtitle"], row["narrative"]):
         if text:
             yield cut(text, LONGEST)
@@ -287,20 +280,20 @@ def _whole(row: dict[str, Any]) -> Iterator[str]:
 
 
 def _session_line(row: dict[str, Any]) -> str:
-    asked = row["title"] or row["first_user_prompt"] or ("(private)" if row["prompt_counter"] else "(no prompt)")
-    return f"S{row['id']} {local(row['last_event_at'])} {_line(row['project'], 60)} {row['agent']}: {_line(asked, 160)}"
+    title = row["title"] or row["first_user_prompt"] or ("(private)" if row["prompt_counter"] else "(no prompt)")
+    return f"S{row['id']} {local(row['last_event_at'])} {_line(row['project'], 60)} {row['agent']}: {_line(title, 160)}"
 
 
-def _session(row: dict[str, Any]) -> Iterator[str]:
+def _session_lines(row: dict[str, Any]) -> Iterator[str]:
     yield f"{_session_line(row)} ({row['status']}, {row['agent']} id {_line(row['content_session_id'], 100)})"
     summaries = {s["prompt_number"]: s for s in row["summaries"] if s["source"] == "stop"}
     for prompt in row["prompts"][-50:]:
         number = prompt["prompt_number"]
         yield f"{number}. Asked: {'(private)' if prompt['is_private'] else _line(prompt['prompt'], 300)}"
-        told = summaries.get(number, {})
+        summary = summaries.get(number, {})
         for label, name in (("Done", "completed"), ("Learned", "learned"), ("Next", "next_steps")):
-            if text := _line(told.get(name), 300):
+            if text := _line(summary.get(name), 300):
                 yield f"   {label}: {text}"
-        yield from (f"   {_hit(o)}" for o in reversed(row["observations"]) if o["prompt_number"] == number)
+        yield from (f"   {_item_line(o)}" for o in reversed(row["observations"]) if o["prompt_number"] == number)
     if not row["prompts"]:
-        yield from (_hit(o) for o in reversed(row["observations"][:50]))
+        yield from (_item_line(o) for o in reversed(row["observations"][:50]))

@@ -1,4 +1,4 @@
-"""The worker about itself: health, queue, live stream, OpenAPI, and the way into the browser."""
+"""Routes about the worker itself: health, queue, live stream, OpenAPI, and the page for browsers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from backstory.store import backups, check, events
 from backstory.store.db import Store, Tx
 from backstory.worker.endpoints import Call, Endpoint, Json, needs_admin, needs_public, needs_read, openapi
 from backstory.worker.live import Live
-from backstory.worker.routes.recall import Limit, Page, page_of, row_after
+from backstory.worker.routes.recall import Limit, Page, page_of, parse_cursor
 from backstory.worker.viewer.browsers import SESSION_S, Browsers, is_of_another_user
 from backstory.worker.viewer.page import HEADERS, page
 
@@ -31,7 +31,7 @@ class Queue(msgspec.Struct):
 
 
 class Health(msgspec.Struct):
-    """Whether the worker is well; open to everybody, so it tells no more than this."""
+    """The state of the worker. It needs no credential, so it shows nothing of the memory."""
 
     status: str
     version: str
@@ -40,27 +40,27 @@ class Health(msgspec.Struct):
     queue: Queue
     provider: str
     store: str
-    notice: str = ""  #: what people should know: the database was damaged and restored
+    notice: str = ""  #: set if the database was damaged and restored
     model: str = ""
-    provider_trouble: str = ""  #: why the rules observe in the model's place
-    provider_lasts: bool = False  #: somebody has to do something about it
-    failing: list[str] = []  #: background jobs that failed lately: name, type and place of the error
+    provider_trouble: str = ""  #: why the rules observe instead of the model
+    provider_lasts: bool = False  #: the trouble does not pass until the user does something
+    failing: list[str] = []  #: background jobs that failed recently: name, type and place of the error
 
 
 class Checked(msgspec.Struct):
-    """What is wrong with the database; nothing if it is sound."""
+    """The problems of the database; empty if there are none."""
 
     problems: list[str]
 
 
-class QueueOf(msgspec.Struct):
+class QueueQuery(msgspec.Struct):
     status: str = ""
     limit: Limit = 50
     cursor: str = ""
 
 
 class Which(msgspec.Struct):
-    """An event of the queue; 0 means all that were set aside."""
+    """An event of the queue by its id. 0 stands for all that are set aside."""
 
     id: Annotated[int, msgspec.Meta(ge=0, le=2**62)] = 0
 
@@ -74,7 +74,7 @@ class Code(msgspec.Struct):
 
 
 class BrowserSession(msgspec.Struct):
-    """What a page sends as `Authorization: Backstory-Session …`, and for how many seconds."""
+    """What a page sends as `Authorization: Backstory-Session …`, and the seconds until it expires."""
 
     session: str
     expires_in: int
@@ -98,107 +98,99 @@ class Admin:
 
     def table(self) -> list[Endpoint]:
         return [
-            needs_public("GET", "/api/health", self.health, "Whether the worker is well.", Health, bare=True),
-            needs_admin("GET", "/api/check", self.check, "Reads the whole database, and says what is wrong.", Checked),
-            needs_admin(
-                "GET",
-                "/api/queue",
-                self.queue,
-                "Events that wait, are being observed, or were set aside.",
-                Page,
-                query=QueueOf,
-            ),
-            needs_admin("POST", "/api/queue/retry", self.retry, "Try what was set aside again.", Changed, Which),
-            needs_admin(
-                "POST", "/api/queue/drop", self.drop, "Drop what was set aside, and its payload.", Changed, Which
-            ),
-            needs_read(
-                "GET",
-                "/api/stream",
-                self.stream,
-                "Server-sent events, from Last-Event-ID on.",
-                media="text/event-stream",
-                bare=True,
-            ),
-            needs_admin("POST", "/api/open", self.code, "A one-time code that lets a browser in.", Code),
-            needs_public(
-                "POST", "/open", self.open, "A session of a browser, for a one-time code.", BrowserSession, Code
-            ),
-            needs_read("GET", "/", self.page, "What is remembered, as a page.", media="text/html"),
+            needs_public("GET", "/api/health", self.health, Health, bare=True),
+            needs_admin("GET", "/api/check", self.check, Checked),
+            needs_admin("GET", "/api/queue", self.queue, Page, query=QueueQuery),
+            needs_admin("POST", "/api/queue/retry", self.retry, Changed, Which),
+            needs_admin("POST", "/api/queue/drop", self.drop, Changed, Which),
+            needs_read("GET", "/api/stream", self.stream, media="text/event-stream", bare=True),
+            needs_admin("POST", "/api/open", self.code, Code),
+            needs_public("POST", "/open", self.open, BrowserSession, Code),
+            needs_read("GET", "/", self.page, media="text/html"),
         ]
 
     async def health(self, call: Call) -> Health:
+        """Show whether the worker is healthy."""
         try:
             counts = await asyncio.to_thread(self._store.read, events.counts)
-            asked, failing = await self._state()
+            provider, failing = await self._state()
             status = "degraded" if failing else "ok"
         except StoreUnavailable:
-            counts, status, asked, failing = {}, "degraded", ProviderState(self._settings.provider), []
+            counts, status, provider, failing = {}, "degraded", ProviderState(self._settings.provider), []
         return Health(
             status=status,
             version=__version__,
             pid=os.getpid(),
             uptime_s=round(time.monotonic() - self._started, 3),
             queue=Queue(**counts),
-            provider=asked.provider,
+            provider=provider.provider,
             store=self._store.engine,
             notice=str(backups.restored(self._settings.paths) or ""),
-            model=asked.model,
-            provider_trouble=asked.trouble,
-            provider_lasts=asked.needs_action,
+            model=provider.model,
+            provider_trouble=provider.trouble,
+            provider_lasts=provider.needs_action,
             failing=failing,
         )
 
     async def check(self, call: Call) -> Checked:
+        """Read the whole database and list its problems."""
         return Checked(await asyncio.to_thread(check, self._settings))
 
     async def queue(self, call: Call) -> Page:
-        asked: QueueOf = call.query
-        after = row_after(asked.cursor, 0)
+        """List the events that wait, are being observed, or are set aside."""
+        query: QueueQuery = call.query
+        after = parse_cursor(query.cursor, 0)
         rows = await asyncio.to_thread(
-            self._store.read, lambda tx: events.queued(tx, asked.status, after, asked.limit + 1)
+            self._store.read, lambda tx: events.queued(tx, query.status, after, query.limit + 1)
         )
-        return page_of(rows, asked.limit)
+        return page_of(rows, query.limit)
 
     async def retry(self, call: Call) -> Changed:
+        """Put events that are set aside back into the queue."""
         return await self._change(events.retry, call.body.id)
 
     async def drop(self, call: Call) -> Changed:
+        """Drop events that are set aside, and their payloads."""
         return await self._change(events.drop, call.body.id)
 
-    async def _change(self, work: Callable[[Tx, int], int], number: int) -> Changed:
-        changed = await asyncio.wrap_future(self._store.submit(lambda tx: work(tx, number)))
-        if number and not changed:
-            raise NotFound(f"Event {number} does not wait there.", "`backstory queue` lists what does.")
+    async def _change(self, work: Callable[[Tx, int], int], event_id: int) -> Changed:
+        changed = await asyncio.wrap_future(self._store.submit(lambda tx: work(tx, event_id)))
+        if event_id and not changed:
+            raise NotFound(f"Event {event_id} is not set aside.", "`backstory queue` lists the events that are.")
         self._wake(0)
         return Changed(changed)
 
     async def stream(self, call: Call) -> Response:
+        """Send server-sent events, beginning after Last-Event-ID."""
         return self._live.stream(call.request.headers.get("last-event-id"))
 
     async def code(self, call: Call) -> Code:
+        """Create a code that signs a browser in once."""
         return Code(self._browsers.make_code())
 
     async def open(self, call: Call) -> Response:
+        """Exchange a code for the session of a browser."""
         client = call.request.client
         if client is not None and await asyncio.to_thread(is_of_another_user, client.host, client.port):
-            raise Refused("The request comes from another user of this machine.", "Use a browser of your own.")
+            raise Refused("The request comes from another user of this machine.", "Use your own browser.")
         session = self._browsers.exchange(call.body.code)
         if session is None:
-            raise Refused("This link was used already, or is too old.", "Run `backstory open` again.")
+            raise Refused("This link was used already, or it has expired.", "Run `backstory open` again.")
         return Json(BrowserSession(session, int(SESSION_S)), headers={"Cache-Control": "no-store"})
 
     async def page(self, call: Call) -> Response:
+        """Show the newest memories as a web page."""
         return HTMLResponse(await asyncio.to_thread(self._store.read, page), headers=HEADERS)
 
 
 def document(table: Sequence[Endpoint]) -> Endpoint:
-    """The route of the document itself; it is in the document too. Written when it is first asked for."""
-    written: dict[str, Any] = {}
+    """Return the route of the OpenAPI document, which is built with the first request."""
+    cached: dict[str, Any] = {}
 
     async def run(call: Call) -> dict[str, Any]:
-        if not written:
-            written.update(openapi(table, __version__))
-        return written
+        """Show this document."""
+        if not cached:
+            cached.update(openapi(table, __version__))
+        return cached
 
-    return needs_read("GET", "/openapi.json", run, "This document.")
+    return needs_read("GET", "/openapi.json", run)

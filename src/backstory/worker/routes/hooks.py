@@ -1,11 +1,10 @@
-"""Routes by which agents report: their own payloads at /hooks, and neutral ones under /api/sessions."""
+"""Routes to which agents report: their own payloads at /hooks, neutral ones under /api/sessions."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -16,20 +15,18 @@ from backstory.agents import AGENTS, DEFAULT_AGENT
 from backstory.capture.intake import Intake, Receipt
 from backstory.capture.reconcile import Reconcile
 from backstory.errors import BadInput, NotFound
-from backstory.model import OBSERVED, ContentId, Kind, Report
+from backstory.model import OBSERVED, ContentId, Kind, Report, Session
 from backstory.privacy import CONTENTS_DROPPED
-from backstory.settings import Settings
 from backstory.store import sessions
-from backstory.store.db import Store, Tx
+from backstory.store.db import Store
 from backstory.worker.context_replies import ContextReplies
 from backstory.worker.endpoints import Call, Endpoint, needs_capture, read_report
 from backstory.worker.live import Live
 
-T = TypeVar("T")
-#: Kinds whose contents stand in a transcript, too.
+#: Kinds whose contents are in a transcript, too.
 IN_TRANSCRIPT = ("prompt", "tool", "tool_failure")
 #: The text of a prompt that the hook could not strip in time, if the agent writes no transcript.
-NOT_KEPT = "[This prompt was too large to be looked through for secrets in time. It was not kept.]"
+NOT_KEPT = "[This prompt was too large to be searched for secrets in time. It was not stored.]"
 Id = Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
 Number = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=r"^[a-z0-9][a-z0-9-]*$")]
@@ -37,7 +34,7 @@ Path = Annotated[str, msgspec.Meta(max_length=4096)]
 
 
 class NewPrompt(msgspec.Struct):
-    """A prompt of a session that is named by the agent's id."""
+    """A prompt of a session with the agent's id."""
 
     session_id: Id
     prompt: str
@@ -49,7 +46,7 @@ class NewPrompt(msgspec.Struct):
 
 
 class NextPrompt(msgspec.Struct):
-    """A prompt of a session that is named by our id."""
+    """A prompt of a session with our id."""
 
     prompt: str
     project: Path = ""
@@ -58,7 +55,7 @@ class NextPrompt(msgspec.Struct):
 
 
 class ToolUse(msgspec.Struct):
-    """A tool that was used, and what it answered."""
+    """The use of a tool, and its output."""
 
     session_id: Id
     tool_name: Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
@@ -93,13 +90,13 @@ class SessionEnd(msgspec.Struct):
 
 
 class Processing(msgspec.Struct):
-    """Whether an agent is at work, for those who watch."""
+    """Whether an agent is working, for the live stream."""
 
     is_processing: bool
 
 
 class Prompted(msgspec.Struct):
-    status: str  #: active, private, or skipped, which has a reason and nothing else
+    status: str  #: active, private, or skipped. A skipped prompt has a reason and nothing else.
     sessionDbId: int | UnsetType = UNSET
     promptNumber: int | UnsetType = UNSET
     reason: str | UnsetType = UNSET
@@ -116,61 +113,38 @@ class Ok(msgspec.Struct):
 
 
 class Reporting:
-    """The routes of reports."""
+    """The routes to which agents report."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        store: Store,
-        intake: Intake,
-        live: Live,
-        replies: ContextReplies,
-        reconcile: Reconcile,
-    ) -> None:
-        self._settings, self._store, self._intake, self._live = settings, store, intake, live
-        self._replies = replies
-        self._reconcile = reconcile
+    def __init__(self, store: Store, intake: Intake, live: Live, replies: ContextReplies, reconcile: Reconcile) -> None:
+        self._store, self._intake, self._live = store, intake, live
+        self._replies, self._reconcile = replies, reconcile
 
     def table(self) -> list[Endpoint]:
-        said = "202 when it is stored; `skipped` says why it was not."
-        told = functools.partial(needs_capture, "POST", read=read_report, bare=True)
+        report = functools.partial(needs_capture, "POST", read=read_report, bare=True)
         return [
-            needs_capture(
-                "POST",
-                "/hooks/{agent}/{event}",
-                self.hook,
-                "An agent's own payload in, its own reply out.",
-                fails=(400, 413, 503),
-            ),
-            told(
-                "/api/sessions/init",
-                self.init,
-                "A prompt is told, and numbered; `skipped` says why it was not.",
-                Prompted,
-                NewPrompt,
-            ),
-            told("/api/sessions/{id:int}/init", self.init_by_id, "The same, by our id.", Prompted, NextPrompt),
-            told("/api/sessions/observations", self.tool_use, said, Queued, ToolUse, status=202),
-            told("/api/sessions/summarize", self.round_end, said, Queued, RoundEnd, status=202),
-            told("/api/sessions/complete", self.session_end, "A session has ended.", None, SessionEnd, fails=(404,)),
-            needs_capture(
-                "POST", "/api/processing", self.processing, "An agent works, or rests.", Ok, Processing, bare=True
-            ),
+            needs_capture("POST", "/hooks/{agent}/{event}", self.hook, fails=(400, 413, 503)),
+            report("/api/sessions/init", self.init, Prompted, NewPrompt),
+            report("/api/sessions/{id:int}/init", self.init_by_id, Prompted, NextPrompt),
+            report("/api/sessions/observations", self.tool_use, Queued, ToolUse, status=202),
+            report("/api/sessions/summarize", self.round_end, Queued, RoundEnd, status=202),
+            report("/api/sessions/complete", self.session_end, None, SessionEnd, fails=(404,)),
+            needs_capture("POST", "/api/processing", self.processing, Ok, Processing, bare=True),
         ]
 
     async def hook(self, call: Call) -> Response:
+        """Take the payload of an agent's hook and answer in the agent's format."""
         agent = AGENTS.get(call.request.path_params["agent"])
         if agent is None:
-            raise NotFound("This agent is not known.", f"Known are: {', '.join(AGENTS)}.")
+            raise NotFound("This agent is not known.", f"Known agents are: {', '.join(AGENTS)}.")
         event = call.request.path_params["event"]
         payload = await read_report(call.request)
         if not isinstance(payload, dict):
-            raise BadInput("The payload is not a JSON object.", "Send what the agent gives to its hooks.")
+            raise BadInput("The payload is not a JSON object.", "Send the payload that the agent passes to its hooks.")
         event_id = call.request.headers.get("x-backstory-event") or ids.new_event_id()
         return await self.deliver(agent.name, event, payload, event_id)
 
     async def deliver(self, agent_name: str, event: str, payload: dict[str, Any], event_id: str) -> Response:
-        """Store a payload and answer it. The spool delivers its payloads here, too."""
+        """Store a payload and answer it. The spool delivers its entries here, too."""
         agent = AGENTS[agent_name]
         at = ids.event_time(event_id) or ids.now()
         is_dropped = payload.get(CONTENTS_DROPPED) is True
@@ -179,7 +153,7 @@ class Reporting:
         report = agent.read(event, payload, event_id[:512], min(at, ids.now()))
         context = ""
         if report is not None and is_dropped and report.transcript_path and report.kind in IN_TRANSCRIPT:
-            self._reconcile.read(report)  # once stored without its contents, it would be known and never be read
+            self._reconcile.read(report)  # an event that is stored without its contents is not read again
         elif report is not None:
             try:
                 taken = await self._take(report)
@@ -208,85 +182,79 @@ class Reporting:
         has_transcript = await self._reconcile.store_prompts(report)
         return await self._intake.take(report, untold="hold back" if has_transcript else "take")
 
-    async def _read(self, work: Callable[[Tx], T]) -> T:
-        return await asyncio.to_thread(self._store.read, work)
-
     async def init(self, call: Call) -> Prompted:
-        body: NewPrompt = call.body
-        report = self._report("prompt", body.session_id, body.agent, body.event_id, body.cwd, {"prompt": body.prompt})
-        return self._prompted(await self._intake.take(report, body.project, body.prompt_number))
+        """Store a prompt and number it. `skipped` comes with the reason why it was not stored."""
+        return await self._prompt(call.body)
 
     async def init_by_id(self, call: Call) -> Prompted:
+        """Store a prompt of a session with our id, like `/api/sessions/init`."""
         body: NextPrompt = call.body
-        session = await self._read(lambda tx: sessions.by_id(tx, call.number("id")))
+        session = await self._session(call.number("id"))
         if session is None:
-            raise NotFound("There is no such session.", "POST /api/sessions/init makes one and answers with its id.")
-        report = self._report(
-            "prompt",
-            session.content_session_id,
-            session.agent,
-            body.event_id,
-            session.cwd,
-            {"prompt": body.prompt},
-        )
-        return self._prompted(await self._intake.take(report, body.project, body.prompt_number))
+            raise NotFound("There is no such session.", "POST /api/sessions/init creates one and returns its id.")
+        prompt = NewPrompt(session.content_session_id, body.prompt, body.project, body.prompt_number)
+        prompt.cwd, prompt.agent, prompt.event_id = session.cwd, session.agent, body.event_id
+        return await self._prompt(prompt)
 
-    def _prompted(self, taken: Receipt) -> Prompted:
+    async def _prompt(self, body: NewPrompt) -> Prompted:
+        report = _to_report("prompt", body, {"prompt": body.prompt}, cwd=body.cwd)
+        taken = await self._intake.take(report, body.project, body.prompt_number)
         if taken.session is None:
             return Prompted("skipped", reason=taken.skipped or "project")
         return Prompted("private" if taken.is_private else "active", taken.session.id, taken.prompt_number)
 
     async def tool_use(self, call: Call) -> Queued:
+        """Queue the use of a tool. 202 after the commit; `skipped` comes with the reason why it was not stored."""
         body: ToolUse = call.body
         payload = {"tool_input": body.tool_input, "tool_response": body.tool_response}
-        report = self._report("tool", body.session_id, body.agent, body.event_id, body.cwd, payload, body)
-        return self._queued(await self._intake.take(report, body.project))
+        tool = {"tool_name": body.tool_name, "tool_use_id": body.tool_use_id}
+        return await self._queue(_to_report("tool", body, payload, cwd=body.cwd, **tool), body.project)
 
     async def round_end(self, call: Call) -> Queued:
+        """Queue the end of a round. 202 after the commit; `skipped` comes with the reason why it was not stored."""
         body: RoundEnd = call.body
-        messages = {
-            "last_user_message": body.last_user_message,
-            "last_assistant_message": body.last_assistant_message,
-        }
-        payload = {name: text for name, text in messages.items() if text}
-        report = self._report("stop", body.session_id, body.agent, body.event_id, body.cwd, payload)
-        return self._queued(await self._intake.take(report, body.project))
+        names = ("last_user_message", "last_assistant_message")
+        payload = {name: text for name in names if (text := getattr(body, name))}
+        return await self._queue(_to_report("stop", body, payload, cwd=body.cwd), body.project)
 
-    def _queued(self, taken: Receipt) -> Queued:
+    async def _queue(self, report: Report, project: str) -> Queued:
+        taken = await self._intake.take(report, project)
         if taken.skipped:
             return Queued("skipped", reason=taken.skipped)
         return Queued("queued", event_id=taken.event_id)
 
     async def session_end(self, call: Call) -> dict[str, Any]:
-        body: SessionEnd = call.body
-        report = self._report("session_end", body.session_id, body.agent, body.event_id, "", {"reason": body.reason})
-        taken = await self._intake.take(report)
-        session_id = taken.session.id if taken.session else 0
-        session = await self._read(lambda tx: sessions.by_id(tx, session_id))
+        """End a session."""
+        taken = await self._intake.take(_to_report("session_end", call.body, {"reason": call.body.reason}))
+        session = await self._session(taken.session.id) if taken.session else None
         return sessions.shown(session) if session else {}
 
+    async def _session(self, session_id: int) -> Session | None:
+        return await asyncio.to_thread(self._store.read, lambda tx: sessions.by_id(tx, session_id))
+
     async def processing(self, call: Call) -> Ok:
-        self._live.tell("processing_status", {"is_processing": call.body.is_processing})
+        """Announce that an agent works or rests."""
+        self._live.publish("processing_status", {"is_processing": call.body.is_processing})
         return Ok()
 
-    def _report(
-        self,
-        kind: Kind,
-        session_id: str,
-        agent: str,
-        event_id: str | None,
-        cwd: str,
-        payload: dict[str, Any],
-        tool: ToolUse | None = None,
-    ) -> Report:
-        return Report(
-            agent=agent,
-            kind=kind,
-            content_id=ContentId(session_id),
-            event_id=event_id or ids.new_event_id(),
-            occurred_at=ids.now(),
-            cwd=cwd,
-            tool_name=tool.tool_name if tool else None,
-            tool_use_id=tool.tool_use_id if tool else None,
-            payload=payload,
-        )
+
+def _to_report(
+    kind: Kind, body: NewPrompt | ToolUse | RoundEnd | SessionEnd, payload: dict[str, Any], **fields: Any
+) -> Report:
+    return Report(
+        agent=body.agent,
+        kind=kind,
+        content_id=ContentId(body.session_id),
+        event_id=body.event_id or ids.new_event_id(),
+        occurred_at=ids.now(),
+        payload=payload,
+        **fields,
+    )
+
+
+def parse_time(text: str, field: str) -> str:
+    """Convert the time in a field of a body to the form in which times are stored."""
+    try:
+        return ids.from_ms(ids.at_ms(text))
+    except (ValueError, OverflowError, OSError):
+        raise BadInput(f"`{field}` is not a time.", "Write it as 2026-02-21T03:39:07.123Z.") from None

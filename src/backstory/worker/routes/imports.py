@@ -1,4 +1,4 @@
-"""Where a past that was not heard comes in: reports in our own words, many at a time."""
+"""Routes that import what happened before the installation: reports in our own format, many per request."""
 
 from __future__ import annotations
 
@@ -6,26 +6,24 @@ import asyncio
 from typing import Annotated, Any
 
 import msgspec
-from starlette.requests import Request
 
-from backstory import gate, ids
+from backstory import gate
 from backstory.agents import DEFAULT_AGENT
 from backstory.capture.backfill import MAX_REPORTS, Backfill
-from backstory.capture.bodies import decode
-from backstory.errors import BadInput
 from backstory.model import ContentId, Kind, Report
 from backstory.store import transcripts
 from backstory.store.db import Store
-from backstory.worker.endpoints import Call, Endpoint, needs_capture, read_bytes
-from backstory.worker.routes.hooks import Id, Name
+from backstory.worker.endpoints import Call, Endpoint, needs_capture, read_unstripped
+from backstory.worker.routes.hooks import Id, Name, parse_time
 from backstory.worker.routes.hooks import Path as PathText
 
+#: The name under which imported files are recorded.
 READER = "import"
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 
 
 class Happened(msgspec.Struct):
-    """One thing that happened, in our words."""
+    """One event in our own format."""
 
     kind: Kind
     session_id: Id
@@ -41,7 +39,7 @@ class Happened(msgspec.Struct):
 
 
 class ReadFile(msgspec.Struct):
-    """A file as it was when it was read."""
+    """The identity of a file at the time when it was read."""
 
     path: Annotated[str, msgspec.Meta(min_length=1, max_length=4096)]
     inode: Count
@@ -50,7 +48,7 @@ class ReadFile(msgspec.Struct):
 
 
 class Batch(msgspec.Struct):
-    """What happened, oldest first. `done` names a file of which this was the last."""
+    """Events, oldest first. `done` names a file that ends with this batch."""
 
     reports: Annotated[list[Happened], msgspec.Meta(max_length=MAX_REPORTS)]
     project: PathText = ""
@@ -58,7 +56,7 @@ class Batch(msgspec.Struct):
 
 
 class ImportedReports(msgspec.Struct):
-    """How many were new, were known already, and are not wanted or private; and how many replies were new."""
+    """How many events were new, were known, and are private or not wanted; and how many replies were new."""
 
     added: int = 0
     known: int = 0
@@ -66,18 +64,18 @@ class ImportedReports(msgspec.Struct):
     turns: int = 0
 
 
-class OfFile(msgspec.Struct):
+class FileQuery(msgspec.Struct):
     path: Annotated[str, msgspec.Meta(max_length=4096)] = ""
 
 
 class Known(msgspec.Struct):
-    """How a file was when it was last imported; nothing if it never was."""
+    """A file at the time of its last import; null if it was never imported."""
 
     file: ReadFile | None = None
 
 
 class Imports:
-    """The routes of an import."""
+    """The routes that import reports."""
 
     def __init__(self, store: Store, backfill: Backfill) -> None:
         self._store, self._backfill = store, backfill
@@ -85,15 +83,15 @@ class Imports:
     def table(self) -> list[Endpoint]:
         route = "/api/import/reports"
         return [
-            needs_capture(
-                "POST", route, self.take, "Store what happened earlier.", ImportedReports, Batch, read=_read_batch
-            ),
-            needs_capture("GET", route, self.known, "Whether a file was imported before.", Known, query=OfFile),
+            needs_capture("POST", route, self.take, ImportedReports, Batch, read=read_unstripped),
+            needs_capture("GET", route, self.known, Known, query=FileQuery),
         ]
 
     async def take(self, call: Call) -> ImportedReports:
+        """Store earlier events."""
         batch: Batch = call.body
-        counts = await self._backfill.take([_report(one) for one in batch.reports], batch.project)
+        # Each event is stripped separately, when it becomes a report.
+        counts = await self._backfill.take([_to_report(event) for event in batch.reports], batch.project)
         if (file := batch.done) is not None:
             path = gate.text(file.path)
             read = transcripts.ReadTranscript(READER, path, file.inode, file.size, file.changed_ns, file.size)
@@ -101,31 +99,23 @@ class Imports:
         return ImportedReports(counts["added"], counts["known"], counts["skipped"], counts["turns"])
 
     async def known(self, call: Call) -> Known:
+        """Show whether a file was imported."""
         path = gate.text(call.query.path)
         read = await asyncio.to_thread(self._store.read, lambda tx: transcripts.find(tx, READER, path))
         return Known(ReadFile(read.path, read.inode, read.size, read.changed_ns) if read else None)
 
 
-async def _read_batch(request: Request) -> Any:
-    """Not one payload but many: each is stripped and cut by itself, where it becomes a report."""
-    return decode(await read_bytes(request))
-
-
-def _report(told: Happened) -> Report:
-    try:
-        at = ids.from_ms(ids.at_ms(told.occurred_at))
-    except (ValueError, OverflowError, OSError):
-        raise BadInput("`occurred_at` is not a time.", "Send it like 2026-02-21T03:39:07.123Z.") from None
+def _to_report(event: Happened) -> Report:
     return Report(
-        agent=told.agent,
-        kind=told.kind,
-        content_id=ContentId(told.session_id),
-        event_id=told.event_id,
-        occurred_at=at,
-        cwd=told.cwd,
-        git_branch=told.git_branch,
-        tool_name=told.tool_name,
-        tool_use_id=told.tool_use_id,
-        prompt_id=told.prompt_id,
-        payload=told.payload,
+        agent=event.agent,
+        kind=event.kind,
+        content_id=ContentId(event.session_id),
+        event_id=event.event_id,
+        occurred_at=parse_time(event.occurred_at, "occurred_at"),
+        cwd=event.cwd,
+        git_branch=event.git_branch,
+        tool_name=event.tool_name,
+        tool_use_id=event.tool_use_id,
+        prompt_id=event.prompt_id,
+        payload=event.payload,
     )

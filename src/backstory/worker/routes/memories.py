@@ -1,4 +1,4 @@
-"""What people and agents do to memory by hand: remember, edit, pin, supersede, forget."""
+"""Routes that change memory: remember, edit, pin, supersede, forget."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from backstory.worker.jobs.embedding import EmbeddingJob
 from backstory.worker.live import Live
 
 log = logging.getLogger(__name__)
-#: Until it is tried again to wipe what somebody still read.
-AGAIN_S = 5.0
+#: Seconds until an erasure that a reader held up is tried again.
+RETRY_S = 5.0
 Text = Annotated[str, msgspec.Meta(max_length=100_000)]
 Short = Annotated[str, msgspec.Meta(max_length=500)]
 Path = Annotated[str, msgspec.Meta(max_length=4096)]
@@ -38,7 +38,7 @@ Number = Annotated[int, msgspec.Meta(ge=1, le=2**62)]
 
 
 class Memory(msgspec.Struct):
-    """Something to remember, in words."""
+    """A text to remember."""
 
     text: Text
     title: Short = ""
@@ -50,8 +50,8 @@ class Memory(msgspec.Struct):
 
 
 class Edit(msgspec.Struct):
-    """What an observation is to say instead, whether it is pinned, and which later one holds in its place (`null`:
-    none); what is left out stays as it is."""
+    """Changes to an observation. Fields that are left out stay as they are. `superseded_by` names the observation that
+    replaces it; `null` restores it."""
 
     type: Literal["bugfix", "feature", "refactor", "change", "discovery", "decision"] | UnsetType = UNSET
     title: Annotated[str, msgspec.Meta(min_length=1, max_length=500)] | UnsetType = UNSET
@@ -64,7 +64,7 @@ class Edit(msgspec.Struct):
 
 
 class Forget(msgspec.Struct):
-    """What to forget: observations by id, a session, a project, or all that has some words. `dry_run` only looks."""
+    """What to forget: observations by id, a session, a project, or all rows with some words. `dry_run` only lists."""
 
     ids: Annotated[list[Number], msgspec.Meta(max_length=1000)] = []
     session: Number | None = None
@@ -74,7 +74,7 @@ class Forget(msgspec.Struct):
 
 
 class Gone(msgspec.Struct):
-    """What went, or would go; `beside` are observations from the same events that stay."""
+    """What was forgotten, or would be. `beside` lists observations of the same events that stay."""
 
     observations: list[int]
     summaries: int
@@ -83,12 +83,12 @@ class Gone(msgspec.Struct):
     turns: int
     sessions: int
     beside: list[int]
-    wiped: bool  #: no file of ours holds it any more
+    wiped: bool  #: no file in the data directory contains it any more
     items: list[dict[str, Any]] = []
 
 
-class _OnlyLooked(Exception):
-    """A dry run ends here, and its transaction with it."""
+class _DryRun(Exception):
+    """Rolls the transaction of a dry run back."""
 
 
 class Memories:
@@ -108,36 +108,20 @@ class Memories:
         self._embedding, self._own_transcripts = embedding, own_transcripts
         self._key = key
         self._wiping = asyncio.Lock()
-        self.job = Job("wipe", self._finish)
+        self.job = Job("wipe", self._wipe_until_done)
 
     def table(self) -> list[Endpoint]:
         return [
-            needs_write("POST", "/api/memories", self.remember, "Something is remembered as it is told.", None, Memory),
-            needs_write(
-                "POST", "/api/forget", self.forget, "What is named is forgotten, for good.", Gone, Forget, fails=(404,)
-            ),
-            needs_write(
-                "PATCH",
-                "/api/observations/{id:int}",
-                self.edit,
-                "An observation says something else, is pinned, or is replaced by a later one.",
-                None,
-                Edit,
-            ),
-            needs_write(
-                "DELETE",
-                "/api/observations/{id:int}",
-                self.forget_one,
-                "An observation is forgotten.",
-                Gone,
-                fails=(503,),
-            ),
+            needs_write("POST", "/api/memories", self.remember, None, Memory),
+            needs_write("POST", "/api/forget", self.forget, Gone, Forget, fails=(404,)),
+            needs_write("PATCH", "/api/observations/{id:int}", self.edit, None, Edit),
+            needs_write("DELETE", "/api/observations/{id:int}", self.forget_one, Gone, fails=(503,)),
         ]
 
     async def edit(self, call: Call) -> Row:
+        """Edit, pin or supersede an observation."""
         number = call.number("id")
-        given = {name: getattr(call.body, name) for name in Edit.__struct_fields__}
-        changes = {name: value for name, value in given.items() if value is not UNSET}
+        changes = {name: value for name, value in msgspec.structs.asdict(call.body).items() if value is not UNSET}
         pinned, by = changes.pop("pinned", UNSET), changes.pop("superseded_by", UNSET)
 
         def work(tx: Tx) -> Row:
@@ -155,100 +139,103 @@ class Memories:
         self._embedding.wake()
         return row
 
-    async def _finish(self) -> None:
-        """Go on with what could not be finished: by a worker before this one, or because somebody was reading."""
-        while not await self._wipe():
-            await asyncio.sleep(AGAIN_S)
-
     async def remember(self, call: Call) -> Row:
-        asked: Memory = call.body
-        text = asked.text.strip()
+        """Store a text as an observation."""
+        body: Memory = call.body
+        text = body.text.strip()
         if not text:
-            raise BadInput("Nothing is left to remember once what is private is taken out.", "Send a text.")
-        where = await self._where(asked)
+            raise BadInput("Nothing is left of the text without its private parts.", "Send a text that is not private.")
+        where = await self._project(body)
         report = Report(
             agent=OURSELVES,
             kind="memory",
             content_id=ContentId(f"manual:{where.name}"),
-            event_id=asked.event_id or ids.new_event_id(),
+            event_id=body.event_id or ids.new_event_id(),
             occurred_at=ids.now(),
-            cwd=asked.cwd,
-            payload={"text": text, "title": asked.title, "type": asked.type, "concepts": asked.concepts},
+            cwd=body.cwd,
+            payload={"text": text, "title": body.title, "type": body.type, "concepts": body.concepts},
         )
         if await self._intake.unwanted(report, where):
             raise BadInput("This project is excluded.", "See the setting `exclude_projects`.")
         row = await self._intake.write(lambda tx: _remember(tx, report, where))
-        self._live.tell("new_observation", row)
+        self._live.publish("new_observation", row)
         self._embedding.wake()
         return row
 
-    async def _where(self, asked: Memory) -> Project:
-        """The project by its name or key, else the directory's."""
-        if not asked.project:
-            return await self._intake.project(asked.cwd)
-        known = await asyncio.to_thread(self._store.read, lambda tx: projects.find(tx, asked.project))
-        return Project(known.name, known.key) if known else Project(asked.project, asked.project)
+    async def _project(self, body: Memory) -> Project:
+        """Find the project by its name or key, or else by the directory."""
+        if not body.project:
+            return await self._intake.project(body.cwd)
+        known = await asyncio.to_thread(self._store.read, lambda tx: projects.find(tx, body.project))
+        return Project(known.name, known.key) if known else Project(body.project, body.project)
 
     async def forget_one(self, call: Call) -> Gone:
+        """Forget an observation."""
         number = call.number("id")
         return await self._forget(lambda tx, gone: forget.observation(tx, number, gone))
 
     async def forget(self, call: Call) -> Gone:
-        asked: Forget = call.body
-        if not (asked.ids or asked.session or asked.project or asked.matching.strip()):
-            raise BadInput("Nothing is named to forget.", "Name `ids`, a `session`, a `project`, or `matching` words.")
+        """Forget observations, a session, a project, or all rows with some words. This cannot be undone."""
+        body: Forget = call.body
+        if not (body.ids or body.session or body.project or body.matching.strip()):
+            raise BadInput("There is nothing to forget.", "Send `ids`, a `session`, a `project`, or `matching` words.")
         items: list[Row] = []
 
         def work(tx: Tx, gone: Forgotten) -> None:
-            if asked.matching.strip():
-                items.extend(forget.find(tx, asked.matching, asked.project).items)
-                forget.matching(tx, asked.matching, asked.project, gone)
-            elif asked.project:
-                forget.project(tx, asked.project, gone)
-            for number in asked.ids:
+            if body.matching.strip():
+                items.extend(forget.find(tx, body.matching, body.project).items)
+                forget.matching(tx, body.matching, body.project, gone)
+            elif body.project:
+                forget.project(tx, body.project, gone)
+            for number in body.ids:
                 forget.observation(tx, number, gone)
-            if asked.session:
-                forget.session(tx, asked.session, gone)
+            if body.session:
+                forget.session(tx, body.session, gone)
 
-        if not asked.dry_run:
+        if not body.dry_run:
             return await self._forget(work)
-        return _told(await self._look(work), False, items)
+        return _to_gone(await self._dry_run(work), False, items)
 
-    async def _look(self, work: Callable[[Tx, Forgotten], None]) -> Forgotten:
-        """What would go: it is done, and undone with its transaction."""
+    async def _dry_run(self, work: Callable[[Tx, Forgotten], None]) -> Forgotten:
+        """Delete in a transaction that is rolled back."""
         gone = Forgotten(key=self._key)
 
-        def only_look(tx: Tx) -> None:
+        def roll_back(tx: Tx) -> None:
             work(tx, gone)
-            raise _OnlyLooked
+            raise _DryRun
 
-        with contextlib.suppress(_OnlyLooked):
-            await self._intake.write(only_look)
+        with contextlib.suppress(_DryRun):
+            await self._intake.write(roll_back)
         return gone
 
     async def _forget(self, work: Callable[[Tx, Forgotten], None]) -> Gone:
-        # What waits in the spool comes in first, so that it is forgotten with the rest.
+        # Entries of the spool are stored first, so that they are forgotten with the rest.
         await self._spool.drain()
         gone = Forgotten(key=self._key)
 
-        def whole(tx: Tx) -> None:
+        def delete(tx: Tx) -> None:
             work(tx, gone)
             forget.finish(tx, gone)
             sessions.force_init(tx)
             forget.request_erasure(tx)
 
-        await self._intake.write(whole)
-        self._live.forget()
+        await self._intake.write(delete)
+        self._live.clear()
         await self._embedding.forget()
         await asyncio.to_thread(self._spool.forget, gone.names)
-        # The observer was told of it, and would be told again with each round that goes on.
+        # The conversations of the observer quote it, and are sent again with each round that continues them.
         await asyncio.to_thread(self._own_transcripts.remove)
         if not (wiped := await self._wipe()):
             self.job.start()
-        return _told(gone, wiped)
+        return _to_gone(gone, wiped)
+
+    async def _wipe_until_done(self) -> None:
+        """Finish an erasure that the previous worker left, or that a reader held up."""
+        while not await self._wipe():
+            await asyncio.sleep(RETRY_S)
 
     async def _wipe(self) -> bool:
-        """Take what was deleted out of the files, too; False if somebody stood in the way."""
+        """Remove deleted text from the files. Return False if a reader holds them open."""
         async with self._wiping:
             try:
                 erasure = await asyncio.to_thread(self._store.read, forget.open_erasure)
@@ -262,7 +249,7 @@ class Memories:
             return True
 
 
-def _told(gone: Forgotten, wiped: bool, items: list[Row] | None = None) -> Gone:
+def _to_gone(gone: Forgotten, wiped: bool, items: list[Row] | None = None) -> Gone:
     return Gone(
         observations=sorted(gone.observations),
         summaries=gone.summaries,
@@ -277,17 +264,17 @@ def _told(gone: Forgotten, wiped: bool, items: list[Row] | None = None) -> Gone:
 
 
 def _remember(tx: Tx, report: Report, where: Project) -> Row:
-    """An event as its source, and the observation, in one transaction."""
+    """Store an observation, and the event that it comes from."""
     known = sessions.by_content_id(tx, report.agent, report.content_id)
     if known and known.project_key not in ("", where.key):
-        # Another project of this name was here first.
+        # Another project already uses the session of this name.
         report = replace(report, content_id=ContentId(f"manual:{where.key}"))
     session = sessions.get_or_create(tx, report, where)
     added = events.add(tx, session, report)
     if added.skipped == "duplicate":
         known_id = observations.of_event(tx, added.id)
         if known_id is None:
-            raise BadInput("This was remembered once, and forgotten since.", "Send it under another `event_id`.")
+            raise BadInput("The memory with this `event_id` was forgotten.", "Send it with another `event_id`.")
         return memories.shown_observation(tx, known_id)
     sessions.move(tx, session, "work", at=report.occurred_at)
     number = _store(tx, session, report, added).observation_ids[0]
@@ -295,17 +282,16 @@ def _remember(tx: Tx, report: Report, where: Project) -> Row:
 
 
 def _store(tx: Tx, session: Session, report: Report, added: events.Added) -> observations.StoredRows:
-    said = report.payload
-    text: str = said["text"]
-    concepts = tuple(dict.fromkeys(one_line(c) for c in said["concepts"] if one_line(c)))
-    seen = Observation(
-        type=said["type"],
-        title=one_line(said["title"]) or cut(one_line(text), 120),
+    payload = report.payload
+    text: str = payload["text"]
+    observation = Observation(
+        type=payload["type"],
+        title=one_line(payload["title"]) or cut(one_line(text), 120),
         narrative=text,
-        concepts=concepts,
+        concepts=tuple(dict.fromkeys(one_line(c) for c in payload["concepts"] if one_line(c))),
         event_ids=(added.id,),
     )
-    source = Event(added.id, session.id, added.prompt_number, "memory", report.occurred_at, None, None, dict(said))
+    source = Event(added.id, session.id, added.prompt_number, "memory", report.occurred_at, None, None, dict(payload))
     round = Round(
         session_id=session.id,
         content_id=report.content_id,
@@ -317,4 +303,4 @@ def _store(tx: Tx, session: Session, report: Report, added: events.Added) -> obs
         prompt="",
         events=(source,),
     )
-    return observations.store(tx, round, observations.Stored(Reply((seen,)), "manual"))
+    return observations.store(tx, round, observations.Stored(Reply((observation,)), "manual"))

@@ -1,4 +1,4 @@
-"""Where people look over memory: what lay around something, and how much there is."""
+"""Routes that show memory as a whole: the timeline around a row, and statistics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from backstory.worker.endpoints import Call, Endpoint, needs_read
 Span = Annotated[int, msgspec.Meta(ge=0, le=200)]
 
 
-class TimelineOf(msgspec.Struct):
+class TimelineQuery(msgspec.Struct):
     anchor: str = ""
     query: str = ""
     before: Span = 10
@@ -32,26 +32,26 @@ class TimelineOf(msgspec.Struct):
 
 
 class Timeline(msgspec.Struct):
-    """Prompts, observations and summaries in the order of time, around one of them."""
+    """Prompts, observations and summaries around one of them, oldest first."""
 
     anchor: dict[str, Any] | None
     items: list[dict[str, Any]]
     next: str | None = None
 
 
-class StatsOf(msgspec.Struct):
+class StatsQuery(msgspec.Struct):
     project: str = ""
 
 
 class Stats(msgspec.Struct):
-    """How much is remembered. What is called an estimate is one."""
+    """How much is stored. Numbers named estimates are not exact."""
 
     counts: dict[str, Any]
     sizes: dict[str, int]  #: bytes
-    room: dict[str, int]  #: bytes by what they are for, where the engine can tell
-    tables: dict[str, int]  #: bytes, where the engine can tell
+    room: dict[str, int]  #: bytes by purpose; empty if the engine does not know
+    tables: dict[str, int]  #: bytes; empty if the engine does not know
     projects: list[dict[str, Any]]
-    models: dict[str, Any]  #: what models took: the latest days by project, provider and model, and everything
+    models: dict[str, Any]  #: use of models: recent days by project, provider and model, and totals
 
 
 class Overview:
@@ -62,49 +62,30 @@ class Overview:
 
     def table(self) -> list[Endpoint]:
         return [
-            needs_read(
-                "GET",
-                "/api/timeline",
-                self.timeline,
-                "What lay around an observation (its id as `anchor`), or around the best match of `query`.",
-                Timeline,
-                query=TimelineOf,
-                fails=(404,),
-            ),
-            needs_read(
-                "GET", "/api/stats", self.stats, "How much is remembered, and how large it is.", Stats, query=StatsOf
-            ),
+            needs_read("GET", "/api/timeline", self.timeline, Timeline, query=TimelineQuery, fails=(404,)),
+            needs_read("GET", "/api/stats", self.stats, Stats, query=StatsQuery),
         ]
 
     async def timeline(self, call: Call) -> Timeline:
-        asked: TimelineOf = call.query
-        if not asked.anchor and not asked.query.strip():
-            raise BadInput(
-                "Nothing is named to look around.", "Send the id of an observation as `anchor`, or a `query`."
-            )
-
-        best = await asyncio.to_thread(self._search.find, _best(asked)) if not asked.anchor else []
+        """Show what happened around an observation (its id as `anchor`) or around the best match of `query`."""
+        query: TimelineQuery = call.query
+        best: list[Row] = []
+        if not query.anchor:
+            if not query.query.strip():
+                raise BadInput("The anchor is missing.", "Send the id of an observation as `anchor`, or a `query`.")
+            search = Query(query.query, where=Filter(project=query.project), limit=1)
+            best = await asyncio.to_thread(self._search.find, search)
 
         def work(tx: Tx) -> tuple[TimelineAnchor | None, list[Row]]:
-            anchor = self._anchor(tx, asked, best)
-            return anchor, timeline.around(tx, anchor, asked.before, asked.after) if anchor else []
+            anchor = _find_anchor(tx, query, best)
+            return anchor, timeline.around(tx, anchor, query.before, query.after) if anchor else []
 
         anchor, items = await asyncio.to_thread(self._store.read, work)
         names = ("kind", "id", "session_id", "project", "created_at")
         return Timeline({name: getattr(anchor, name) for name in names} if anchor else None, items)
 
-    def _anchor(self, tx: Tx, asked: TimelineOf, best: list[Row]) -> TimelineAnchor | None:
-        if not asked.anchor:
-            return find_anchor(tx, best[0]["kind"], best[0]["id"]) if best else None
-        number = ids.number(asked.anchor.removeprefix("#"))
-        if number is None:
-            raise BadInput("The anchor is not an id.", "Ids are numbers, as search gives them.")
-        anchor = find_anchor(tx, "observation", number)
-        if anchor is None or asked.project not in ("", anchor.project, anchor.project_key):
-            raise NotFound(f"There is no observation {number}.", "Search gives the ids that there are.")
-        return anchor
-
     async def stats(self, call: Call) -> Stats:
+        """Show how much is stored, and its size."""
         project: str = call.query.project
         budget = self._settings.context_tokens
         rows, projects, models = await asyncio.to_thread(
@@ -117,18 +98,26 @@ class Overview:
     def _sizes(self) -> tuple[dict[str, int], dict[str, int]]:
         paths = self._settings.paths
         tables: dict[str, int] = {}
-        with contextlib.suppress(StoreUnavailable):  # not every SQLite can tell
+        with contextlib.suppress(StoreUnavailable):  # not every SQLite has these numbers
             tables = self._store.read(counts.table_sizes)
-        log = sum(_size(file) for file in paths.data.glob(f"{paths.log.name}*"))
-        spool = sum(_size(file) for file in paths.spool.rglob("*"))
+        log = sum(_file_size(file) for file in paths.data.glob(f"{paths.log.name}*"))
+        spool = sum(_file_size(file) for file in paths.spool.rglob("*"))
         return {"database": self._store.size(), "spool": spool, "log": log}, tables
 
 
-def _size(file: Path) -> int:
+def _find_anchor(tx: Tx, query: TimelineQuery, best: list[Row]) -> TimelineAnchor | None:
+    if not query.anchor:
+        return find_anchor(tx, best[0]["kind"], best[0]["id"]) if best else None
+    number = ids.number(query.anchor.removeprefix("#"))
+    if number is None:
+        raise BadInput("The anchor is not an id.", "Ids are numbers. Search shows them.")
+    anchor = find_anchor(tx, "observation", number)
+    if anchor is None or query.project not in ("", anchor.project, anchor.project_key):
+        raise NotFound(f"There is no observation {number}.", "Search shows the ids of observations.")
+    return anchor
+
+
+def _file_size(file: Path) -> int:
     with contextlib.suppress(OSError):
         return file.stat().st_size if file.is_file() else 0
     return 0
-
-
-def _best(asked: TimelineOf) -> Query:
-    return Query(asked.query, where=Filter(project=asked.project), limit=1)

@@ -1,4 +1,4 @@
-"""Where memory is asked for: search, lists, single rows, and the context of a new session."""
+"""Routes that read memory: search, lists, single rows, and the context of a new session."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from backstory.errors import BadInput, NotFound
 from backstory.model import Session
 from backstory.recall import changed_files, context, worktree
 from backstory.recall.relevance import SessionStart
-from backstory.recall.search import FAMILIES, Query
-from backstory.recall.search import MemorySearch as Finding
+from backstory.recall.search import FAMILIES, MemorySearch, Query
 from backstory.settings import Settings
 from backstory.store import memories, observations, projects, prompts, sessions, turns
 from backstory.store.db import LAST, Row, Store, Tx
@@ -28,44 +27,47 @@ from backstory.worker.endpoints import Call, Endpoint, needs_read
 
 T = TypeVar("T")
 Limit = Annotated[int, msgspec.Meta(ge=1, le=200)]
-#: The beginning of a time as it is stored.
-_PART = re.compile(r"\d{4}(-\d\d(-\d\d(T\d\d(:\d\d(:\d\d(\.\d{3})?)?)?)?)?)?", re.ASCII)
+#: A stored time or the beginning of one.
+_TIME_PREFIX = re.compile(r"\d{4}(-\d\d(-\d\d(T\d\d(:\d\d(:\d\d(\.\d{3})?)?)?)?)?)?", re.ASCII)
 
 
 class Page(msgspec.Struct):
-    """A part of a list, and where the next begins."""
+    """A part of a list, and the cursor of the next part."""
 
     items: list[dict[str, Any]]
     next: str | None = None
 
 
-class Part(msgspec.Struct):
+class PageQuery(msgspec.Struct):
     limit: Limit = 20
     cursor: str = ""
 
 
-class Listing(msgspec.Struct):
+class ListQuery(msgspec.Struct):
     project: str = ""
     limit: Limit = 20
     cursor: str = ""
 
 
-class Observations(Listing):
+class ObservationsQuery(ListQuery):
     type: str = ""
     session: Annotated[int, msgspec.Meta(ge=0, le=LAST)] = 0
 
 
-class OfSession(Listing):
+class SessionRowsQuery(ListQuery):
     session: Annotated[int, msgspec.Meta(ge=0, le=LAST)] = 0
 
 
-class Sessions(Listing):
+class SessionsQuery(ListQuery):
     agent: str = ""
     status: str = ""
 
 
-class Search(Listing):
-    """What is looked for, and of what: each filter that is not empty must hold."""
+class Search(ListQuery):
+    """A query and its filters. Every filter that is not empty must match.
+
+    `kind` is observations, summaries, prompts, turns, sessions or all. Without it the first three are searched.
+    """
 
     query: str = ""
     kind: str = ""
@@ -79,7 +81,7 @@ class Search(Listing):
     explain: bool = False
 
 
-class ContextOf(msgspec.Struct):
+class ContextQuery(msgspec.Struct):
     project: str = ""
     cwd: str = ""
 
@@ -89,207 +91,184 @@ class Ids(msgspec.Struct):
 
 
 class Recall:
-    """The routes by which things go out."""
+    """The routes that read memory."""
 
-    def __init__(self, settings: Settings, store: Store, search: Finding) -> None:
+    def __init__(self, settings: Settings, store: Store, search: MemorySearch) -> None:
         self._settings, self._store, self._search = settings, store, search
 
     def table(self) -> list[Endpoint]:
         return [
             needs_read(
-                "GET",
-                "/api/context/inject",
-                self.context,
-                "What a new session is told, as markdown.",
-                query=ContextOf,
-                media="text/markdown",
-                bare=True,
+                "GET", "/api/context/inject", self.context, query=ContextQuery, media="text/markdown", bare=True
             ),
-            needs_read(
-                "GET",
-                "/api/search",
-                self.search,
-                "What is remembered, by words and by meaning, best first. `kind` may be turns, sessions or all, too.",
-                Page,
-                query=Search,
-            ),
-            needs_read(
-                "POST", "/api/search", self.search, "The same, for a query too long for an address.", Page, Search
-            ),
-            needs_read(
-                "GET", "/api/observations", self.observations, "Observations, newest first.", Page, query=Observations
-            ),
-            needs_read("GET", "/api/observations/{id:int}", self.observation, "One observation, whole."),
-            needs_read(
-                "POST",
-                "/api/observations/batch",
-                self.batch,
-                "A few observations, whole, in the order asked for.",
-                Page,
-                Ids,
-            ),
-            needs_read("GET", "/api/summaries", self.summaries, "Summaries, newest first.", Page, query=OfSession),
-            needs_read("GET", "/api/prompts", self.prompts, "Prompts, newest first.", Page, query=OfSession),
-            needs_read("GET", "/api/sessions", self.sessions, "Sessions, newest first.", Page, query=Sessions),
-            needs_read(
-                "GET",
-                "/api/sessions/{id}",
-                self.session,
-                "One session with its prompts, summaries and observations; by our id, the agent's, or its beginning.",
-            ),
-            needs_read(
-                "GET",
-                "/api/sessions/{id}/turns",
-                self.turns,
-                "What was said in a session, in its order; a private or forgotten turn has no text.",
-                Page,
-                query=Part,
-            ),
-            needs_read("GET", "/api/projects", self.projects, "Projects, the one last worked in first.", Page),
+            needs_read("GET", "/api/search", self.search, Page, query=Search),
+            needs_read("POST", "/api/search", self.search, Page, Search),
+            needs_read("GET", "/api/observations", self.observations, Page, query=ObservationsQuery),
+            needs_read("GET", "/api/observations/{id:int}", self.observation),
+            needs_read("POST", "/api/observations/batch", self.batch, Page, Ids),
+            needs_read("GET", "/api/summaries", self.summaries, Page, query=SessionRowsQuery),
+            needs_read("GET", "/api/prompts", self.prompts, Page, query=SessionRowsQuery),
+            needs_read("GET", "/api/sessions", self.sessions, Page, query=SessionsQuery),
+            needs_read("GET", "/api/sessions/{id}", self.session),
+            needs_read("GET", "/api/sessions/{id}/turns", self.turns, Page, query=PageQuery),
+            needs_read("GET", "/api/projects", self.projects, Page),
         ]
 
     async def read(self, work: Callable[[Tx], T]) -> T:
         return await asyncio.to_thread(self._store.read, work)
 
     async def context(self, call: Call) -> PlainTextResponse:
-        asked: ContextOf = call.query
-        here = await asyncio.to_thread(project.find, asked.cwd) if asked.cwd else None
-        scene = SessionStart(here.branch, await worktree.changed_files(asked.cwd)) if here else SessionStart()
-        wanted = asked.project or (here.key if here else "")
+        """Render the context of a new session as Markdown."""
+        query: ContextQuery = call.query
+        here = await asyncio.to_thread(project.find, query.cwd) if query.cwd else None
+        start = SessionStart(here.branch, await worktree.changed_files(query.cwd)) if here else SessionStart()
+        name_or_key = query.project or (here.key if here else "")
 
         def work(tx: Tx) -> str:
-            known = projects.find(tx, wanted)
-            key = known.key if known else wanted
-            name = known.name if known else wanted.rstrip("/").rpartition("/")[2]
+            known = projects.find(tx, name_or_key)
+            key = known.key if known else name_or_key
+            name = known.name if known else name_or_key.rstrip("/").rpartition("/")[2]
             budget, command = self._settings.context_tokens, self._settings.paths.called
-            return context.for_start(tx, name, key, budget, command, scene)
+            return context.for_start(tx, name, key, budget, command, start)
 
         return PlainTextResponse(await self.read(work), media_type="text/markdown")
 
     async def search(self, call: Call) -> Page:
-        asked: Search = call.query or call.body
-        kind, since, until = _kind(asked.kind), _moment(asked.since), _moment(asked.until)
-        skip = min(row_after(asked.cursor, 0), 10_000)
-        number = 0
-        if asked.session:
-            session = await self.read(lambda tx: self._known(tx, asked.session))
+        """Search memory by words and meaning, best match first. POST takes a query that is too long for a URL."""
+        search: Search = call.query or call.body
+        since, until = _parse_time_filter(search.since), _parse_time_filter(search.until)
+        skip = min(parse_cursor(search.cursor, 0), 10_000)
+        session_id = 0
+        if search.session:
+            session = await self.read(lambda tx: _find_session(tx, search.session))
             if session is None:
                 return Page([])
-            number = session.id
-        where = Filter(asked.project, number, asked.agent, asked.type, asked.concept, asked.file, since, until)
-        wanted = Query(asked.query, kind, where, skip + asked.limit + 1, asked.explain)
-        found = await asyncio.to_thread(self._search.find, wanted)
-        if not found and not (asked.kind or asked.type or asked.concept or asked.file):
-            # Nothing was made of it, but it may have been said: what is imported is not observed.
-            found = await asyncio.to_thread(self._search.find, replace(wanted, kind="all"))
-        rows = found[skip:]
-        more = len(rows) > asked.limit
-        return Page(rows[: asked.limit], str(skip + asked.limit) if more else None)
+            session_id = session.id
+        where = Filter(search.project, session_id, search.agent, search.type, search.concept, search.file, since, until)
+        query = Query(search.query, _parse_kind(search.kind), where, skip + search.limit + 1, search.explain)
+        hits = await asyncio.to_thread(self._search.find, query)
+        if not hits and not (search.kind or search.type or search.concept or search.file):
+            # Imported conversations have turns, but no observations.
+            hits = await asyncio.to_thread(self._search.find, replace(query, kind="all"))
+        has_more = len(hits) > skip + search.limit
+        return Page(hits[skip : skip + search.limit], str(skip + search.limit) if has_more else None)
 
     async def observations(self, call: Call) -> Page:
-        asked: Observations = call.query
-        return await self._page(asked, partial(memories.listed_observations, type=asked.type, session_id=asked.session))
+        """List observations, newest first."""
+        query: ObservationsQuery = call.query
+        return await self._page(query, partial(memories.listed_observations, type=query.type, session_id=query.session))
 
     async def observation(self, call: Call) -> Row:
-        return await self.read(lambda tx: self._whole(tx, call.number("id")))
-
-    def _whole(self, tx: Tx, number: int) -> Row:
-        shown = memories.shown_observation(tx, number)
-        return shown | {"changed": list(changed_files.changed(tx, [number]).get(number, ()))}
+        """Show one observation in full."""
+        return await self.read(lambda tx: _full_observation(tx, call.number("id")))
 
     async def batch(self, call: Call) -> Page:
+        """Show several observations in full, in the requested order."""
+
         def work(tx: Tx) -> list[Row]:
-            wanted = [number for number in call.body.ids if abs(number) < LAST]
-            return [self._whole(tx, number) for number in wanted if observations.by_id(tx, number)]
+            numbers = [number for number in call.body.ids if abs(number) < LAST]
+            return [_full_observation(tx, number) for number in numbers if observations.by_id(tx, number)]
 
         return Page(await self.read(work))
 
     async def summaries(self, call: Call) -> Page:
+        """List summaries, newest first."""
         return await self._page(call.query, partial(memories.listed_summaries, session_id=call.query.session))
 
     async def prompts(self, call: Call) -> Page:
+        """List prompts, newest first."""
         return await self._page(call.query, partial(prompts.listed, session_id=call.query.session))
 
     async def sessions(self, call: Call) -> Page:
-        asked: Sessions = call.query
-        status = "created" if asked.status == "initialized" else asked.status
-        return await self._page(asked, partial(sessions.listed, agent=asked.agent, status=status))
+        """List sessions, newest first."""
+        query: SessionsQuery = call.query
+        status = "created" if query.status == "initialized" else query.status
+        return await self._page(query, partial(sessions.listed, agent=query.agent, status=status))
 
     async def session(self, call: Call) -> Row:
-        return await self.read(lambda tx: self._session(tx, call.request.path_params["id"]))
+        """Show a session with its prompts, summaries and observations, by our id, the agent's id or its beginning."""
+
+        def work(tx: Tx) -> Row:
+            session = _get_session(tx, call.request.path_params["id"])
+            return sessions.shown(session) | {
+                "prompts": prompts.of_session(tx, session.id),
+                "moves": sessions.moves(tx, session.id),
+                "summaries": memories.listed_summaries(tx, "", LAST, 200, session_id=session.id),
+                "observations": memories.listed_observations(tx, "", LAST, 200, session_id=session.id),
+            }
+
+        return await self.read(work)
 
     async def turns(self, call: Call) -> Page:
-        asked: Part = call.query
-        after = row_after(asked.cursor, -1)
+        """List the turns of a session in order. A private or forgotten turn has no text."""
+        query: PageQuery = call.query
+        after = parse_cursor(query.cursor, -1)
 
         def work(tx: Tx) -> list[Row]:
-            session = self._found(tx, call.request.path_params["id"])
-            return [asdict(turn) for turn in turns.of_session(tx, session.id, after, asked.limit + 1)]
+            session = _get_session(tx, call.request.path_params["id"])
+            return [asdict(turn) for turn in turns.of_session(tx, session.id, after, query.limit + 1)]
 
-        return page_of(await self.read(work), asked.limit, "number")
-
-    def _known(self, tx: Tx, name: str) -> Session | None:
-        number = ids.number(name)
-        return (None if number is None else sessions.by_id(tx, number)) or sessions.by_prefix(tx, name)
-
-    def _found(self, tx: Tx, name: str) -> Session:
-        session = self._known(tx, name)
-        if session is None:
-            raise NotFound(f"There is no session {name[:80]}.", "`backstory sessions` lists them.")
-        return session
-
-    def _session(self, tx: Tx, name: str) -> Row:
-        session = self._found(tx, name)
-        number = session.id
-        return sessions.shown(session) | {
-            "prompts": prompts.of_session(tx, number),
-            "moves": sessions.moves(tx, number),
-            "summaries": memories.listed_summaries(tx, "", LAST, 200, session_id=number),
-            "observations": memories.listed_observations(tx, "", LAST, 200, session_id=number),
-        }
+        return page_of(await self.read(work), query.limit, "number")
 
     async def projects(self, call: Call) -> Page:
+        """List projects, most recently used first."""
         return Page(await self.read(lambda tx: projects.listed(tx, 500)))
 
-    async def _page(self, asked: Listing, listed: Callable[[Tx, str, int, int], list[Row]]) -> Page:
-        """A page of a list: `listed` gets the project, the id that its rows come before, and their number."""
-        before = row_after(asked.cursor, LAST)
-        rows = await self.read(lambda tx: listed(tx, asked.project, before, asked.limit + 1))
-        return page_of(rows, asked.limit)
+    async def _page(self, query: ListQuery, listed: Callable[[Tx, str, int, int], list[Row]]) -> Page:
+        """Return a page of a list. `listed` takes the project, the id below which rows are listed, and a limit."""
+        before = parse_cursor(query.cursor, LAST)
+        rows = await self.read(lambda tx: listed(tx, query.project, before, query.limit + 1))
+        return page_of(rows, query.limit)
 
 
-def _kind(name: str) -> str:
-    """What is asked for by a name, in the singular or the plural; what was made of the work, if by none."""
+def _full_observation(tx: Tx, number: int) -> Row:
+    changed = changed_files.changed(tx, [number]).get(number, ())
+    return memories.shown_observation(tx, number) | {"changed": list(changed)}
+
+
+def _find_session(tx: Tx, name: str) -> Session | None:
+    """Find a session by our id, the agent's id or its beginning."""
+    number = ids.number(name)
+    return (None if number is None else sessions.by_id(tx, number)) or sessions.by_prefix(tx, name)
+
+
+def _get_session(tx: Tx, name: str) -> Session:
+    session = _find_session(tx, name)
+    if session is None:
+        raise NotFound(f"There is no session {name[:80]}.", "`backstory sessions` lists them.")
+    return session
+
+
+def _parse_kind(name: str) -> str:
+    """Return the kind that a singular or plural names. No name stands for observations, summaries and prompts."""
     kind = "summary" if name == "summaries" else name.removesuffix("s") if name else "memory"
     if kind not in FAMILIES:
-        raise BadInput(
-            "There is no such kind.", "It is observations, summaries, prompts, turns, sessions or all, or left out."
-        )
+        raise BadInput("There is no such kind.", "Use observations, summaries, prompts, turns, sessions or all.")
     return kind
 
 
-def _moment(text: str) -> str:
-    """A time as it is stored, or the beginning of one: a year, a month or a day stands for all of it."""
-    told = text.strip().replace(" ", "T")
-    short = told.removesuffix("Z")
+def _parse_time_filter(text: str) -> str:
+    """Return a time as it is stored. A year, a month or a day stays as it is and stands for the whole of it."""
+    time = text.strip().replace(" ", "T")
+    prefix = time.removesuffix("Z")
     try:
-        if _PART.fullmatch(short):
-            datetime.fromisoformat(short + "2000-01-01T00:00:00.000"[len(short) :])  # there is such a day
-            return short
-        return ids.from_ms(ids.at_ms(told)) if told else ""
+        if _TIME_PREFIX.fullmatch(prefix):
+            datetime.fromisoformat(prefix + "2000-01-01T00:00:00.000"[len(prefix) :])  # fails if there is no such day
+            return prefix
+        return ids.from_ms(ids.at_ms(time)) if time else ""
     except (ValueError, OverflowError):
-        raise BadInput("That is not a time.", "It looks like 2026-02-21 or 2026-02-21T03:39:07Z.") from None
+        raise BadInput("This is not a time.", "Write it as 2026-02-21 or 2026-02-21T03:39:07Z.") from None
 
 
 def page_of(rows: list[Row], limit: int, key: str = "id") -> Page:
-    """The first rows as a page. A row more than the limit tells that there is a next page, by the key of the last."""
+    """Return the first rows as a page. If there are more than the limit, `key` of the last one is the next cursor."""
     return Page(rows[:limit], str(rows[limit - 1][key]) if len(rows) > limit else None)
 
 
-def row_after(cursor: str, default: int) -> int:
-    """The row that a page goes on from; the default where it is the first."""
+def parse_cursor(cursor: str, default: int) -> int:
+    """Return the row after which a page begins, or the default for the first page."""
     if not cursor:
         return default
     if (number := ids.number(cursor)) is None:
-        raise BadInput("The cursor is not one of ours.", "Send the `next` of the page before.")
+        raise BadInput("The cursor is not valid.", "Send the `next` of the previous page.")
     return number

@@ -1,4 +1,4 @@
-"""Where what the rules observed in a model's place is done over: a round at a time, as the caller asks for the next."""
+"""The route of `reobserve`: asks the model about rounds that the rules observed in its place, one round per request."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from backstory.worker.endpoints import Call, Endpoint, needs_admin
 
 
 class Over(msgspec.Struct):
-    """Which rounds; `after` is the `next` of the answer before. `dry_run` only counts."""
+    """The rounds to observe again. `after` is the `next` of the previous response. `dry_run` only counts."""
 
     project: Annotated[str, msgspec.Meta(max_length=4096)] = ""
     since: Annotated[str, msgspec.Meta(max_length=40)] = ""
@@ -28,69 +28,69 @@ class Over(msgspec.Struct):
 
 
 class Done(msgspec.Struct):
-    """How much waited, what was made of one round, and where to go on; no `next` means that nothing is left."""
+    """What waits, the result of one round, and where to continue. Without `next` nothing is left."""
 
     rounds: int
     events: int
     observations: list[int] = []
     redone: bool = False
-    tokens_estimate: int = 0  #: of what would be read, in a dry run
+    tokens_estimate: int = 0  #: of the next prompt, in a dry run
     next: int | None = None
 
 
 class Reobserve:
     """The route of `reobserve`."""
 
-    def __init__(self, store: Store, asking: ModelObserver, wake: Callable[[], None]) -> None:
-        self._store, self._asking, self._wake = store, asking, wake
+    def __init__(self, store: Store, model: ModelObserver, wake: Callable[[], None]) -> None:
+        self._store, self._model, self._wake = store, model, wake
 
     def table(self) -> list[Endpoint]:
-        says = "The next round that the rules observed in a model's place is asked of the model."
-        return [needs_admin("POST", "/api/reobserve", self.reobserve, says, Done, Over, fails=(409,))]
+        return [needs_admin("POST", "/api/reobserve", self.reobserve, Done, Over, fails=(409,))]
 
     async def reobserve(self, call: Call) -> Done:
-        asked: Over = call.body
-        since = _moment(asked.since)
-        where = (asked.project, since, asked.after)
-        found = await asyncio.to_thread(self._store.read, lambda tx: reobserve.waiting(tx, asked.project, since))
-        done = Done(found.rounds, found.events)
-        if asked.dry_run:
-            if round := await asyncio.to_thread(self._store.read, lambda tx: reobserve.find(tx, *where)):
-                done.next, done.tokens_estimate = round.events[-1].id, await self._asking.estimate(round)
+        """Ask the model about the next round that the rules observed in its place."""
+        body: Over = call.body
+        since = _stored_time(body.since)
+        rounds = (body.project, since, body.after)
+        waiting = await asyncio.to_thread(self._store.read, lambda tx: reobserve.waiting(tx, body.project, since))
+        done = Done(waiting.rounds, waiting.events)
+        if body.dry_run:
+            if round := await asyncio.to_thread(self._store.read, lambda tx: reobserve.find(tx, *rounds)):
+                done.next, done.tokens_estimate = round.events[-1].id, await self._model.estimate(round)
             return done
-        lease_ms = int(self._asking.settings.round_seconds * 1000)
-        claim = await asyncio.wrap_future(self._store.submit(lambda tx: reobserve.claim(tx, *where, lease_ms)))
+        lease_ms = int(self._model.settings.round_seconds * 1000)
+        claim = await asyncio.wrap_future(self._store.submit(lambda tx: reobserve.claim(tx, *rounds, lease_ms)))
         if claim is not None:
             done.next = claim.round.events[-1].id
             try:
-                await self._do(claim.round, done)
+                await self._reobserve(claim.round, done)
             finally:
                 await asyncio.wrap_future(self._store.submit(lambda tx: reobserve.release(tx, claim)))
         return done
 
-    async def _do(self, round: Round, done: Done) -> None:
+    async def _reobserve(self, round: Round, done: Done) -> None:
         try:
-            reply = await self._asking.reobserve(round)
+            reply = await self._model.reobserve(round)
         except ReobserveFailed as failure:
             await self._bill(round, failure.calls)
             raise
-        if reply.instead_of:  # its answer could not be read, twice
+        if reply.instead_of:  # the model's answer could not be read, twice
             await self._bill(round, reply.calls)
             return
-        told = await asyncio.wrap_future(self._store.submit(lambda tx: reobserve.put(tx, round, reply)))
-        if told is not None:
-            done.observations, done.redone = list(told.observation_ids), True
+        stored = await asyncio.wrap_future(self._store.submit(lambda tx: reobserve.put(tx, round, reply)))
+        if stored is not None:
+            done.observations, done.redone = list(stored.observation_ids), True
             self._wake()
 
     async def _bill(self, round: Round, calls: Sequence[ModelCall]) -> None:
         await asyncio.wrap_future(self._store.submit(lambda tx: ledger.add(tx, round.session_id, calls)))
 
 
-def _moment(since: str) -> str:
-    """A day or a time, on the user's clock, as it is stored."""
+def _stored_time(since: str) -> str:
+    """Convert a day or a time of the user's clock to the form in which times are stored."""
     if not since:
         return ""
     try:
         return ids.from_ms(int(datetime.fromisoformat(since).timestamp() * 1000))
     except (ValueError, OverflowError):
-        raise BadInput("`since` is no day or time.", "Write it as 2026-02-21 or 2026-02-21T03:39.") from None
+        raise BadInput("`since` is not a day or a time.", "Write it as 2026-02-21 or 2026-02-21T03:39.") from None

@@ -1,4 +1,4 @@
-"""Where conversations of other programs come in: turns as they are, many at a time."""
+"""The route that imports conversations of other programs: turns as they are, many per request."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ import msgspec
 
 from backstory import ids
 from backstory.capture.intake import Intake
-from backstory.errors import BadInput
 from backstory.exchange import turn_lines
 from backstory.exchange.turn_lines import Said
 from backstory.model import ContentId, Report
 from backstory.project import Project
 from backstory.store import forgotten
 from backstory.store.db import Tx
-from backstory.worker.endpoints import Call, Endpoint, needs_capture, read_whole
-from backstory.worker.routes.hooks import Id, Name
+from backstory.worker.endpoints import Call, Endpoint, needs_capture, read_unstripped
+from backstory.worker.routes.hooks import Id, Name, parse_time
 from backstory.worker.routes.hooks import Path as PathText
 
 #: Turns in one request, at most.
@@ -41,14 +40,14 @@ class SaidTurn(msgspec.Struct):
 
 
 class Conversation(msgspec.Struct):
-    """Turns, those of a session one after the other."""
+    """Turns. Those of one session follow each other."""
 
     turns: Annotated[list[SaidTurn], msgspec.Meta(max_length=TURNS)]
     agent: Name = turn_lines.NAME
 
 
 class Taken(msgspec.Struct):
-    """How many turns were new, were known already, and are of projects that are excluded."""
+    """How many turns were new, were known, and belong to excluded projects."""
 
     added: int = 0
     known: int = 0
@@ -56,42 +55,40 @@ class Taken(msgspec.Struct):
 
 
 class TurnImports:
-    """The route of an import."""
+    """The route that imports turns."""
 
     def __init__(self, intake: Intake, wake: Callable[[], None], key: bytes) -> None:
         self._intake, self._wake, self._key = intake, wake, key
 
     def table(self) -> list[Endpoint]:
-        route = "/api/import/turns"
-        says = "Store turns of conversations; each is kept once, by its session and number."
-        return [needs_capture("POST", route, self.take, says, Taken, Conversation, read=read_whole)]
+        return [
+            needs_capture("POST", "/api/import/turns", self.take, Taken, Conversation, read=read_unstripped),
+        ]
 
     async def take(self, call: Call) -> Taken:
-        asked: Conversation = call.body
-        said = await asyncio.to_thread(lambda: [_said(one) for one in asked.turns])
-        wanted = [one for one in said if not await self._unwanted(asked.agent, one)]
+        """Store turns of conversations. Each is stored once, by its session and number."""
+        agent: str = call.body.agent
+        turns = await asyncio.to_thread(lambda: [_to_said(turn) for turn in call.body.turns])
+        wanted = [turn for turn in turns if not await self._is_excluded(agent, turn)]
         added = 0
         for start in range(0, len(wanted), STORED):
-            piece = wanted[start : start + STORED]
-            added += await self._intake.write(lambda tx, piece=piece: self._store(tx, asked.agent, piece))  # type: ignore[misc]
+            batch = wanted[start : start + STORED]
+            added += await self._intake.write(lambda tx, batch=batch: self._store(tx, agent, batch))  # type: ignore[misc]
         if added:
             self._wake()
-        return Taken(added, len(wanted) - added, len(said) - len(wanted))
+        return Taken(added, len(wanted) - added, len(turns) - len(wanted))
 
-    def _store(self, tx: Tx, agent: str, said: Sequence[Said]) -> int:
-        left = (one for one in said if not forgotten.has(tx, self._key, one.text, one.at))
-        groups = groupby(left, lambda one: one.session)
-        return sum(turn_lines.store(tx, agent, list(group)) for _, group in groups)
+    def _store(self, tx: Tx, agent: str, turns: Sequence[Said]) -> int:
+        remembered = (turn for turn in turns if not forgotten.has(tx, self._key, turn.text, turn.at))
+        by_session = groupby(remembered, lambda turn: turn.session)
+        return sum(turn_lines.store(tx, agent, list(group)) for _, group in by_session)
 
-    async def _unwanted(self, agent: str, said: Said) -> bool:
-        report = Report(agent, "prompt", ContentId(said.session), "", said.at)
-        return await self._intake.unwanted(report, Project(said.project, said.project)) is not None
+    async def _is_excluded(self, agent: str, turn: Said) -> bool:
+        report = Report(agent, "prompt", ContentId(turn.session), "", turn.at)
+        return await self._intake.unwanted(report, Project(turn.project, turn.project)) is not None
 
 
-def _said(told: SaidTurn) -> Said:
-    """A turn; each is stripped by itself, so that a tag that is left open hides no other."""
-    try:
-        at = min(ids.from_ms(ids.at_ms(told.at)), ids.now())
-    except (ValueError, OverflowError, OSError):
-        raise BadInput("`at` is not a time.", "Send it like 2026-02-21T03:39:07.123Z.") from None
-    return Said(told.project, told.session, told.number, told.role, told.text, at, told.speaker or None)
+def _to_said(turn: SaidTurn) -> Said:
+    """Convert a turn. Each is stripped separately, so that an open private tag hides no other turn."""
+    at = min(parse_time(turn.at, "at"), ids.now())
+    return Said(turn.project, turn.session, turn.number, turn.role, turn.text, at, turn.speaker or None)

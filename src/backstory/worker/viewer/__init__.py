@@ -1,1 +1,1 @@
-"""The web viewer: its page, and how a browser is let in."""
+"""The web viewer: its page, and the sessions of browsers."""

@@ -1,4 +1,4 @@
-"""Browsers that `backstory open` lets in: a code that works once, and the session that a page gets for it."""
+"""Signs browsers in: `backstory open` gets a code that works once, and the page exchanges it for a session."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from pathlib import Path
 
 #: Seconds in which a code must be used.
 CODE_S = 120.0
-#: Seconds that a session lasts: a day's work.
+#: Seconds that a session lasts.
 SESSION_S = 12 * 3600.0
 #: Times that the kernel's list of connections is read: a row can be missing while other connections come and go.
 READS = 5
-#: Sessions at the same time; the oldest makes room.
+#: Sessions at the same time. A further one replaces the oldest.
 SESSIONS = 64
 
 
 class Browsers:
-    """Kept in memory, by their digests, so that all of it ends with the worker."""
+    """Codes and sessions. Only their digests are kept, in memory, so they end with the worker."""
 
     def __init__(self) -> None:
-        self._codes: dict[bytes, tuple[float, bytes]] = {}  #: code: until when, and the session that it gave
+        self._codes: dict[bytes, tuple[float, bytes]] = {}  #: code -> its end, and its session
         self._sessions: dict[bytes, float] = {}
 
     def make_code(self) -> str:
@@ -35,7 +35,7 @@ class Browsers:
         return code
 
     def exchange(self, code: str) -> str | None:
-        """A session for a code. One that comes a second time was read by somebody else: its session ends then."""
+        """Return a session for a code. A code that is used twice was seen by somebody else, so its session ends."""
         self._expire()
         until, session = self._codes.get(_digest(code), (0.0, b""))
         if not until:
@@ -64,7 +64,7 @@ def _digest(secret: str) -> bytes:
 
 
 def is_of_another_user(address: str, port: int) -> bool:
-    """Whether the other end of a connection within this machine belongs to another user than us or root.
+    """Return whether the peer of a connection within this machine belongs to a user other than us and root.
 
     A browser gets its code on a command line, which every user of the machine can read. Linux lists the owner of each
     connection. On other systems, and for connections from other machines, the owner is not known.
@@ -77,12 +77,12 @@ def is_of_another_user(address: str, port: int) -> bool:
     except (OSError, ValueError):
         return False
     if not owners:
-        return peer.is_loopback  # whoever it is, the owner cannot be checked
+        return peer.is_loopback  # the owner cannot be checked
     return not owners & {0, os.getuid()}
 
 
 def _owners(peer: ipaddress.IPv4Address | ipaddress.IPv6Address, port: int) -> set[int]:
-    """The user ids of the local sockets with this address and port."""
+    """Return the user ids of the local sockets with this address and port."""
     tables = {}
     if isinstance(peer, ipaddress.IPv4Address):
         tables["/proc/net/tcp"] = _hexadecimal(peer.packed, port)
@@ -94,7 +94,7 @@ def _owners(peer: ipaddress.IPv4Address | ipaddress.IPv6Address, port: int) -> s
         for table, local_address in tables.items():
             with contextlib.suppress(FileNotFoundError):  # a kernel without IPv6
                 rows = [line.split() for line in Path(table).read_text("ascii").splitlines()[1:]]
-                # A socket that nobody holds any more has inode 0, and is listed as root's.
+                # A socket that no process holds has inode 0, and is listed as root's.
                 held = [row for row in rows if len(row) > 9 and row[1] == local_address and row[9] != "0"]
                 if held:
                     return {int(row[7]) for row in held}
@@ -102,6 +102,6 @@ def _owners(peer: ipaddress.IPv4Address | ipaddress.IPv6Address, port: int) -> s
 
 
 def _hexadecimal(address: bytes, port: int) -> str:
-    """An address as the kernel prints it."""
+    """Format an address as the kernel does."""
     words = struct.unpack(f"={len(address) // 4}I", address)
     return "".join(f"{word:08X}" for word in words) + f":{port:04X}"
