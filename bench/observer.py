@@ -93,10 +93,10 @@ def measure(provider: str, session: Path) -> Cost:
     """Import the session, have it observed, and count."""
     with tempfile.TemporaryDirectory() as folder, Endpoint(lasting) as endpoint:
         box = Box(Path(folder))
-        box.tuning["observers"] = 1
+        box.tuning |= {"observers": 1, "past_days": 0}
         box.home.mkdir()
         box.project.mkdir()
-        box.settings |= settings(provider, endpoint) | {"BACKSTORY_PAST_DAYS": "0"}
+        box.settings |= settings(provider, endpoint)
         try:
             box.start()
             subprocess.run([COMMAND, "import", "claude-code", session], env=box.env, check=True, capture_output=True)

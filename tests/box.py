@@ -62,8 +62,8 @@ class Box:
 
     root: Path
     settings: dict[str, str] = field(default_factory=dict)
-    #: Numbers that are no settings, so that tests need not wait (`settings.Tuning`).
-    tuning: dict[str, float] = field(default_factory=lambda: {"settle_seconds": 0.2, "retry_seconds": 0.05})
+    #: Values that are no settings (`settings.Tuning`), so that tests need not wait.
+    tuning: dict[str, float | str] = field(default_factory=lambda: {"settle_seconds": 0.2, "retry_seconds": 0.05})
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property

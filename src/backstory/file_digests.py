@@ -16,7 +16,7 @@ MAX_FILES = 40
 
 
 def digest(path: Path) -> str | None:
-    """Return a digest of the content of a file; None if it can not be read."""
+    """Return a digest of the content of a file; None if it cannot be read."""
     try:
         with os.fdopen(open_regular(path), "rb") as file:
             status = os.fstat(file.fileno())

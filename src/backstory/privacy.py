@@ -82,7 +82,7 @@ def cut(value: Any) -> Any:
 
 
 def names_only(data: bytes) -> bytes:
-    """Reduce a payload that can not be stripped in time to its identifying fields, and mark it as incomplete."""
+    """Reduce a payload that cannot be stripped in time to its identifying fields, and mark it as incomplete."""
     import json
 
     try:

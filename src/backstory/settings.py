@@ -29,13 +29,15 @@ def _setting(default: Any, sentence: str, choices: tuple[str, ...] = ()) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """Numbers that no user sets. Tests change them, with BACKSTORY_TESTING="settle_seconds=0.2 observers=1"."""
+    """Values that no user sets. Tests change them, with BACKSTORY_TESTING="settle_seconds=0.2 observers=1"."""
 
     settle_seconds: float = 10.0  #: a round without an end is observed after this pause: the agent may be thinking
     retry_seconds: float = 1.0  #: the first pause after a failure; it doubles with each try
     observers: int = 4  #: sessions observed at the same time; each may run a `claude`
     requests_per_second: int = 10_000  #: over TCP, more than any program needs: stops one that runs wild
     spare_mb: int = 200  #: free disk space that backups leave alone; `backstory doctor` warns below it
+    past_days: float = 7.0  #: a model is not asked about older rounds, such as imports; 0: no limit
+    log_level: str = "info"  #: the least severe level that is written to worker.log
 
 
 #: How long a round is leased to an observer. Rules need far less; another worker takes a dead one's rounds after it.
@@ -75,11 +77,6 @@ class Settings:
     language: str = _setting("", "Language in which a model writes observations. Empty: the model chooses.")
     daily_tokens: int = _setting(0, "Tokens that models may read and write per day. 0: no limit.")
     daily_money: float = _setting(0.0, "US dollars that models may cost per day, at list prices. 0: no limit.")
-    past_days: float = _setting(
-        7.0,
-        "A model is asked only about events of the last N days. Rules observe older ones, such as imports, until you "
-        "run `backstory reobserve`. 0: no limit.",
-    )
     call_seconds: float = _setting(60.0, "Timeout of a request to a model, in seconds.")
     claude_path: str = _setting(
         "", "Path of the `claude` that the provider claude runs. Empty: the one on PATH, else the one of the SDK."
@@ -109,9 +106,6 @@ class Settings:
     )
     backup_hours: float = _setting(24.0, "Hours between backups of the database. 0: no backups.")
     output_days: int = _setting(0, "Days for which the output of tools is kept after it was observed. 0: forever.")
-    log_level: str = _setting(
-        "info", "Least severe level that is written to worker.log.", ("debug", "info", "warning", "error")
-    )
     tuning: Tuning = Tuning()
 
     @property
@@ -135,18 +129,8 @@ class Settings:
 
 
 NAMES = tuple(f.name for f in fields(Settings) if f.name not in {"data_dir", "tuning"})
-#: Settings that may be 0. The minimum of every other number is 1.
-_FROM_ZERO = frozenset(
-    {
-        "port",
-        "backup_hours",
-        "prompt_tokens",
-        "output_days",
-        "daily_tokens",
-        "daily_money",
-        "past_days",
-    }
-)
+#: Settings whose minimum is 1. That of every other number is 0.
+_FROM_ONE = frozenset({"call_seconds", "context_tokens"})
 _FIELDS = {f.name: f for f in fields(Settings)}
 
 
@@ -269,7 +253,7 @@ def convert(name: str, value: Any, called: str = "") -> Any:
         raise BadSetting(f"`{called}` must be one of {', '.join(choices)}, not {value!r}.", near(str(value), choices))
     if name == "port" and not 0 <= result <= 65535:
         raise BadSetting(f"`{called}` must be between 0 and 65535.")
-    minimum = 0 if name in _FROM_ZERO else 1
+    minimum = 1 if name in _FROM_ONE else 0
     if isinstance(result, float) and not math.isfinite(result):
         raise BadSetting(f"`{called}` must be {_kind(default)}, not {shown(name, value)!r}.")
     if isinstance(result, int | float) and result < minimum:

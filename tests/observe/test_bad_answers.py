@@ -14,7 +14,7 @@ from backstory.model import ContentId, Event, ModelCall, Round
 from backstory.model import Reply as Told
 from backstory.observe.model_observer import ModelObserver
 from backstory.observe.providers import Ask, Choice, connect
-from backstory.settings import Settings
+from backstory.settings import Settings, Tuning
 from backstory.store.db import Store
 
 MODELS = ("anthropic", "openai")
@@ -34,7 +34,8 @@ def round_of(count: int) -> Round:
 
 def settings_for(provider: str, endpoint: Endpoint, data: Path) -> Settings:
     url = endpoint.url + ("/v1" if provider == "openai" else "")
-    return Settings(data, provider=provider, model="scripted", api_key="sk-test", base_url=url, past_days=0)
+    tuning = Tuning(past_days=0)
+    return Settings(data, provider=provider, model="scripted", api_key="sk-test", base_url=url, tuning=tuning)
 
 
 def observed(provider: str, endpoint: Endpoint, store: Store, data: Path, round: Round) -> Told:

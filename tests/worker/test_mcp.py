@@ -232,7 +232,7 @@ def test_what_the_tools_cost_a_session(running: Box) -> None:
 
 def test_i14_nothing_private_goes_in_or_into_the_log(box: Box) -> None:
     """Stripped like any request's body, and the SDK, which quotes what it was sent, is silent even at `debug`."""
-    box.settings["BACKSTORY_LOG_LEVEL"] = "debug"
+    box.tuning["log_level"] = "debug"
     box.start()
     running = box
     token = "ghp_" + "a1B2" * 9

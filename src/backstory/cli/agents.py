@@ -23,7 +23,7 @@ _EMPTY_HOOK = (
 def add(commands: Any) -> None:
     for name, run, text in (
         ("install", install, "add the hooks, the MCP server and the skill to an agent's files"),
-        ("uninstall", uninstall, "remove them from an agent's files and stop the worker; memory is kept"),
+        ("uninstall", uninstall, "remove hooks, MCP server and skill, and stop the worker; memory is kept"),
     ):
         command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
         command.add_argument(

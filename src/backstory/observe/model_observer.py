@@ -128,8 +128,8 @@ class ModelObserver:
         return reply if reply.provider else replace(reply, provider=name)
 
     def _is_too_old(self, round: Round) -> bool:
-        """Whether a round is older than `past_days`. The model is asked about it only by `backstory reobserve`."""
-        days = self._settings.past_days
+        """Whether a round is too old to ask the model about it. Only `backstory reobserve` does."""
+        days = self._settings.tuning.past_days
         return bool(days) and ids.now_ms() - ids.stored_ms(round.events[-1].occurred_at) > days * 86_400_000
 
     async def reobserve(self, round: Round) -> Reply:
@@ -237,21 +237,19 @@ class ModelObserver:
         """The model. It is connected in a thread, because importing its library takes seconds."""
         async with self._connecting:
             if self._model is None:
-                self._model = await asyncio.to_thread(connect, self._choice())
+                chosen = self._settings
+                choice = Choice(
+                    chosen.provider,
+                    self._model_name,
+                    chosen.base_url,
+                    chosen.api_key,
+                    chosen.call_seconds,
+                    chosen.paths.observing,
+                    chosen.claude_path,
+                    self._conversations,
+                )
+                self._model = await asyncio.to_thread(connect, choice)
             return self._model
-
-    def _choice(self) -> Choice:
-        chosen = self._settings
-        return Choice(
-            chosen.provider,
-            self._model_name,
-            chosen.base_url,
-            chosen.api_key,
-            chosen.call_seconds,
-            chosen.paths.observing,
-            chosen.claude_path,
-            self._conversations,
-        )
 
     async def _observe_instead(self, round: Round, calls: tuple[ModelCall, ...] = ()) -> Reply:
         """The reply of the rules instead of the model's. It is marked, so that `reobserve` can ask the model later."""

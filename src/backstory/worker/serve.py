@@ -73,7 +73,7 @@ def run(settings: Settings) -> None:
     os.umask(0o077)
     lock = Lock(paths.lock)
     try:
-        _log_to(paths.log, settings.log_level)
+        _log_to(paths.log, settings.tuning.log_level)
         suspect = lock.is_after_crash
         while _serve(settings, _build(settings, suspect), lock) and lock.is_ours:
             suspect = True
