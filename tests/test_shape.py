@@ -15,6 +15,7 @@ from backstory.store import queries
 
 SOURCE = Path(__file__).parent.parent / "src" / "backstory"
 GROUND = {
+    "batches",
     "jobs",
     "model",
     "settings",

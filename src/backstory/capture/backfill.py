@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from backstory import ids
+from backstory.batches import batches
 from backstory.capture.intake import WORK, Intake, take_event
 from backstory.errors import NotFound
 from backstory.model import OBSERVED, Report, Session, SessionStatus
@@ -26,19 +27,9 @@ MAX_REPORTS = 100
 MAX_BYTES = 1 << 20
 
 
-def batches(reports: Iterable[Report]) -> Iterator[list[Report]]:
+def report_batches(reports: Iterable[Report]) -> Iterator[list[Report]]:
     """Split reports into batches that are small enough for one transaction."""
-    batch: list[Report] = []
-    size = 0
-    for report in reports:
-        length = len(json.dumps(report.payload, ensure_ascii=False))
-        if batch and (len(batch) >= MAX_REPORTS or size + length > MAX_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(report)
-        size += length
-    if batch:
-        yield batch
+    return batches(reports, lambda one: len(json.dumps(one.payload, ensure_ascii=False)), MAX_REPORTS, MAX_BYTES)
 
 
 class Backfill:

@@ -14,7 +14,7 @@ from pathlib import Path
 from backstory import gate, ids
 from backstory.agents import AGENTS
 from backstory.agents.transcripts import Mark, TranscriptState
-from backstory.capture.backfill import Backfill, batches
+from backstory.capture.backfill import Backfill, report_batches
 from backstory.capture.intake import Roots
 from backstory.errors import StoreUnavailable
 from backstory.jobs import Job
@@ -90,7 +90,7 @@ class Reconcile:
         except OSError as error:
             log.warning("a transcript could not be read (%s)", type(error).__name__)
             return True  # it exists and may be read later
-        for batch in batches(prompts):
+        for batch in report_batches(prompts):
             await self._backfill.take(batch)
         return True
 
@@ -169,7 +169,7 @@ class Reconcile:
             return Counter()
         quiet = time.time() - before.changed_ns / 1e9 > QUIET_S
         reading = transcripts.read(file, _mark(known, before), quiet)
-        pieces = batches(report for report in reading if report.occurred_at >= since)
+        pieces = report_batches(report for report in reading if report.occurred_at >= since)
         counts: Counter[str] = Counter()
         while batch := await asyncio.to_thread(next, pieces, None):
             counts += await self._backfill.take(batch)

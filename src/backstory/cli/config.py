@@ -17,22 +17,20 @@ AT_ONCE |= {"daily_tokens", "daily_money", "call_seconds"}
 def add(commands: Any) -> None:
     top = commands.add_parser("config", help="show and change settings", description="Show and change settings.")
     actions = top.add_subparsers(metavar="ACTION")
-    for listing in (
-        top,
-        actions.add_parser("list", help="list every setting, its value and what it does (the default)"),
-    ):
+    text = "list every setting, its value and what it does (the default)"
+    for listing in (top, actions.add_parser("list", help=text)):
         listing.add_argument("--json", action="store_true", help="print JSON")
         listing.set_defaults(run=list_settings)
-    get_ = actions.add_parser("get", help="print the value of a setting")
-    get_.add_argument("name", metavar="NAME")
-    get_.set_defaults(run=get)
-    set_ = actions.add_parser("set", help="change a setting")
-    set_.add_argument("name", metavar="NAME")
-    set_.add_argument("value", metavar="VALUE")
-    set_.set_defaults(run=change)
-    unset_ = actions.add_parser("unset", help="reset a setting to its default")
-    unset_.add_argument("name", metavar="NAME")
-    unset_.set_defaults(run=unset)
+    for name, run, text in (
+        ("get", get, "print the value of a setting"),
+        ("set", change, "change a setting"),
+        ("unset", unset, "reset a setting to its default"),
+    ):
+        action = actions.add_parser(name, help=text)
+        action.add_argument("name", metavar="NAME")
+        if name == "set":
+            action.add_argument("value", metavar="VALUE")
+        action.set_defaults(run=run)
 
 
 def _text(value: Any) -> str:

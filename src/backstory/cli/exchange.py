@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from backstory import settings
+from backstory.batches import batches
 from backstory.cli import show
 from backstory.cli.worker import connect
 from backstory.client import Client
@@ -145,28 +146,21 @@ def _send(import_id: str, rows: Iterable[tuple[str, dict[str, Any]]], total: int
     client = Client(settings.load().paths.socket, TIMEOUT_S)
     done = added = 0
     refused: dict[int, str] = {}
-    for batch in _batches(rows):
-        answer = client.post("/api/import/rows", {"import_id": import_id, "rows": batch})
+    progress = show.ProgressBar()
+    for batch in batches(rows, _characters, BATCH_ROWS, BATCH_CHARACTERS):
+        body = {"import_id": import_id, "rows": [{"table": table, "row": row} for table, row in batch]}
+        answer = client.post("/api/import/rows", body)
         added += answer["added"]
         refused |= {done + refusal["row"]: refusal["reason"] for refusal in answer["refused"]}
         done += len(batch)
-        _progress(done, total)
+        progress.show(done, total, f"{done:,} of {total:,} rows")
+    progress.end()
     client.post("/api/import/rows", {"import_id": import_id, "done": True})
     return added, refused
 
 
-def _batches(rows: Iterable[tuple[str, dict[str, Any]]]) -> Iterator[list[dict[str, Any]]]:
-    batch: list[dict[str, Any]] = []
-    size = 0
-    for table, row in rows:
-        length = sum(len(value) for value in row.values() if isinstance(value, str))
-        if batch and (len(batch) >= BATCH_ROWS or size + length > BATCH_CHARACTERS):
-            yield batch
-            batch, size = [], 0
-        batch.append({"table": table, "row": row})
-        size += length
-    if batch:
-        yield batch
+def _characters(row: tuple[str, dict[str, Any]]) -> int:
+    return sum(len(value) for value in row[1].values() if isinstance(value, str))
 
 
 def _lines(path: Path, digest: Any = None) -> Iterator[bytes]:
@@ -184,11 +178,3 @@ def _lines(path: Path, digest: Any = None) -> Iterator[bytes]:
         return  # a truncated gzip file: the reader reports that the end is missing
     except OSError as error:
         raise BackstoryError(f"{path} could not be read: {error.strerror or 'it is damaged'}.") from None
-
-
-def _progress(done: int, total: int) -> None:
-    """Draw a progress bar if standard error is a terminal."""
-    if sys.stderr.isatty():
-        share = done / max(total, 1)
-        end = "\n" if done >= total else ""
-        print(f"\r[{'#' * int(share * 40):<40}] {done:,} of {total:,} rows", end=end, file=show.terminal(), flush=True)

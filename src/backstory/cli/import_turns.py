@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
+from backstory.batches import batches
 from backstory.cli import show
 from backstory.cli.worker import RetryingClient
 from backstory.errors import BackstoryError
-from backstory.exchange.turn_lines import Said, read
+from backstory.exchange.turn_lines import read
 
 ROUTE = "/api/import/turns"
 #: Turns in one request, at most.
@@ -41,12 +40,13 @@ def run(options: argparse.Namespace) -> int:
     started, client = time.monotonic(), RetryingClient()
     try:
         with path.open("rb") as raw:
-            bar = _Bar(raw, path.stat().st_size, options.json)
+            size, progress = path.stat().st_size, show.ProgressBar(quiet=options.json)
             source: IO[bytes] = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw  # type: ignore[assignment]
-            for batch in _batches(read(source, unreadable)):
+            turns = read(source, unreadable)
+            for batch in batches(turns, lambda turn: len(turn.text), BATCH_TURNS, BATCH_CHARACTERS):
                 counts.update(client.post(ROUTE, {"turns": [asdict(turn) | project for turn in batch]}))
-                bar.show(counts)
-            bar.end()
+                progress.show(raw.tell(), size, f"{counts['added']:,} turns")
+            progress.end()
     except (OSError, EOFError) as error:
         reason = getattr(error, "strerror", None) or "it is damaged"
         hint = "The turns before the damage are stored." if sum(counts.values()) else "Check the path."
@@ -63,34 +63,3 @@ def run(options: argparse.Namespace) -> int:
         if result["unreadable"]:
             print(f"{result['unreadable']} lines could not be read.")
     return 0
-
-
-def _batches(turns: Iterator[Said]) -> Iterator[list[Said]]:
-    batch: list[Said] = []
-    size = 0
-    for turn in turns:
-        if batch and (len(batch) >= BATCH_TURNS or size + len(turn.text) > BATCH_CHARACTERS):
-            yield batch
-            batch, size = [], 0
-        batch.append(turn)
-        size += len(turn.text)
-    if batch:
-        yield batch
-
-
-class _Bar:
-    """A bar that shows how much of the file is read, if standard error is a terminal."""
-
-    def __init__(self, raw: IO[bytes], size: int, quiet: bool) -> None:
-        self._raw, self._size, self._shown = raw, max(size, 1), sys.stderr.isatty() and not quiet
-
-    def show(self, counts: Counter[str]) -> None:
-        if self._shown:
-            share = self._raw.tell() / self._size
-            print(
-                f"\r[{'#' * int(share * 40):<40}] {counts['added']:,} turns", end="", file=show.terminal(), flush=True
-            )
-
-    def end(self) -> None:
-        if self._shown:
-            print(file=sys.stderr)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -24,8 +23,6 @@ from backstory.paths import is_observers
 #: A conversation without an event for this long counts as ended, in milliseconds.
 ENDED_AFTER_MS = 3_600_000
 ROUTE = "/api/import/reports"
-#: Pause between two lines of progress if standard error is not a terminal, in seconds.
-PROGRESS_S = 2.0
 
 
 def add(commands: Any) -> None:
@@ -54,7 +51,31 @@ def _import_agent(agent: Agent, options: argparse.Namespace) -> int:
     if not files:
         endings = " or ".join(agent.transcripts.suffixes)
         raise NotFound(f"There are no transcripts in {options.path}.", f"Give a {endings} file, or a folder of them.")
-    return _run(agent, files, options)
+    counts: Counter[str] = Counter(files=len(files), unchanged=0, unreadable=0, added=0, known=0, skipped=0)
+    sizes = {file: file.stat().st_size for file in files}
+    started, client, done = time.monotonic(), RetryingClient(), 0
+    progress = show.ProgressBar(quiet=options.json)
+    for count, file in enumerate(files, 1):
+        try:
+            counts.update(_import(agent, file, client, options.project))
+        except OSError:
+            counts["unreadable"] += 1
+        done += sizes[file]
+        progress.show(done, sum(sizes.values()), f"{count}/{len(files)} transcripts, {counts['added']} events added")
+    progress.end()
+    result = dict(counts) | {"seconds": round(time.monotonic() - started, 1)}
+    if options.json:
+        show.as_json(result)
+    else:
+        print(f"{result['files']} transcripts in {result['seconds']} s.")
+        print(f"{result['added']} events added, {result['known']} already known.")
+        if result["unchanged"]:
+            print(f"{result['unchanged']} transcripts have not changed since the last import.")
+        if result["skipped"]:
+            print(f"{result['skipped']} events not stored, because they are private, skipped or excluded.")
+        if result["unreadable"]:
+            print(f"{result['unreadable']} transcripts could not be read.")
+    return 1 if counts["unreadable"] else 0
 
 
 def transcripts(agent: Agent, path: Path) -> list[Path]:
@@ -79,41 +100,15 @@ def _started_at(agent: Agent, file: Path) -> str:
     return first.occurred_at if first else ""
 
 
-def _run(agent: Agent, files: list[Path], options: argparse.Namespace) -> int:
-    counts: Counter[str] = Counter(files=len(files), unchanged=0, unreadable=0, added=0, known=0, skipped=0)
-    started, progress = time.monotonic(), ProgressBar(files, quiet=options.json)
-    client = RetryingClient()
-    for file in files:
-        try:
-            counts.update(_import(agent, file, client, options.project))
-        except OSError:
-            counts["unreadable"] += 1
-        progress.step(file, counts)
-    progress.end()
-    result = dict(counts) | {"seconds": round(time.monotonic() - started, 1)}
-    if options.json:
-        show.as_json(result)
-    else:
-        print(f"{result['files']} transcripts in {result['seconds']} s.")
-        print(f"{result['added']} events added, {result['known']} already known.")
-        if result["unchanged"]:
-            print(f"{result['unchanged']} transcripts have not changed since the last import.")
-        if result["skipped"]:
-            print(f"{result['skipped']} events not stored, because they are private, skipped or excluded.")
-        if result["unreadable"]:
-            print(f"{result['unreadable']} transcripts could not be read.")
-    return 1 if counts["unreadable"] else 0
-
-
 def _import(agent: Agent, file: Path, client: RetryingClient, project: str) -> Counter[str]:
     """Import one file in batches. Skip it if it has not changed since its last import."""
-    from backstory.capture.backfill import batches
+    from backstory.capture.backfill import report_batches
 
     state = {"path": str(file), **asdict(agent.transcripts.state(file))}
     if client.get(ROUTE, path=str(file))["file"] == state:
         return Counter(unchanged=1)
     counts: Counter[str] = Counter()
-    for batch in batches(_with_end(agent.transcripts.read(file, Mark(), True))):
+    for batch in report_batches(_with_end(agent.transcripts.read(file, Mark(), True))):
         body = {"reports": [_body(report) for report in batch], "project": project, "done": None}
         counts += Counter(client.post(ROUTE, body))
     client.post(ROUTE, {"reports": [], "project": project, "done": state})
@@ -147,32 +142,3 @@ def _body(report: Report) -> dict[str, Any]:
     for name in ("transcript_path", "is_notification"):
         del body[name]
     return body
-
-
-class ProgressBar:
-    """Shows the progress: a bar on a terminal, else a line every two seconds."""
-
-    def __init__(self, files: list[Path], quiet: bool) -> None:
-        self._sizes = {file: file.stat().st_size for file in files}
-        self._total, self._done, self._count = sum(self._sizes.values()), 0, 0
-        self._bar = sys.stderr.isatty() and not quiet
-        self._quiet, self._printed_at = quiet, time.monotonic()
-
-    def step(self, file: Path, counts: Counter[str]) -> None:
-        self._count += 1
-        self._done += self._sizes[file]
-        share = self._done / self._total if self._total else 1.0
-        text = f"{self._count}/{len(self._sizes)} transcripts, {counts['added']} events added"
-        if self._bar:
-            width = max(min(show.columns() - len(text) - 10, 40), 10)
-            filled = "█" * int(width * share) + "░" * (width - int(width * share))
-            show.terminal().write(f"\r{filled} {share:4.0%} {text}\x1b[K")
-            sys.stderr.flush()
-        elif not self._quiet and time.monotonic() - self._printed_at > PROGRESS_S:
-            self._printed_at = time.monotonic()
-            print(f"{share:4.0%} {text}", file=sys.stderr)
-
-    def end(self) -> None:
-        if self._bar:
-            show.terminal().write("\r\x1b[K")
-            sys.stderr.flush()

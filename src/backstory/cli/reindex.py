@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from typing import Any
 
@@ -31,19 +30,16 @@ def add(commands: Any) -> None:
 
 def reindex(options: argparse.Namespace) -> int:
     client = connect()
-    quiet = options.json or not sys.stderr.isatty()
+    progress = show.ProgressBar(quiet=options.json)
     if options.vectors:
-        return _vectors(client, options, quiet)
+        return _vectors(client, options, progress)
     left = client.post(INDEX_ROUTE, {})["left"]
     while left and not options.no_wait:
-        if not quiet:
-            current = left[0]
-            show.terminal().write(f"\r{current['step']}: {current['done']:,} of {current['total']:,}\x1b[K")
-            sys.stderr.flush()
+        step, done, total = (left[0][name] for name in ("step", "done", "total"))
+        progress.show(done, total, f"{step}: {done:,} of {total:,}")
         time.sleep(POLL_S)
         left = client.get(INDEX_ROUTE)["left"]
-    if not quiet:
-        show.terminal().write("\r\x1b[K")
+    progress.end()
     if options.json:
         show.as_json({"left": left})
     else:
@@ -51,17 +47,15 @@ def reindex(options: argparse.Namespace) -> int:
     return 0
 
 
-def _vectors(client: Client, options: argparse.Namespace, quiet: bool) -> int:
+def _vectors(client: Client, options: argparse.Namespace, progress: show.ProgressBar) -> int:
     vectors = client.post(VECTORS_ROUTE, {})
     total = vectors["due"]
     while vectors["due"] and not options.no_wait and not vectors["problem"]:
-        if not quiet:
-            show.terminal().write(f"\rvectors: {total - vectors['due']:,} of {total:,}\x1b[K")
-            sys.stderr.flush()
+        done = total - vectors["due"]
+        progress.show(done, total, f"vectors: {done:,} of {total:,}")
         time.sleep(POLL_S)
         vectors = client.get(VECTORS_ROUTE)
-    if not quiet:
-        show.terminal().write("\r\x1b[K")
+    progress.end()
     if options.json:
         show.as_json(vectors)
     elif vectors["problem"]:

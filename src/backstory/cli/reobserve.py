@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
 from backstory import settings
@@ -35,7 +34,7 @@ def reobserve(options: argparse.Namespace) -> int:
     body = {"project": options.project, "since": options.since, "dry_run": options.dry_run}
     total = {"rounds": 0, "events": 0, "done": 0, "observations": 0, "tokens_estimate": 0}
     after: int | None = 0
-    pieces = 0
+    pieces, progress = 0, show.ProgressBar(quiet=options.json)
     while after is not None:
         answer = client.post("/api/reobserve", body | {"after": after})
         after = answer["next"]
@@ -45,10 +44,8 @@ def reobserve(options: argparse.Namespace) -> int:
         total["done"] += answer["redone"]
         total["observations"] += len(answer["observations"])
         total["tokens_estimate"] += answer["tokens_estimate"]
-        if not options.json and sys.stderr.isatty() and after is not None:
-            print(f"\r{pieces} of about {total['rounds']} rounds", end="", file=show.terminal(), flush=True)
-    if not options.json and sys.stderr.isatty():
-        print("\r\033[K", end="", file=show.terminal())
+        progress.show(pieces, total["rounds"], f"{pieces} of about {total['rounds']} rounds")
+    progress.end()
     if options.json:
         show.as_json(total)
     else:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import time
 from typing import Any, TextIO
 
 from backstory.text import escaped, fit, json_escaped, local
+
+#: Seconds between two lines of progress if standard error is not a terminal.
+LINE_S = 2.0
 
 
 class Escaping:
@@ -32,6 +36,29 @@ class Escaping:
 def terminal() -> TextIO:
     """Standard error without `Escaping`, for progress bars, which move the cursor."""
     return sys.__stderr__ or sys.stderr
+
+
+class ProgressBar:
+    """A progress bar on the terminal. Without a terminal, a line every two seconds."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self._quiet, self._printed_at = quiet, time.monotonic()
+        self._is_bar = sys.stderr.isatty() and not quiet
+
+    def show(self, done: int, total: int, text: str) -> None:
+        share = min(done / max(total, 1), 1.0)
+        if self._is_bar:
+            width = max(min(columns() - len(text) - 10, 40), 10)
+            terminal().write(f"\r{'█' * int(width * share):░<{width}} {share:4.0%} {text}\x1b[K")
+            terminal().flush()
+        elif not self._quiet and time.monotonic() - self._printed_at > LINE_S:
+            self._printed_at = time.monotonic()
+            print(f"{share:4.0%} {text}", file=sys.stderr)
+
+    def end(self) -> None:
+        if self._is_bar:
+            terminal().write("\r\x1b[K")
+            terminal().flush()
 
 
 def columns() -> int:

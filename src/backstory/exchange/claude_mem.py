@@ -109,20 +109,8 @@ def _observation(row: Row, session_id: int, keys: Mapping[str, str]) -> Row | No
         "narrative": narrative,
     } | {name: _list(row.get(name)) for name in _LISTS}
     lists = {name: json.dumps(fields[name], ensure_ascii=False) for name in _LISTS}
-    return (
-        _where(row, keys)
-        | fields
-        | lists
-        | {
-            "id": row["id"],
-            "session_id": session_id,
-            "prompt_number": row.get("prompt_number") or 0,
-            "memory_session_id": next(iter(_session_ids(row))),
-            "compressed_observation": json.dumps(fields, ensure_ascii=False),
-            "provider": PROVIDER,
-            "created_at": _at(row, "created_at") or ids.now(),
-        }
-    )
+    compressed = {"compressed_observation": json.dumps(fields, ensure_ascii=False)}
+    return _origin(row, session_id, keys) | fields | lists | compressed
 
 
 def _list(value: Any) -> list[str]:
@@ -138,19 +126,20 @@ def _list(value: Any) -> list[str]:
 
 
 def _summary(row: Row, session_id: int, keys: Mapping[str, str]) -> Row:
-    return (
-        _where(row, keys)
-        | {name: _text(row, name) for name in _SUMMARY_FIELDS}
-        | {
-            "id": row["id"],
-            "session_id": session_id,
-            "prompt_number": row.get("prompt_number") or 0,
-            "memory_session_id": next(iter(_session_ids(row))),
-            "source": "stop",
-            "provider": PROVIDER,
-            "created_at": _at(row, "created_at") or ids.now(),
-        }
-    )
+    texts = {name: _text(row, name) for name in _SUMMARY_FIELDS}
+    return _origin(row, session_id, keys) | texts | {"source": "stop"}
+
+
+def _origin(row: Row, session_id: int, keys: Mapping[str, str]) -> Row:
+    """The columns that observations and summaries share."""
+    return _where(row, keys) | {
+        "id": row["id"],
+        "session_id": session_id,
+        "prompt_number": row.get("prompt_number") or 0,
+        "memory_session_id": next(iter(_session_ids(row))),
+        "provider": PROVIDER,
+        "created_at": _at(row, "created_at") or ids.now(),
+    }
 
 
 def _prompt(row: Row, session_id: int) -> Row:

@@ -110,7 +110,7 @@ class Load:
                 if column.parent != table.name:
                     return False
                 # The parent may come later in the file. `finish` links it.
-                self._keep_id(tx, f"{table.name}_{column.name}", old_id, value)
+                table_rows.put_import_key(tx, self._import_id, f"{table.name}_{column.name}", old_id, value)
         return True
 
     def _same(self, tx: Tx, table: Table, row: Row) -> Row | None:
@@ -163,10 +163,7 @@ class Load:
 
     def _remember(self, tx: Tx, table: Table, old_id: Any, new_id: Any) -> None:
         if table.name in self._parent_tables and old_id is not None:
-            self._keep_id(tx, table.name, old_id, new_id)
-
-    def _keep_id(self, tx: Tx, name: str, old_id: int, new_id: int) -> None:
-        table_rows.put_import_key(tx, self._import_id, name, old_id, new_id)
+            table_rows.put_import_key(tx, self._import_id, table.name, old_id, new_id)
 
     def _new_id(self, tx: Tx, name: str, old_id: int) -> int | None:
         return table_rows.import_key(tx, self._import_id, name, old_id)
