@@ -78,7 +78,7 @@ def test_a_backup_under_load_is_whole_and_holds_up_nobody(chosen: Settings, monk
     try:
         for _ in range(backups.KEPT + 2):
             before = written
-            copy = backups.take(chosen.paths.database, "daily", write)
+            copy = backups.create(chosen.paths.database, "daily", write)
             assert written > before + 20
             assert backups.problems(copy) == []
             with contextlib.closing(sqlite3.connect(copy)) as db:
@@ -91,11 +91,11 @@ def test_a_backup_under_load_is_whole_and_holds_up_nobody(chosen: Settings, monk
 
 def test_a_damaged_database_makes_no_backup_and_takes_no_good_one_away(chosen: Settings) -> None:
     """Else three days of damage would push the last good copy out."""
-    good = backups.take(chosen.paths.database, "daily")
+    good = backups.create(chosen.paths.database, "daily")
     flip(chosen.paths.database, chosen.paths.database.stat().st_size // 4096 // 2)
     for _ in range(4):
         with pytest.raises(backups.Damaged):
-            backups.take(chosen.paths.database, "daily")
+            backups.create(chosen.paths.database, "daily")
     assert list(chosen.paths.backups.iterdir()) == [good]
 
 
@@ -109,7 +109,7 @@ def test_a_locked_or_missing_file_is_not_a_damaged_one(chosen: Settings, tmp_pat
     with contextlib.closing(sqlite3.connect(chosen.paths.database, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         assert backups.problems(chosen.paths.database) == []
-        assert backups.mend(chosen.paths, doubtful=True) is None
+        assert backups.restore_if_needed(chosen.paths, doubtful=True) is None
 
 
 def test_each_page_that_is_flipped_alone_is_noticed(chosen: Settings) -> None:
@@ -129,12 +129,12 @@ def test_each_page_that_is_flipped_alone_is_noticed(chosen: Settings) -> None:
 def test_a_large_database_is_read_only_in_doubt(chosen: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     """Past the ordinary size only after a worker that did not end well; past the large one only if suspected."""
     flip(chosen.paths.database, chosen.paths.database.stat().st_size // 4096 // 2)
-    monkeypatch.setattr(backups, "ORDINARY", 4096)
-    assert backups.mend(chosen.paths, doubtful=False) is None
-    monkeypatch.setattr(backups, "LARGE", 4096)
-    assert backups.mend(chosen.paths, doubtful=True) is None
+    monkeypatch.setattr(backups, "CHECKED_BYTES", 4096)
+    assert backups.restore_if_needed(chosen.paths, doubtful=False) is None
+    monkeypatch.setattr(backups, "CHECKED_IN_DOUBT_BYTES", 4096)
+    assert backups.restore_if_needed(chosen.paths, doubtful=True) is None
     chosen.paths.suspect.touch()
-    restored = backups.mend(chosen.paths, doubtful=False)
+    restored = backups.restore_if_needed(chosen.paths, doubtful=False)
     assert restored and restored.backup_at is None
     assert not chosen.paths.suspect.exists()
     assert backups.copies(chosen.paths.database) == [chosen.paths.data / restored.damaged]
@@ -144,9 +144,9 @@ def test_one_that_can_not_even_be_opened_is_mended_whatever_its_size(
     chosen: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not read before it was opened, because it is large; then opening it fails."""
-    backups.take(chosen.paths.database, "daily")
+    backups.create(chosen.paths.database, "daily")
     flip(chosen.paths.database, 0)
-    monkeypatch.setattr(backups, "ORDINARY", 4096)
+    monkeypatch.setattr(backups, "CHECKED_BYTES", 4096)
     app = serve._build(chosen, suspect=False)
     try:
         assert app.store.read(lambda tx: tx.one("event_by_tool_use", session_id=1, tool_use_id="use-299"))
@@ -217,28 +217,28 @@ def test_a_database_that_was_deleted_or_cut_is_restored(
     chosen: Settings, harm: Callable[[Path], None], cause: str
 ) -> None:
     """It never begins empty while there is a good backup, and what was there is kept."""
-    backups.take(chosen.paths.database, "daily")
+    backups.create(chosen.paths.database, "daily")
     harm(chosen.paths.database)
     assert check(chosen) != []
-    restored = backups.mend(chosen.paths, doubtful=False)
+    restored = backups.restore_if_needed(chosen.paths, doubtful=False)
     assert restored and restored.cause == cause and restored.backup_at
     assert count(chosen.paths.database) == 300
     assert bool(restored.damaged) == (cause != "gone")
     assert not restored.damaged or (chosen.data_dir / restored.damaged).exists()
     assert check(chosen) == []
-    assert backups.mend(chosen.paths, doubtful=False) is None  # it is told once
+    assert backups.restore_if_needed(chosen.paths, doubtful=False) is None  # it is told once
 
 
 def test_an_emptied_database_is_never_opened_before_its_log_is_kept(chosen: Settings, tmp_path: Path) -> None:
     """SQLite deletes the log of an empty file; it may be all that is left."""
-    backups.take(chosen.paths.database, "daily")
+    backups.create(chosen.paths.database, "daily")
     store = open_store(chosen)
     add(store, 301)
     left = killed(chosen, tmp_path / "left")
     store.close()
     os.truncate(left.paths.database, 0)
     assert check(left) != []
-    restored = backups.mend(left.paths, doubtful=True)
+    restored = backups.restore_if_needed(left.paths, doubtful=True)
     assert restored and count(left.paths.database) == 300
     assert (left.data_dir / f"{restored.damaged}-wal").stat().st_size > 0
 
@@ -247,12 +247,12 @@ def test_a_first_start_has_lost_nothing(tmp_path: Path) -> None:
     """Nor has one after it on which nothing was stored, with a backup of that."""
     settings = Settings(data_dir=tmp_path)
     assert check(settings) == []
-    assert backups.mend(settings.paths, doubtful=True) is None
+    assert backups.restore_if_needed(settings.paths, doubtful=True) is None
     open_store(settings).close()
-    backups.take(settings.paths.database, "daily")
-    assert backups.mend(settings.paths, doubtful=False) is None
+    backups.create(settings.paths.database, "daily")
+    assert backups.restore_if_needed(settings.paths, doubtful=False) is None
     settings.paths.database.unlink()
-    assert backups.mend(settings.paths, doubtful=False) is None
+    assert backups.restore_if_needed(settings.paths, doubtful=False) is None
 
 
 def test_without_a_backup_a_lost_database_begins_empty_and_it_is_said(chosen: Settings) -> None:
@@ -262,11 +262,11 @@ def test_without_a_backup_a_lost_database_begins_empty_and_it_is_said(chosen: Se
     store.checkpoint()
     store.close()
     chosen.paths.database.unlink()
-    restored = backups.mend(chosen.paths, doubtful=False)
+    restored = backups.restore_if_needed(chosen.paths, doubtful=False)
     assert restored and restored.cause == "gone" and restored.backup_at is None and restored.rows_before > 300
     assert "begun empty" in str(restored)
     open_store(chosen).close()
-    assert backups.mend(chosen.paths, doubtful=False) is None
+    assert backups.restore_if_needed(chosen.paths, doubtful=False) is None
 
 
 def test_a_database_that_holds_less_than_it_did_is_named(chosen: Settings, tmp_path: Path) -> None:
@@ -277,25 +277,25 @@ def test_a_database_that_holds_less_than_it_did_is_named(chosen: Settings, tmp_p
     store.checkpoint()
     store.close()
     shutil.copy(tmp_path / "older.db", chosen.paths.database)
-    restored = backups.mend(chosen.paths, doubtful=False)
+    restored = backups.restore_if_needed(chosen.paths, doubtful=False)
     assert restored and restored.cause == "shrunk" and restored.rows < restored.rows_before
     assert count(chosen.paths.database) == 300
-    assert backups.mend(chosen.paths, doubtful=False) is None
+    assert backups.restore_if_needed(chosen.paths, doubtful=False) is None
 
 
 def test_the_backup_of_a_larger_memory_is_never_rotated_away(chosen: Settings) -> None:
     """Until there is a backup that holds as much. Of those that hold less, the newest are kept."""
-    large = backups.take(chosen.paths.database, "daily")
+    large = backups.create(chosen.paths.database, "daily")
     chosen.paths.database.unlink()
     store = open_store(chosen)
     for number in range(6):
         add(store, number)
-        backups.take(chosen.paths.database, "daily")
+        backups.create(chosen.paths.database, "daily")
     assert large in backups.listed(chosen.paths.backups)
     assert len(backups.listed(chosen.paths.backups)) == backups.KEPT + 1
     for number in range(6, 301):
         add(store, number)
-    backups.take(chosen.paths.database, "daily")
+    backups.create(chosen.paths.database, "daily")
     store.close()
     assert large not in backups.listed(chosen.paths.backups)
     assert len(backups.listed(chosen.paths.backups)) == backups.KEPT
@@ -318,7 +318,7 @@ def test_files_that_are_removed_while_they_are_open_cost_nothing(chosen: Setting
     left = killed(chosen, tmp_path / "left")
     store.close()
     for settings in (left, chosen):
-        restored = backups.mend(settings.paths, doubtful=True)
+        restored = backups.restore_if_needed(settings.paths, doubtful=True)
         assert restored and restored.cause == "removed" and "nothing is lost" in str(restored)
         assert not settings.paths.rescued.exists()
         again = open_store(settings)
@@ -336,7 +336,7 @@ def test_another_database_in_its_place_is_kept_and_replaced(chosen: Settings, tm
     (tmp_path / "other" / "backstory.db").replace(chosen.paths.database)
     store.checkpoint()
     store.close()
-    restored = backups.mend(chosen.paths, doubtful=True)
+    restored = backups.restore_if_needed(chosen.paths, doubtful=True)
     assert restored and count(chosen.paths.database) == 301
     assert count(chosen.data_dir / restored.damaged) == 0
 
@@ -369,7 +369,7 @@ def test_what_was_committed_a_look_ago_does_not_need_the_log(chosen: Settings, t
     store.close()
     for file in backups.companions(left.paths.database):
         file.unlink()
-    assert backups.mend(left.paths, doubtful=True) is None
+    assert backups.restore_if_needed(left.paths, doubtful=True) is None
     assert count(left.paths.database) == 325
 
 
@@ -406,5 +406,5 @@ def test_a_link_to_the_database_is_followed_to_its_log(tmp_path: Path) -> None:
     (tmp_path / "disk" / "real.db-wal").unlink()
     add(store, 2)
     store.close()
-    assert backups.mend(settings.paths, doubtful=True)
+    assert backups.restore_if_needed(settings.paths, doubtful=True)
     assert count(settings.paths.database) == 2

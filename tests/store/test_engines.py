@@ -126,7 +126,7 @@ def test_a_server_that_goes_and_comes_back(postgres: Server, database_url: str, 
                 store.write(events.recover)
             with pytest.raises(StoreUnavailable):
                 store.read(events.counts)
-        with pytest.raises(StoreUnavailable, match="can not be reached"):
+        with pytest.raises(StoreUnavailable, match="cannot be reached"):
             PostgresStore(database_url, tmp_path)
     finally:
         postgres.start()

@@ -127,7 +127,7 @@ def test_what_a_round_may_replace_is_about_the_same_and_holds(store: Store) -> N
     for nothing in ("Make the page wider", "login", "", '"* OR NEAR('):
         assert shown(nothing) == []
     store.write(lambda tx: [remember(tx, f"Login sessions are cached in Redis {n}") for n in range(10)])
-    assert len(shown("Move the cached login sessions from Redis to Postgres")) == replaceable.MOST
+    assert len(shown("Move the cached login sessions from Redis to Postgres")) == replaceable.MAX_SHOWN
 
 
 def test_a_model_may_replace_what_holds_and_the_same_twice_is_once(store: Store) -> None:

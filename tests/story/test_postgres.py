@@ -109,7 +109,7 @@ def test_a_server_that_goes_away_costs_nothing_but_time(running: Box, postgres: 
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("postgresql://ann:hush@127.0.0.1:1/team", "can not be reached"),
+        ("postgresql://ann:hush@127.0.0.1:1/team", "cannot be reached"),
         ("postgresql://ann:hush@127.0.0.1:none/team", "invalid integer value"),
         ("mysql://ann:hush@127.0.0.1/team", "not an address"),
     ],

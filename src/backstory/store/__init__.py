@@ -1,4 +1,4 @@
-"""The only room that knows SQL."""
+"""The database. All SQL is in this package."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from backstory.store.migrate import migrate
 
 
 def open_store(settings: Settings) -> Store:
-    """The store that the settings name, at this version's schema."""
+    """Open the database that the settings name, and migrate it."""
     store = _postgres(settings) if settings.database_url else _sqlite(settings)
     try:
         migrate(store)
@@ -33,23 +33,23 @@ def _postgres(settings: Settings) -> Store:
     if not settings.database_url.startswith(("postgresql://", "postgres://")):
         raise BadSetting(
             f"`database_url` is not an address of PostgreSQL: {without_password(settings.database_url)}.",
-            "It looks like postgresql://user:password@host:5432/database; without it SQLite is used.",
+            "Use the form postgresql://user:password@host:5432/database, or remove it to use SQLite.",
         )
     try:
         from backstory.store.postgres import PostgresStore
     except ImportError:
         raise BadSetting(
-            "`database_url` names PostgreSQL, and the package `psycopg` for it is not installed.",
+            "`database_url` names a PostgreSQL server, but the package `psycopg` is not installed.",
             "Install it with `pip install 'backstory[postgres]'`.",
         ) from None
     return PostgresStore(settings.database_url, settings.paths.data)
 
 
 def check(settings: Settings) -> list[str]:
-    """What is wrong with the database, if anything; reads all of it."""
+    """Return what is wrong with the database. Reads a whole SQLite database, and only connects to a server."""
     if settings.database_url:
-        _postgres(settings).close()  # a server looks after its own; whether it answers is for us to know
+        _postgres(settings).close()
         return []
     if cause := backups.lost(settings.paths):
-        return [f"The file is {cause}, and a backup or an earlier look knows of more."]
+        return [f"The file is {cause}, but it had rows before."]
     return backups.problems(settings.paths.database)

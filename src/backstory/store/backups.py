@@ -1,4 +1,4 @@
-"""Copies of the SQLite database, whether it is sound, and the way back to the last good copy."""
+"""Backs up the SQLite database, checks it for damage, and restores the last good backup."""
 
 from __future__ import annotations
 
@@ -20,17 +20,21 @@ from backstory.paths import Paths, write_private
 
 log = logging.getLogger(__name__)
 
+#: Backups that are kept.
 KEPT = 3
-#: Read through at every start: a millisecond for each MB. A larger one only if its worker did not end well, or daily.
-ORDINARY = 128 << 20
-LARGE = 2 << 30
+#: Bytes of a database that is checked at every start, at most. A check takes a millisecond for each MB.
+CHECKED_BYTES = 128 << 20
+#: The same if the last worker did not end normally.
+CHECKED_IN_DOUBT_BYTES = 2 << 30
+#: Pages that are copied at once.
 PAGES = 1000
-SMALLEST_PAGE = 512  #: bytes; a shorter file holds no database
+#: Bytes of the smallest page. A shorter file is no database.
+MIN_PAGE_BYTES = 512
 BEGINNING = "1970-01-01T00:00:00.000Z"
-#: Tables whose ids are never used twice, so that the highest ones tell how much was ever stored.
+#: Tables whose ids are never reused. Their highest ids tell how many rows were ever stored.
 COUNTED = ("sdk_sessions", "user_prompts", "events", "observations", "turns")
-#: What SQLite says when something stands in its way; anything else that it says while reading means damage.
-_IN_THE_WAY = frozenset(
+#: Errors of SQLite that do not mean damage.
+_NOT_DAMAGE = frozenset(
     {
         sqlite3.SQLITE_BUSY,
         sqlite3.SQLITE_LOCKED,
@@ -45,17 +49,17 @@ _IN_THE_WAY = frozenset(
 )
 _NAME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d)-(\d\d)-(\d\d\.\d{3}Z)\.([\w-]+)\.db")
 Stopping = Callable[[], bool]
-#: Held by whoever takes the daily backup, or takes all of them anew: else there would be one more than is needed.
-TURN = threading.Lock()
+#: Held during the daily backup, and while all backups are replaced.
+LOCK = threading.Lock()
 
 
 class Damaged(StoreUnavailable):
     """The database is damaged."""
 
-    hint = "`backstory repair` goes back to the last good backup and keeps the damaged file."
+    hint = "`backstory repair` restores the last good backup and keeps the damaged file."
 
 
-#: Why a database had to be replaced.
+#: Why a database was replaced.
 _CAUSES = {
     "damaged": "the database was damaged",
     "gone": "the database file was gone",
@@ -66,14 +70,14 @@ _CAUSES = {
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What was done about a damaged or lost database; kept as a file until somebody has read it."""
+    """A record of a database that was replaced or has shrunk. It is kept in a file until the user acknowledges it."""
 
     at: str
-    backup_at: str | None  #: None: there was no good backup, so it began empty
-    damaged: str  #: the name under which the file that was there is kept; empty if there was none
+    backup_at: str | None  #: time of the backup; None if there was no good one and the database is empty
+    damaged: str  #: the name under which the old file is kept; empty if there was none
     cause: str = "damaged"  #: one of `_CAUSES`, or "shrunk"
-    rows: int = 0  #: how many rows it has now
-    rows_before: int = 0  #: how many it had when a worker last looked
+    rows: int = 0  #: the number of rows now
+    rows_before: int = 0  #: the number of rows when a worker last counted them
 
     def __str__(self) -> str:
         if self.cause == "shrunk":
@@ -93,21 +97,21 @@ def is_damage(error: sqlite3.Error) -> bool:
     return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
-def there(database: Path) -> bool:
-    """Whether there is a database. A link to one that is away must not begin an empty one in its place."""
+def exists(database: Path) -> bool:
+    """Whether there is a database. Raises for a broken link, so that no empty database replaces its target."""
     if database.is_symlink() and not database.exists():
         raise StoreUnavailable(f"The database {database.name} is a link to {database.readlink()}, which is not there.")
     return database.exists()
 
 
 def is_free(database: Path) -> bool:
-    """Whether a database may be put there. A folder, or a link to what is away, is somebody else's doing."""
+    """Whether a database may be put there, because the path is a file or unused."""
     return database.is_file() or not os.path.lexists(database)
 
 
 def problems(database: Path, stopping: Stopping = lambda: False) -> list[str]:
-    """What is wrong with a database file; nothing if it is sound, or not there."""
-    if not there(database):
+    """Return what is wrong with a database file; nothing if it is sound or does not exist."""
+    if not exists(database):
         return []
     if not os.access(database, os.R_OK | os.W_OK):
         raise StoreUnavailable(f"The database {database.name} may not be read and written by this user.")
@@ -115,19 +119,19 @@ def problems(database: Path, stopping: Stopping = lambda: False) -> list[str]:
         with contextlib.closing(sqlite3.connect(database, timeout=10, isolation_level=None)) as connection:
             return _problems(connection, stopping)
     except sqlite3.Error as error:
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _IN_THE_WAY:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _NOT_DAMAGE:
             raise StoreUnavailable(f"The database could not be read: {error}.") from None
         return [str(error)]
 
 
 def _problems(connection: sqlite3.Connection, stopping: Stopping) -> list[str]:
     connection.set_progress_handler(stopping, 100_000)
-    found = [str(row[0]) for row in connection.execute("PRAGMA quick_check(5)")]
-    return [] if found == ["ok"] else found
+    messages = [str(row[0]) for row in connection.execute("PRAGMA quick_check(5)")]
+    return [] if messages == ["ok"] else messages
 
 
-def take(database: Path, label: str, stopping: Stopping = lambda: False) -> Path:
-    """Copy the database, checked, into backups/; the oldest go. Writers are not held up: it is a reader's snapshot."""
+def create(database: Path, label: str, stopping: Stopping = lambda: False) -> Path:
+    """Check the database, copy it into backups/, and remove old backups. Writers do not wait for it."""
     folder = database.with_name("backups")
     folder.mkdir(mode=0o700, exist_ok=True)
     target = folder / f"{ids.now().replace(':', '-')}.{label}.db"
@@ -143,10 +147,10 @@ def take(database: Path, label: str, stopping: Stopping = lambda: False) -> Path
             contextlib.closing(sqlite3.connect(database, timeout=10, isolation_level=None)) as source,
             contextlib.closing(sqlite3.connect(temporary)) as copy,
         ):
-            # One snapshot for check and copy; without it each write of others would start the copy again.
+            # One snapshot for check and copy. Without it, each write of others would restart the copy.
             source.execute("BEGIN")
-            if found := _problems(source, stopping):
-                raise Damaged(f"The database is damaged: {found[0]}.")
+            if messages := _problems(source, stopping):
+                raise Damaged(f"The database is damaged: {messages[0]}.")
             source.backup(copy, pages=PAGES, progress=step)
         temporary.replace(target)
     except sqlite3.DatabaseError as error:
@@ -154,24 +158,24 @@ def take(database: Path, label: str, stopping: Stopping = lambda: False) -> Path
             raise Damaged(f"The database is damaged: {error}.") from None
         raise StoreUnavailable(f"The database could not be copied: {error}.") from None
     finally:
-        for rest in folder.glob(f"{temporary.name}*"):
-            rest.unlink(missing_ok=True)
+        for file in folder.glob(f"{temporary.name}*"):
+            file.unlink(missing_ok=True)
     _rotate(folder)
     return target
 
 
 def _rotate(folder: Path) -> None:
-    """Keep the newest backups, and the largest if none of them holds as much: they may be of a lost memory's heir."""
-    found = listed(folder)
-    old = found[KEPT:]
-    if old and extent_of(largest := max(old, key=extent_of)) > max(map(extent_of, found[:KEPT])):
+    """Keep the newest backups. Also keep the one with the most rows, because the newer ones may follow a loss."""
+    backups = listed(folder)
+    old = backups[KEPT:]
+    if old and extent_of(largest := max(old, key=extent_of)) > max(map(extent_of, backups[:KEPT])):
         old.remove(largest)
     for backup in old:
         backup.unlink(missing_ok=True)
 
 
 def write_out(connection: sqlite3.Connection, target: Path) -> None:
-    """Copy an open database into a file: whole, on the disk, and for its owner only."""
+    """Copy an open database into a file that only its owner can read. The file is complete and on disk, or absent."""
     partial = target.with_name(f"{target.name}-partial")
     partial.unlink(missing_ok=True)
     partial.touch(mode=0o600)
@@ -194,13 +198,13 @@ def _sync(path: Path) -> None:
 
 
 def companions(database: Path) -> tuple[Path, Path]:
-    """The write-ahead log and its index. SQLite keeps them beside the file itself, not beside a link to it."""
+    """Return the paths of the write-ahead log and its index. They are beside the file itself, not beside a link."""
     real = os.path.realpath(database)
     return Path(f"{real}-wal"), Path(f"{real}-shm")
 
 
 def extent(connection: sqlite3.Connection) -> int:
-    """How many rows were ever stored. Forgetting does not lower it: what is forgotten leaves a tombstone."""
+    """Return how many rows were ever stored. Forgetting does not lower the number."""
     if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_sequence'").fetchone():
         return 0
     rows = connection.execute("SELECT name, seq FROM sqlite_sequence").fetchall()
@@ -208,7 +212,7 @@ def extent(connection: sqlite3.Connection) -> int:
 
 
 def extent_of(backup: Path) -> int:
-    """The same of a backup, which nobody writes to; 0 if it can't be read."""
+    """Return the extent of a backup; 0 if it cannot be read."""
     try:
         with contextlib.closing(sqlite3.connect(f"{backup.as_uri()}?immutable=1", uri=True)) as connection:
             return extent(connection)
@@ -217,7 +221,7 @@ def extent_of(backup: Path) -> int:
 
 
 def known_extent(paths: Paths) -> int:
-    """How many rows the database had when a worker last looked; 0 if none ever did."""
+    """Return the extent that a worker last recorded; 0 if none did."""
     try:
         return int(json.loads(paths.extent.read_bytes())["rows"])
     except (OSError, ValueError, TypeError, KeyError):
@@ -230,37 +234,37 @@ def keep_extent(paths: Paths, rows: int) -> None:
 
 
 def listed(folder: Path) -> list[Path]:
-    """The backups that there are, newest first."""
+    """Return the backups, newest first."""
     return sorted((file for file in folder.glob("*.db") if _NAME.fullmatch(file.name)), reverse=True)
 
 
 def taken_at(backup: Path) -> str:
-    """When a backup was made."""
+    """Return the time of a backup, from its name."""
     match = _NAME.fullmatch(backup.name)
     return f"{match[1]}:{match[2]}:{match[3]}" if match else BEGINNING
 
 
 def is_due(folder: Path, hours: float) -> bool:
-    """Whether the newest backup is too old; 0 hours for none."""
+    """Whether the newest backup is older than some hours. 0 hours turns backups off."""
     newest = next(iter(listed(folder)), None)
     return hours > 0 and (newest is None or ids.now_ms() - ids.at_ms(taken_at(newest)) > hours * 3_600_000)
 
 
 def copies(database: Path) -> list[Path]:
-    """Every other file that holds what the database holds or held: whoever forgets something must think of them."""
-    found = (*database.with_name("backups").glob("*"), *database.parent.glob(f"{database.name}.*"))
-    return sorted(file for file in found if file.is_file())
+    """Return every other file with content of the database: backups, and damaged files that are kept."""
+    files = (*database.with_name("backups").glob("*"), *database.parent.glob(f"{database.name}.*"))
+    return sorted(file for file in files if file.is_file())
 
 
 def lost(paths: Paths) -> str:
-    """Say "gone" or "empty" if the database is, although it or a backup of it had held something."""
+    """Return "gone" or "empty" if the database is, although it or a backup had rows; else an empty string."""
     database = paths.database
-    if not there(database):
+    if not exists(database):
         cause = "gone"
     elif not database.is_file():
         return ""
-    # SQLite would delete the log of a file that is shorter than any page, so such a file is not opened.
-    elif database.stat().st_size < SMALLEST_PAGE or _extent_now(database) == 0:
+    # A file that is shorter than a page is not opened, because SQLite would delete its log.
+    elif database.stat().st_size < MIN_PAGE_BYTES or _extent_now(database) == 0:
         cause = "empty"
     else:
         return ""
@@ -268,9 +272,9 @@ def lost(paths: Paths) -> str:
 
 
 def _extent_now(database: Path) -> int | None:
-    """None if it can't be read, which is for others to say."""
+    """Return the extent of the database; None if it cannot be read."""
     if not os.access(database, os.R_OK | os.W_OK):
-        return None  # SQLite would leave a log of the same mode behind
+        return None  # opening it would leave a log of the same mode behind
     try:
         with contextlib.closing(sqlite3.connect(database, timeout=10, isolation_level=None)) as connection:
             return extent(connection)
@@ -278,87 +282,87 @@ def _extent_now(database: Path) -> int | None:
         return None
 
 
-def mend(paths: Paths, doubtful: bool) -> Restored | None:
-    """Before a database is opened: notice that it is damaged or lost, and go back to the last good backup."""
+def restore_if_needed(paths: Paths, doubtful: bool) -> Restored | None:
+    """Restore the last good backup if the database is damaged or lost. Call this before the database is opened."""
     if paths.rescued.exists() and is_free(paths.database):
-        return _said(_replace(paths, "removed", paths.rescued))
+        return _logged(_replace(paths, "removed", paths.rescued))
     suspect, database = paths.suspect.exists(), paths.database
     if cause := lost(paths):
-        return _said(_restore(paths, cause))
-    if not there(database):
+        return _logged(_restore(paths, cause))
+    if not exists(database):
         return None
-    if suspect or database.stat().st_size <= (LARGE if doubtful else ORDINARY):
-        if found := problems(database):
-            log.error("the database is damaged: %s", found[0])
-            return _said(_restore(paths, "damaged"))
+    if suspect or database.stat().st_size <= (CHECKED_IN_DOUBT_BYTES if doubtful else CHECKED_BYTES):
+        if messages := problems(database):
+            log.error("the database is damaged: %s", messages[0])
+            return _logged(_restore(paths, "damaged"))
         paths.suspect.unlink(missing_ok=True)
-    return _compare(paths)
+    return _check_extent(paths)
 
 
-def _said(restored: Restored) -> Restored:
+def _logged(restored: Restored) -> Restored:
     log.error("%s", restored)
     return restored
 
 
-def _compare(paths: Paths) -> Restored | None:
-    """Say so if the database holds less than it did, such as after its log was deleted. Transcripts fill it in."""
+def _check_extent(paths: Paths) -> Restored | None:
+    """Record if the database has fewer rows than before, such as after its log was deleted."""
     rows, before = _extent_now(paths.database), known_extent(paths)
     if rows is None or rows >= before:
         return None
     shrunk = Restored(ids.now(), None, "", "shrunk", rows, before)
     write_private(paths.restored, json.dumps(asdict(shrunk)).encode())
     keep_extent(paths, rows)
-    return _said(shrunk)
+    return _logged(shrunk)
 
 
 def _restore(paths: Paths, cause: str) -> Restored:
-    """The newest sound backup that holds something takes the database's place, or an empty file."""
-    fresh = paths.database.with_name(f".{paths.database.name}.restored")
+    """Replace the database by the newest sound backup that has rows, or by an empty file."""
+    replacement = paths.database.with_name(f".{paths.database.name}.restored")
     good = _newest_good(listed(paths.backups))
-    fresh.unlink(missing_ok=True)
-    fresh.touch(mode=0o600)
+    replacement.unlink(missing_ok=True)
+    replacement.touch(mode=0o600)
     if good:
-        shutil.copyfile(good, fresh)
-        _sync(fresh)
-    return _replace(paths, cause, fresh, taken_at(good) if good else None)
+        shutil.copyfile(good, replacement)
+        _sync(replacement)
+    return _replace(paths, cause, replacement, taken_at(good) if good else None)
 
 
-def _newest_good(found: Iterable[Path]) -> Path | None:
-    sound = (backup for backup in found if not _unsound(backup))
+def _newest_good(backups: Iterable[Path]) -> Path | None:
+    sound = (backup for backup in backups if _is_sound(backup))
     first = next(sound, None)
     return first if first is None or extent_of(first) else next((b for b in sound if extent_of(b)), first)
 
 
-def _replace(paths: Paths, cause: str, fresh: Path, backup_at: str | None = None) -> Restored:
-    """Put a file in the database's place, and keep what was there."""
+def _replace(paths: Paths, cause: str, replacement: Path, backup_at: str | None = None) -> Restored:
+    """Replace the database by a file. Keep the old file under another name."""
     database, at = paths.database, ids.now()
     aside = database.with_name(f"{database.name}.damaged-{at.replace(':', '-')}")
-    kept = aside.name if there(database) else ""
-    rows, before = extent_of(fresh), known_extent(paths)
+    kept = aside.name if exists(database) else ""
+    rows, before = extent_of(replacement), known_extent(paths)
     restored = Restored(at, backup_at, kept, cause, rows, before)
-    # The note first: what happens twice is told twice, what is not told is lost. At no moment is there no database.
-    # What came after the backup is read again: it knows how far each transcript had been read when it was taken.
+    # The record comes first, so that it is not lost if this process is killed. A database exists at every moment.
+    # Events since the backup are read from transcripts again: the backup knows how far each had been read.
     write_private(paths.restored, json.dumps(asdict(restored)).encode())
     for file in companions(database):
         with contextlib.suppress(FileNotFoundError):
             file.replace(aside.with_name(aside.name + file.name[-4:]))
     if kept:
         os.link(database, aside)
-    fresh.replace(database)
+    replacement.replace(database)
     paths.suspect.unlink(missing_ok=True)
     keep_extent(paths, rows)
     return restored
 
 
-def _unsound(backup: Path) -> bool:
+def _is_sound(backup: Path) -> bool:
     try:
-        return bool(problems(backup))
+        return not problems(backup)
     except StoreUnavailable:
-        return True
+        return False
 
 
 def restored(paths: Paths) -> Restored | None:
-    """What was done about a damaged database, if nobody has acknowledged it yet."""
+    """Return the record of a replaced database, if the user has not acknowledged it yet."""
     try:
         return Restored(**json.loads(paths.restored.read_bytes()))
     except (OSError, ValueError, TypeError):

@@ -1,4 +1,4 @@
-"""The database of claude-mem, read row by row and never written. Columns that a version has not are just not there."""
+"""Reads the database of claude-mem, row by row. Older versions have fewer tables and columns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class NotClaudeMem(BackstoryError):
 
 
 class ClaudeMem:
-    """An open database."""
+    """An open database of claude-mem."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -31,7 +31,7 @@ class ClaudeMem:
             raise NotClaudeMem
 
     def rows(self, table: str) -> Iterator[Row]:
-        """Every row of a table, in the order of its ids; none if this version has no such table."""
+        """Return every row of a table by id; none if this version has no such table."""
         return self._all(table) if table in self.tables else iter(())
 
     def _all(self, name: str) -> Iterator[Row]:
@@ -41,7 +41,7 @@ class ClaudeMem:
 
 @contextmanager
 def opened(path: Path) -> Iterator[ClaudeMem]:
-    """The database of a path, for reading only."""
+    """Open a database for reading only."""
     try:
         file = path.expanduser().resolve(strict=True)
         connection = sqlite3.connect(f"file:{quote(str(file))}?mode=ro", uri=True)

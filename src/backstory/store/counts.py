@@ -1,4 +1,4 @@
-"""How much is stored: rows, characters and bytes."""
+"""Counts of rows, characters and bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from backstory.store.index import vectors
 
 @dataclass(frozen=True, slots=True)
 class ProjectCounts:
-    """How much is stored of a project."""
+    """Counts of a project."""
 
     name: str
     key: str
@@ -19,11 +19,11 @@ class ProjectCounts:
     first_at: str
     last_at: str
     observations: int
-    characters: int  #: of its events, as they are stored
+    characters: int  #: of its stored events
 
 
 def rows(tx: Tx, project: str) -> dict[str, Any]:
-    """Rows of everything, or of a project by its name or key."""
+    """Count all rows, or those of a project by its name or key."""
     sessions = tx.one("stats_sessions", project=project) or {}
     prompts = tx.one("stats_prompts", project=project) or {"count": 0}
     summaries = tx.one("stats_summaries", project=project) or {"count": 0}
@@ -41,20 +41,20 @@ def rows(tx: Tx, project: str) -> dict[str, Any]:
 
 
 def projects(tx: Tx, project: str, limit: int) -> list[ProjectCounts]:
-    """Every project, or one by its name or key; the one last worked in first."""
+    """Return all projects, or one by its name or key. The one with the latest event comes first."""
     return [ProjectCounts(**row) for row in tx.all("stats_projects", project=project, limit=limit)]
 
 
 def source_sizes(tx: Tx, observation_id: int) -> dict[int, int]:
-    """Characters of each event that an observation came from, by the event's id."""
+    """Return id -> characters of the events that an observation came from."""
     return {row["id"]: row["size"] for row in tx.all("observation_source_sizes", id=observation_id)}
 
 
 def latest_payloads(tx: Tx, project: str, limit: int) -> list[tuple[str, int]]:
-    """The latest payloads, each with the characters that it takes as it is stored."""
+    """Return the latest payloads, each with the number of characters that are stored."""
     return [(row["payload"], row["stored"]) for row in tx.all("stats_sample", project=project, limit=limit)]
 
 
 def table_sizes(tx: Tx) -> dict[str, int]:
-    """Bytes on disk by table. Not every engine can tell."""
+    """Return table -> bytes on disk."""
     return {row["name"]: row["bytes"] for row in tx.all("table_sizes")}

@@ -1,4 +1,4 @@
-"""What a database must do for us: run named queries in a transaction. Each engine does it in its own file."""
+"""The interface of a database engine: it runs named queries in transactions. `sqlite` and `postgres` implement it."""
 
 from __future__ import annotations
 
@@ -8,60 +8,60 @@ from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
 Row = dict[str, Any]
-#: Greater than the id of any row: a list that is read from here on begins with the newest.
+#: Greater than any id, to list rows from the newest on.
 LAST = 2**62
 
 
 class Tx(Protocol):
-    """A transaction: three verbs, each on a named query."""
+    """A transaction that runs named queries."""
 
-    engine: str  #: whose, where the same thing is said in two ways
+    engine: str  #: "sqlite" or "postgres"
 
     def run(self, name: str, /, **values: Any) -> int:
-        """Change rows; how many."""
+        """Run a query that changes rows. Return how many."""
         ...
 
     def one(self, name: str, /, **values: Any) -> Row | None:
-        """The first row, if any."""
+        """Return the first row of a query, if any."""
         ...
 
     def all(self, name: str, /, **values: Any) -> list[Row]:
-        """Every row."""
+        """Return all rows of a query."""
         ...
 
     def script(self, sql: str, /) -> None:
-        """A migration's statements."""
+        """Run the statements of a migration in this transaction."""
 
 
 class Store(Protocol):
-    """A database. What `write` is given runs in one transaction, what `read` is given on one snapshot."""
+    """A database. `write` runs a function in one transaction, `read` on one snapshot."""
 
-    engine: str  #: which .sql files are its own
+    engine: str  #: "sqlite" or "postgres"
 
     def submit(self, work: Callable[[Tx], T], /) -> Future[T]:
-        """Queue work; the future is done when the work is committed."""
+        """Queue a write. The future is done when it is committed."""
         ...
 
     def write(self, work: Callable[[Tx], T], /) -> T:
-        """The same, waited for."""
+        """Run a function in a transaction, and wait for the commit."""
         ...
 
     def read(self, work: Callable[[Tx], T], /) -> T:
-        """Look, and change nothing."""
+        """Run a function that only reads, on a snapshot."""
         ...
 
     def backup(self, label: str, /) -> None:
-        """A whole copy before something is changed that can't be changed back."""
+        """Copy the whole database before a change that cannot be undone."""
 
     def checkpoint(self) -> None:
-        """Make what is committed independent of the engine's log, and notice files that were removed."""
+        """Write the log into the database file, and notice files that were removed."""
 
     def scrub(self) -> None:
-        """Leave nothing of what was deleted in any file of the database, its log or its backups."""
+        """Remove deleted content from all files: database, log and backups."""
 
     def size(self) -> int:
-        """Bytes on disk."""
+        """Return the bytes on disk."""
         ...
 
     def close(self) -> None:
-        """Finish what is queued, then let go."""
+        """Finish queued writes, then close all connections."""

@@ -1,4 +1,4 @@
-"""The ledger: what models were asked and what it cost, by day, project, provider and model."""
+"""The ledger: calls of models and their cost, by day, project, provider and model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from backstory.store.db import Row, Tx
 
 
 def add(tx: Tx, session_id: int, calls: Iterable[ModelCall]) -> None:
-    """Write calls down, in the transaction of what they led to."""
+    """Add calls, in the transaction that stores their results."""
     for call in calls:
         tx.run(
             "ledger_add",
@@ -26,22 +26,22 @@ def add(tx: Tx, session_id: int, calls: Iterable[ModelCall]) -> None:
 
 
 def spent(tx: Tx, day: str) -> tuple[int, int]:
-    """Tokens and millionths of a dollar of a day."""
+    """Return the tokens and the millionths of a dollar of a day."""
     row = tx.one("ledger_spent", day=day)
     return (int(row["tokens"]), int(row["cost_micros"])) if row else (0, 0)
 
 
 def by_day(tx: Tx, project: str, days: int) -> list[Row]:
-    """The latest days that have calls, each by project, provider and model."""
+    """Return the latest days with calls, each by project, provider and model."""
     return tx.all("ledger_list", project=project, days=days)
 
 
 def total(tx: Tx, project: str) -> Row:
-    """Everything since the beginning."""
+    """Return the totals of all days."""
     return tx.one("ledger_total", project=project) or {}
 
 
 def forget_project(tx: Tx, key: str) -> None:
-    """What was spent stays spent; on what is not said any more."""
+    """Remove the name of a project from its costs. The costs stay."""
     tx.run("ledger_forget_into", project_key=key)
     tx.run("ledger_forget", project_key=key)

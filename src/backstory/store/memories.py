@@ -1,4 +1,4 @@
-"""Observations and summaries as they are read: typed records of a project, a session, or everything."""
+"""Reads observations and summaries, as typed records or as rows for the API. `observations` writes them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from backstory.text import json_list
 
 @dataclass(frozen=True, slots=True)
 class ObservationEntry:
-    """An observation as a line of a context. Every session start reads many, so it holds no more than that needs."""
+    """An observation as a line of a context. It has few fields, because every session start reads many."""
 
     id: int
     type: str
@@ -27,7 +27,7 @@ class ObservationEntry:
 
 @dataclass(frozen=True, slots=True)
 class StoredObservation(ObservationEntry):
-    """An observation with all that it says."""
+    """An observation with all its texts."""
 
     agent: str
     project: str
@@ -40,12 +40,12 @@ class StoredObservation(ObservationEntry):
 
 @dataclass(frozen=True, slots=True)
 class StoredSummary:
-    """A summary with what is known about it."""
+    """A stored summary."""
 
     id: int
     agent: str
     project: str
-    source: str  #: "stop", or "compact" for what the agent itself kept
+    source: str  #: "stop", or "compact" for a summary by the agent itself
     request: str
     investigated: str
     learned: str
@@ -58,11 +58,11 @@ class StoredSummary:
 
 @dataclass(frozen=True, slots=True)
 class ObservedFile:
-    """A file that an observation is about, as it was then."""
+    """A file that an observation is about, with its digest at that time."""
 
     observation_id: int
     cwd: str
-    path: str  #: from the working directory
+    path: str  #: relative to the working directory
     digest: str
 
 
@@ -77,69 +77,69 @@ def observation(tx: Tx, number: int) -> StoredObservation | None:
 
 
 def newest_observations(tx: Tx, limit: int) -> list[StoredObservation]:
-    """The newest of all projects."""
+    """Return the newest observations of all projects."""
     rows = tx.all("observations_list", project="", type="", session_id=0, before=LAST, limit=limit)
     return [_observation(row) for row in rows]
 
 
 def recent_observations(tx: Tx, project_key: str, limit: int) -> list[ObservationEntry]:
-    """The newest of a project, without those that were superseded."""
+    """Return the newest observations of a project, without superseded ones."""
     return [_entry(row) for row in tx.all("observations_recent", project_key=project_key, limit=limit)]
 
 
 def pinned_observations(tx: Tx, project_key: str, limit: int) -> list[StoredObservation]:
-    """Those that always stand in a project's context, the latest pin first."""
+    """Return the pinned observations of a project, the latest pin first."""
     return [_observation(row) for row in tx.all("observations_pinned", project_key=project_key, limit=limit)]
 
 
 def observations_of_session(tx: Tx, session_id: int, limit: int) -> list[ObservationEntry]:
-    """The newest of a session, without those that were superseded."""
+    """Return the newest observations of a session, without superseded ones."""
     return [_entry(row) for row in tx.all("observations_of_session", session_id=session_id, limit=limit)]
 
 
 def newest_summaries(tx: Tx, limit: int) -> list[StoredSummary]:
-    """The newest of all projects."""
+    """Return the newest summaries of all projects."""
     rows = tx.all("summaries_list", project="", session_id=0, before=LAST, limit=limit)
     return [_summary(row) for row in rows]
 
 
 def recent_summaries(tx: Tx, project_key: str, limit: int) -> list[StoredSummary]:
-    """The newest of a project's rounds."""
+    """Return the newest summaries of a project."""
     return [_summary(row) for row in tx.all("summaries_recent", project_key=project_key, limit=limit)]
 
 
 def summaries_of_session(tx: Tx, session_id: int, limit: int) -> list[StoredSummary]:
-    """The newest of a session's rounds."""
+    """Return the newest summaries of a session."""
     return [_summary(row) for row in tx.all("summaries_of_session", session_id=session_id, limit=limit)]
 
 
 def observed_files(tx: Tx, observation_ids: Sequence[int]) -> list[ObservedFile]:
-    """The files of some observations."""
+    """Return the files of some observations."""
     rows = tx.all("observation_file_digests", ids=json.dumps(observation_ids)) if observation_ids else []
     return [ObservedFile(row["observation_id"], row["cwd"], row["path"], row["mark"]) for row in rows]
 
 
 def shown_observation(tx: Tx, number: int) -> Row:
-    """An observation as the API shows it, with the event ids that it came from."""
+    """Return an observation as the API shows it, with the ids of its events."""
     events = tx.all("observation_event_ids", id=number)
     return observations.decode(observations.get(tx, number)) | {"event_ids": [row["event_id"] for row in events]}
 
 
 def shown_summary(tx: Tx, number: int) -> Row | None:
-    """A summary as the API shows it."""
+    """Return a summary as the API shows it."""
     return tx.one("summary_by_id", id=number)
 
 
 def listed_observations(
     tx: Tx, project: str, before: int, limit: int, *, type: str = "", session_id: int = 0
 ) -> list[Row]:
-    """Observations with a smaller id than `before` as the API shows them, newest first."""
+    """Return observations with a smaller id than `before` as the API shows them, newest first."""
     values: dict[str, Any] = {"project": project, "type": type, "session_id": session_id}
     return [observations.decode(row) for row in tx.all("observations_list", before=before, limit=limit, **values)]
 
 
 def listed_summaries(tx: Tx, project: str, before: int, limit: int, *, session_id: int = 0) -> list[Row]:
-    """Summaries with a smaller id than `before` as the API shows them, newest first."""
+    """Return summaries with a smaller id than `before` as the API shows them, newest first."""
     return tx.all("summaries_list", project=project, session_id=session_id, before=before, limit=limit)
 
 

@@ -1,4 +1,4 @@
-"""Brings a database to this version's schema: numbered migrations, each in a transaction, after a backup."""
+"""Applies the missing numbered migrations, each in a transaction, after a backup."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def migrate(store: Store) -> list[int]:
         def apply(tx: Tx, version: int = version, name: str = name, sql: str = sql) -> None:
             tx.one("schema_lock")
             if version in {row["version"] for row in tx.all("migrations_list")}:
-                return  # another worker, started at the same time, was quicker
+                return  # another worker has just applied it
             tx.script(sql)
             tx.run("migration_add", version=version, name=name, at=ids.now())
 

@@ -1,4 +1,4 @@
-"""What an event holds, as it is stored and as it is read: large ones packed, and without their output in time."""
+"""Payloads of events: compresses and reads them, and removes the output of tools after some time."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Any
 from backstory.model import Event
 from backstory.store.db import Row, Tx
 
-#: From this length on a payload is packed. (PostgreSQL packs by itself.)
-LARGE = 1000
-#: Looked at in one transaction, so that nobody waits long behind it.
+#: Characters from which on SQLite stores a payload compressed. PostgreSQL compresses by itself.
+MIN_PACKED = 1000
+#: Events that are read in one transaction, so that other writers do not wait long.
 PAGE = 50
 _OUTPUT = ("tool_response", "error")
 
 
 def pack(text: str) -> str | bytes:
-    """A payload as SQLite keeps it. Quick rather than small: it is on the way of every event."""
-    return zlib.compress(text.encode(), 1) if len(text) >= LARGE else text
+    """Return a payload as SQLite stores it. The compression is fast, because every event waits for it."""
+    return zlib.compress(text.encode(), 1) if len(text) >= MIN_PACKED else text
 
 
 def unpack(stored: Any) -> Any:
-    """A payload as text; an empty one, which no payload is, where its bytes are damaged."""
+    """Return a stored payload as text; an empty text if it is damaged."""
     if not isinstance(stored, bytes):
         return stored
     try:
@@ -33,11 +33,11 @@ def unpack(stored: Any) -> Any:
 
 
 class DamagedPayload(ValueError):
-    """A stored payload is no JSON object. Its text is not quoted."""
+    """A stored payload is not a JSON object. The message does not quote it."""
 
 
 def read(stored: Any) -> dict[str, Any]:
-    """What a payload holds; `Damaged` where somebody, or a disk, has changed it."""
+    """Parse a payload. Raises `DamagedPayload`."""
     if stored is None:
         return {}
     try:
@@ -50,7 +50,7 @@ def read(stored: Any) -> dict[str, Any]:
 
 
 def read_or_nothing(stored: Any) -> dict[str, Any]:
-    """The same for those who can do without it."""
+    """Parse a payload; empty if it is damaged."""
     try:
         return read(stored)
     except DamagedPayload:
@@ -58,8 +58,10 @@ def read_or_nothing(stored: Any) -> dict[str, Any]:
 
 
 def drop_output(tx: Tx, before: str, after: int) -> int | None:
-    """Take what tools answered out of the next few observed events that were kept before a moment; what they were
-    asked stays. The last event that was looked at; None if there was none."""
+    """Remove the output of tools from the next observed events that were stored before a moment. Their input stays.
+
+    Return the id of the last event that was read; None if there are no more.
+    """
     rows = tx.all("events_with_output", before=before, after=after, limit=PAGE)
     for row in rows:
         payload = read_or_nothing(row["payload"])
@@ -71,7 +73,7 @@ def drop_output(tx: Tx, before: str, after: int) -> int | None:
 
 
 def decode(row: Row) -> Event:
-    """A stored report; `Damaged` if its payload is."""
+    """Return an event from its row. Raises `DamagedPayload`."""
     return Event(
         id=row["id"],
         session_id=row["session_id"],
@@ -86,7 +88,7 @@ def decode(row: Row) -> Event:
 
 
 def decode_sound(rows: Iterable[Row]) -> tuple[tuple[Event, ...], list[int]]:
-    """Stored reports, and the ids of those whose payload is damaged."""
+    """Return events from their rows, and the ids of those whose payload is damaged."""
     sound, damaged = [], []
     for row in rows:
         try:

@@ -1,4 +1,4 @@
-"""PostgreSQL as the store: a few connections that are lent out, writers in parallel, readers on a snapshot."""
+"""The PostgreSQL engine: a small pool of connections, parallel writers, and readers on a snapshot."""
 
 from __future__ import annotations
 
@@ -37,14 +37,15 @@ WRITERS = 4
 IDLE_S = 60.0
 #: Seconds that connecting may take.
 CONNECT_S = 5
-#: After a server could not be reached it is left alone for so long: whoever asks meanwhile is told at once.
+#: Seconds after a failed connection during which no other is tried.
 AWAY_S = 0.5
+#: Attempts of a transaction.
 TRIES = 8
-#: Somebody else was quicker, or changed a table: the same work, done again, succeeds.
-AGAIN = (errors.SerializationFailure, errors.DeadlockDetected, errors.FeatureNotSupported)
-#: The fault of what was to be stored, not of the database.
+#: Errors after which the same transaction succeeds if it is repeated.
+RETRIED = (errors.SerializationFailure, errors.DeadlockDetected, errors.FeatureNotSupported)
+#: Errors of the values, not of the database.
 REFUSED = (errors.DataError, errors.ProgramLimitExceeded)
-#: A worker that vanishes in the middle holds nobody up for long, and nobody holds up a worker.
+#: Timeouts, so that a worker that vanishes in a transaction does not block others.
 _OPTIONS = "-c client_min_messages=warning -c lock_timeout=30s -c idle_in_transaction_session_timeout=60s"
 _PARAMETER = re.compile(r"('(?:[^']|'')*'|--[^\n]*|::)|(?<!\w):([a-z_]\w*)|%")
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -52,7 +53,7 @@ _WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 
 
 class _Number(Loader):
-    """A sum of whole numbers is a whole number, as it is elsewhere."""
+    """Loads a `numeric` without fraction as an integer. PostgreSQL returns sums of integers as `numeric`."""
 
     def load(self, data: Buffer) -> int | float:
         text = bytes(data).decode()
@@ -60,12 +61,8 @@ class _Number(Loader):
 
 
 def as_psycopg(sql: str) -> str:
-    """`:name` as `%(name)s`; strings, comments and `::casts` stay, and a percent sign stands for itself."""
-
-    def each(match: re.Match[str]) -> str:
-        return f"%({match[2]})s" if match[2] else match[0].replace("%", "%%")
-
-    return _PARAMETER.sub(each, sql)
+    """Write `:name` as `%(name)s` and escape percent signs. Strings, comments and `::casts` stay."""
+    return _PARAMETER.sub(lambda match: f"%({match[2]})s" if match[2] else match[0].replace("%", "%%"), sql)
 
 
 @cache
@@ -83,23 +80,20 @@ class PostgresTransaction:
         self._queries = _queries()
 
     def run(self, name: str, /, **values: Any) -> int:
-        """Change rows; how many."""
         return self._connection.execute(self._queries[name], values).rowcount
 
     def one(self, name: str, /, **values: Any) -> Row | None:
-        """The first row, if any."""
         return self._connection.execute(self._queries[name], values).fetchone()
 
     def all(self, name: str, /, **values: Any) -> list[Row]:
         return self._connection.execute(self._queries[name], values).fetchall()
 
     def script(self, sql: str) -> None:
-        """Run a migration's statements, inside this transaction."""
         self._connection.execute(sql.encode())
 
 
 class PostgresStore:
-    """The database: whatever is given runs on a connection that is lent for it."""
+    """A PostgreSQL database. Each transaction borrows a connection."""
 
     engine = "postgres"
 
@@ -110,39 +104,37 @@ class PostgresStore:
         self._lock = threading.Lock()
         self._away_until = 0.0
         self._writers = ThreadPoolExecutor(WRITERS, "backstory-writer")
-        # A server that can't be reached is known before anything is accepted.
-        with self._lend():
+        with self._lend():  # fails at once if the server cannot be reached
             pass
 
     def submit(self, work: Callable[[Tx], T]) -> Future[T]:
-        """Queue work for a writer; the future is done when the work is committed."""
-        return self._writers.submit(self._again, work, _WRITE)
+        return self._writers.submit(self._retry, work, _WRITE)
 
     def write(self, work: Callable[[Tx], T]) -> T:
         return self.submit(work).result()
 
     def read(self, work: Callable[[Tx], T]) -> T:
-        return self._again(work, _READ)
+        return self._retry(work, _READ)
 
-    def _again(self, work: Callable[[Tx], T], begin: str) -> T:
-        """Run work in a transaction, and once more where that helps."""
+    def _retry(self, work: Callable[[Tx], T], begin: str) -> T:
+        """Run work in a transaction. Repeat it after a conflict, and once after the connection was lost."""
         lost = False
         for tries in range(TRIES):
             try:
                 return self._once(work, begin)
-            except AGAIN as error:
+            except RETRIED as error:
                 if tries == TRIES - 1:
                     raise _unavailable(error) from None
-                # Two that met once should not meet again.
+                # A random pause, so that the same transactions do not conflict again.
                 time.sleep(random.uniform(0, 0.01 * 2**tries))  # noqa: S311 - a pause, not a secret
             except _Lost as error:
-                # The server was started anew since we last spoke to it: its old connections are all gone.
-                self._let_go()
+                # The server was probably restarted, so all connections are lost.
+                self._close_idle()
                 if lost:
                     raise _unavailable(error.cause) from None
                 lost = True
             except REFUSED as error:
-                raise BadInput(f"The database does not take this ({type(error).__name__}).") from None
+                raise BadInput(f"The database does not accept this value ({type(error).__name__}).") from None
             except psycopg.IntegrityError:
                 raise
             except psycopg.Error as error:
@@ -158,28 +150,25 @@ class PostgresStore:
                 if connection.broken:
                     raise _Lost(error) from None
                 raise
-            # If the connection is lost here, nobody knows whether it was stored: the sender asks again.
+            # If the connection is lost here, it is unknown whether the commit succeeded. The sender repeats it.
             connection.execute("COMMIT")
             return result
 
     @contextlib.contextmanager
     def _lend(self) -> Iterator[Connection]:
         if not self._places.acquire(timeout=30):
-            raise StoreUnavailable("The database is too busy.")
+            raise StoreUnavailable("All connections to the database are in use.")
         try:
             connection = self._take()
             try:
                 yield connection
-            except psycopg.IntegrityError:
-                self._give_back(connection)
+            except psycopg.Error as error:
+                if not isinstance(error, psycopg.IntegrityError):
+                    connection.close()
                 raise
-            except psycopg.Error:
-                connection.close()
-                raise
-            except BaseException:
-                self._give_back(connection)
-                raise
-            self._give_back(connection)
+            finally:
+                if not connection.closed:
+                    self._give_back(connection)
         finally:
             self._places.release()
 
@@ -188,7 +177,7 @@ class PostgresStore:
             if self._idle:
                 return self._idle.pop()[0]
             if time.monotonic() < self._away_until:
-                raise StoreUnavailable("The database can not be reached.")
+                raise StoreUnavailable("The database cannot be reached.")
         try:
             connection = Connection.connect(
                 self._url,
@@ -202,14 +191,14 @@ class PostgresStore:
         except psycopg.Error as error:
             self._away_until = time.monotonic() + AWAY_S
             raise StoreUnavailable(
-                f"The database can not be reached: {_reason(error, self._url)}.",
-                "See that the server runs and that `database_url` is right; what was sent is kept until it is back.",
+                f"The database cannot be reached: {_reason(error, self._url)}.",
+                "Check that the server runs and that `database_url` is right. Events are kept until it is back.",
             ) from None
         connection.adapters.register_loader("numeric", _Number)
         return connection
 
     def _give_back(self, connection: Connection) -> None:
-        """Keep a connection for the next, without what was begun on it; close those that nobody has used for long."""
+        """Roll back an open transaction and keep the connection. Close those that were unused for long."""
         now = time.monotonic()
         try:
             if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
@@ -218,43 +207,45 @@ class PostgresStore:
             connection.close()
             return
         with self._lock:
-            old = [kept for kept, since in self._idle if now - since > IDLE_S]
-            self._idle = [(kept, since) for kept, since in self._idle if now - since <= IDLE_S]
+            expired = [idle for idle, since in self._idle if now - since > IDLE_S]
+            self._idle = [(idle, since) for idle, since in self._idle if now - since <= IDLE_S]
             self._idle.append((connection, now))
-        for kept in old:
-            kept.close()
+        for idle in expired:
+            idle.close()
 
-    def _let_go(self) -> None:
+    def _close_idle(self) -> None:
         with self._lock:
             idle, self._idle = self._idle, []
         for connection, _ in idle:
             connection.close()
 
     def backup(self, label: str) -> None:
-        """A dump beside our other files. Each migration is one transaction, so that where there is no `pg_dump`, or
-        one that is older than the server, it goes on without."""
+        """Dump the database with `pg_dump` into the data directory. A failure is only logged.
+
+        Each migration is one transaction, so it is safe without a dump.
+        """
         target = self._backups / f"backstory.{label}.dump"
         target.touch(mode=0o600)
-        given = conninfo.conninfo_to_dict(self._url)
-        secret = {"PGPASSWORD": str(given.pop("password"))} if given.get("password") else {}
+        address = conninfo.conninfo_to_dict(self._url)
+        secret = {"PGPASSWORD": str(address.pop("password"))} if address.get("password") else {}
         program = shutil.which("pg_dump", path=environment().get("PATH"))
         if program is None:
             log.warning("no pg_dump on PATH: no backup %s of the database was made", label)
         elif subprocess.run(
-            [program, "--format=custom", "--no-password", f"--file={target}", conninfo.make_conninfo("", **given)],
+            [program, "--format=custom", "--no-password", f"--file={target}", conninfo.make_conninfo("", **address)],
             env={**environment(), **secret},
             capture_output=True,
         ).returncode:
             log.warning("pg_dump failed: no backup %s of the database was made", label)
         else:
             return
-        target.unlink(missing_ok=True)  # another worker that starts now may have done the same
+        target.unlink(missing_ok=True)  # another worker may have removed it
 
     def checkpoint(self) -> None:
-        """A server looks after its own."""
+        """Nothing to do: the server writes checkpoints itself."""
 
     def scrub(self) -> None:
-        """Let the server reuse what forgotten rows took, and take our dumps of it away."""
+        """Let the server reuse the space of deleted rows, and remove our dumps."""
         for file in self._backups.glob("backstory.*.dump"):
             file.unlink(missing_ok=True)
         try:
@@ -272,28 +263,27 @@ class PostgresStore:
         return int(row["bytes"]) if row else 0
 
     def close(self) -> None:
-        """Finish what is queued, then let go."""
         self._writers.shutdown()
-        self._let_go()
+        self._close_idle()
 
 
 class _Lost(Exception):
-    """The connection went before anything was committed."""
+    """The connection was lost before the commit."""
 
     def __init__(self, cause: psycopg.Error) -> None:
         self.cause = cause
 
 
 def _unavailable(error: psycopg.Error) -> StoreUnavailable:
-    # The kind of error and no more: its text may quote what was to be stored.
-    return StoreUnavailable(f"The database could not do it ({type(error).__name__}).")
+    # Only the type of the error, because its text may quote values.
+    return StoreUnavailable(f"The database reported an error ({type(error).__name__}).")
 
 
 def _reason(error: psycopg.Error, url: str) -> str:
-    """The first line of a refusal; a server's words name the user and the database, not the password."""
-    said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    """Return the first line of an error, without the password."""
+    line = (str(error).strip().splitlines() or [type(error).__name__])[0]
     secret = conninfo.conninfo_to_dict(url).get("password")
-    return (said.replace(str(secret), "***") if secret else said).rstrip(".:")
+    return (line.replace(str(secret), "***") if secret else line).rstrip(".:")
 
 
 def _checked(url: str) -> str:
@@ -302,6 +292,6 @@ def _checked(url: str) -> str:
     except psycopg.ProgrammingError:
         raise BadSetting(
             f"`database_url` is not an address of PostgreSQL: {without_password(url)}.",
-            "It looks like postgresql://user:password@host:5432/database.",
+            "Use the form postgresql://user:password@host:5432/database.",
         ) from None
     return url

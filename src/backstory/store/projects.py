@@ -1,4 +1,4 @@
-"""Projects, as the sessions that were in them name them."""
+"""Projects, read from the sessions in them."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from backstory.store.db import Row, Tx
 
 @dataclass(frozen=True, slots=True)
 class KnownProject:
-    """A project that a session was in."""
+    """Name and key of a project."""
 
     name: str
     key: str
 
 
 def find(tx: Tx, name: str) -> KnownProject | None:
-    """The project that was last worked in under this name or key."""
+    """Return the project with this name or key that has the latest event."""
     row = tx.one("project_key_of", project=name)
     return KnownProject(row["project"], row["project_key"]) if row else None
 
 
 def listed(tx: Tx, limit: int) -> list[Row]:
-    """Projects as the API shows them, the one last worked in first."""
+    """Return projects as the API shows them, the one with the latest event first."""
     return tx.all("projects_list", limit=limit)

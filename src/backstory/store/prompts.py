@@ -1,4 +1,4 @@
-"""Prompts as they are stored. `sessions` numbers and adds them."""
+"""Reads prompts. `sessions` numbers and adds them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from backstory.store.db import Row, Tx
 
 @dataclass(frozen=True, slots=True)
 class PromptPlace:
-    """A prompt's place in its session. The prompt itself may not be known yet."""
+    """The number of a prompt in its session. The prompt itself may not be known yet."""
 
     number: int
     is_private: bool
@@ -42,7 +42,7 @@ def by_number(tx: Tx, session_id: int, number: int) -> Prompt | None:
 
 
 def by_prompt_id(tx: Tx, session_id: int, prompt_id: str | None) -> Prompt | None:
-    """Return the last prompt with this id of the agent's. A fork gives the id of a prompt to its copies, too."""
+    """Return the last prompt with this id of the agent. A fork repeats the ids of its prompts."""
     return _one(tx.one("prompt_by_agents_id", session_id=session_id, prompt_id=prompt_id)) if prompt_id else None
 
 

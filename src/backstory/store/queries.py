@@ -1,4 +1,4 @@
-"""Named queries, read from the .sql files once. `{part}` in a query stands for the text under `-- part: part`."""
+"""Named queries from the .sql files. `{x}` in a query is replaced by the text under `-- part: x`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PART = re.compile(r"\{([a-z_]+)\}")
 
 
 def parse(*texts: str) -> dict[str, str]:
-    """The queries of some files, by name. A later file replaces what an earlier one says."""
+    """Return the queries of some files by name. A later file overrides an earlier one."""
     named: dict[str, dict[str, str]] = {"name": {}, "part": {}}
     for text in texts:
         pieces = _HEADING.split(text)
@@ -24,27 +24,27 @@ def parse(*texts: str) -> dict[str, str]:
 
 @cache
 def load(engine: str) -> dict[str, str]:
-    """All queries of an engine: the shared ones, its own over them, and those that every table has alike."""
+    """Return all queries of an engine: the shared ones, its own, and those that are generated for each table."""
     return written(engine) | tables.queries(owned(engine))
 
 
 def written(engine: str) -> dict[str, str]:
-    """Those that stand in a file."""
-    room = files("backstory.store") / "sql"
-    return parse(*((room / f"{name}.sql").read_text("utf-8") for name in ("shared", engine)))
+    """Return the queries from the files."""
+    folder = files("backstory.store") / "sql"
+    return parse(*((folder / f"{name}.sql").read_text("utf-8") for name in ("shared", engine)))
 
 
 @cache
 def owned(engine: str) -> dict[str, tables.Table]:
-    """The tables that hold what is a user's own."""
+    """Return the tables that are exported."""
     return tables.parse(sql for _, _, sql in migrations(engine))
 
 
 @cache
 def migrations(engine: str) -> tuple[tuple[int, str, str], ...]:
-    """The numbered steps of the schema: (version, name, SQL), in order."""
-    found = []
+    """Return the migrations in order: (version, name, SQL)."""
+    steps = []
     for file in (files("backstory.store") / "sql" / engine).iterdir():
         if match := re.fullmatch(r"(\d{4})_(\w+)\.sql", file.name):
-            found.append((int(match[1]), match[2], file.read_text("utf-8")))
-    return tuple(sorted(found))
+            steps.append((int(match[1]), match[2], file.read_text("utf-8")))
+    return tuple(sorted(steps))

@@ -1,4 +1,4 @@
-"""Doing over what the rules observed in a model's place: find such a round, and put the model's words for theirs."""
+"""Finds rounds that the rules observed in place of a model, and replaces their observations by the model's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from backstory.store.index import search
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """How much there is to do over."""
+    """The number of rounds and events to observe again."""
 
     rounds: int
     events: int
@@ -26,7 +26,7 @@ def waiting(tx: Tx, project: str, since: str) -> Waiting:
 
 
 def claim(tx: Tx, project: str, since: str, after: int, lease_ms: int) -> Claim | None:
-    """The same as `find`, and ours until the lease runs out: what another is asking about is passed over."""
+    """Find and lease the next round. Rounds that another worker has leased are skipped."""
     while round := find(tx, project, since, after):
         sessions.hold(tx, round.session_id)
         now, numbers = ids.now_ms(), {event.id for event in round.events}
@@ -42,12 +42,12 @@ def claim(tx: Tx, project: str, since: str, after: int, lease_ms: int) -> Claim 
 
 
 def release(tx: Tx, claim: Claim) -> None:
-    """Let others ask about what is not done."""
+    """Release the lease of a round that was not finished."""
     tx.run("reobserve_release", session_id=claim.round.session_id, owner=claim.owner)
 
 
 def find(tx: Tx, project: str, since: str, after: int) -> Round | None:
-    """The next such round, or a piece of one, whose first event comes after this one."""
+    """Return the next round, or a part of one, whose first event comes after the event `after`."""
     while head := tx.one("reobserve_next", project=project, since=since, after=after):
         about = {"session_id": head["session_id"], "prompt_number": head["prompt_number"]}
         rows = tx.all("reobserve_events", first=head["id"], **about)[: events.MAX_EVENTS]
@@ -59,8 +59,10 @@ def find(tx: Tx, project: str, since: str, after: int) -> Round | None:
 
 
 def put(tx: Tx, round: Round, reply: Reply) -> observations.StoredRows | None:
-    """The model's words for the rules', whole or not at all; None if the events are no longer what was asked about.
-    What people have pinned or changed by hand is theirs and stays."""
+    """Replace the observations of the rules by those of the model; None if the events have changed meanwhile.
+
+    Observations that were pinned or edited by hand stay.
+    """
     sessions.hold(tx, round.session_id)
     ledger.add(tx, round.session_id, reply.calls)
     rows = tx.all("reobserve_events", session_id=round.session_id, prompt_number=round.prompt_number, first=0)
@@ -68,10 +70,10 @@ def put(tx: Tx, round: Round, reply: Reply) -> observations.StoredRows | None:
         return None
     for event in round.events:
         for row in tx.all("reobserve_observations", event_id=event.id):
-            forget.keep_out_version(tx, row)  # an older export must not bring it beside the new one
+            forget.keep_out_version(tx, row)
             observations.remove(tx, row["id"])
         tx.run("reobserve_done", id=event.id)
-    if round.stop and reply.summary is None:  # the model found nothing worth one
+    if round.stop and reply.summary is None:  # the model made no summary
         for row in tx.all("reobserve_summaries", session_id=round.session_id, prompt_number=round.prompt_number):
             search.remove_words(tx, "summary", row["id"])
             tx.run("summary_remove", id=row["id"])

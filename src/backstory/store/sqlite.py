@@ -1,4 +1,4 @@
-"""SQLite as the store: one writer that commits for many at once, and a reader for each thread."""
+"""The SQLite engine: one writer thread that groups many writes into a commit, and a reader for each thread."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ from backstory.store.payloads import pack, unpack
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-#: How many writers share one commit at the most.
-SHARED = 256
-#: Seconds that wiping waits for another connection's checkpoint. SQLite itself does not wait for that.
+#: Writes that share one commit, at most.
+MAX_BATCH = 256
+#: Seconds that `scrub` waits for readers before the log can be emptied.
 CHECKPOINT_S = 10.0
-#: Seconds until it is tried again to write out a database whose files were removed.
+#: Seconds between two attempts to write out a database whose files were removed.
 RESCUE_AGAIN_S = 10.0
-#: A query that only reads; a comment may stand before it.
+_PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON", "busy_timeout=10000", "secure_delete=ON")
+#: A query that only reads. It may begin with comments.
 _READS = re.compile(r"(?:\s*--[^\n]*\n)*\s*(?:SELECT|WITH)\b")
 
 
@@ -42,12 +43,10 @@ class SqliteTransaction:
         self._queries = queries.load("sqlite")
 
     def run(self, name: str, /, **values: Any) -> int:
-        """Change rows; how many."""
         return self._execute(name, values).rowcount
 
     def one(self, name: str, /, **values: Any) -> Row | None:
-        """The first row, if any."""
-        # All rows are taken: a statement left half-read would hold the savepoint open.
+        # All rows are read, because an unfinished statement would keep the savepoint open.
         rows = self.all(name, **values)
         return rows[0] if rows else None
 
@@ -58,8 +57,8 @@ class SqliteTransaction:
         except sqlite3.OperationalError as error:
             if "decode to UTF-8" not in str(error):
                 raise
-            # A damaged row must not hide the others. From here on this connection is slower, and never fails so again.
-            self._connection.text_factory = _decoded
+            # A damaged row must not hide the others. From now on this connection decodes text leniently, but slower.
+            self._connection.text_factory = _decode
             if not _READS.match(self._queries[name]):
                 raise
             cursor = self._execute(name, values)
@@ -67,13 +66,13 @@ class SqliteTransaction:
         if not rows:
             return []
         names = [column[0] for column in cursor.description]
-        # All at once: a row factory would be called, and look at the names, for each.
-        made = [dict(zip(names, row, strict=True)) for row in rows]
+        # Faster than a row factory, which would be called for each row.
+        records = [dict(zip(names, row, strict=True)) for row in rows]
         if "payload" in names:
-            for each in made:
-                if isinstance(each["payload"], bytes):
-                    each["payload"] = unpack(each["payload"])
-        return made
+            for record in records:
+                if isinstance(record["payload"], bytes):
+                    record["payload"] = unpack(record["payload"])
+        return records
 
     def _execute(self, name: str, values: dict[str, Any]) -> sqlite3.Cursor:
         if isinstance(text := values.get("payload"), str):
@@ -81,8 +80,7 @@ class SqliteTransaction:
         return self._connection.execute(self._queries[name], values)
 
     def script(self, sql: str) -> None:
-        """Run a migration's statements, inside this transaction (`executescript` would commit it)."""
-        statement = ""
+        statement = ""  # one by one, because `executescript` would commit
         for line in sql.splitlines(keepends=True):
             statement += line
             if sqlite3.complete_statement(statement):
@@ -91,7 +89,7 @@ class SqliteTransaction:
 
 
 class SqliteStore:
-    """The database: `write` goes to the one writer, `read` to a snapshot of the thread's own."""
+    """A SQLite database. `write` runs on the writer thread, `read` on a connection of the calling thread."""
 
     engine = "sqlite"
 
@@ -103,12 +101,11 @@ class SqliteStore:
         self._readers_lock = threading.Lock()
         self._watched = (path, *backups.companions(path))
         self._folder = _identity(path.parent)
-        self._files: list[tuple[int, int] | None] = []  # those that are open, by device and inode
-        self._logged = (0, 0)  # size and time of the log when it was last brought into the database
+        self._files: list[tuple[int, int] | None] = []  # device and inode of the open files
+        self._logged = (0, 0)  # size and time of the log at the last checkpoint
         self._removed = False
         self._rescue_at = 0.0
-        # Opened here, so that a database that can't be opened is known before anything is accepted.
-        self._connection = self._connect()
+        self._connection = self._connect()  # fails at once if the database cannot be opened
         self._thread = threading.Thread(target=self._write_all, name="backstory-writer", daemon=True)
         self._thread.start()
 
@@ -117,21 +114,17 @@ class SqliteStore:
         try:
             connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10)
             connection.create_function("unpacked", 1, unpack, deterministic=True)
-            connection.create_function("folded", 1, _folded, deterministic=True)
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = NORMAL")
-            connection.execute("PRAGMA foreign_keys = ON")
-            connection.execute("PRAGMA busy_timeout = 10000")
-            connection.execute("PRAGMA secure_delete = ON")
+            connection.create_function("folded", 1, _lower, deterministic=True)
+            for pragma in _PRAGMAS:
+                connection.execute(f"PRAGMA {pragma}")
         except sqlite3.Error as error:
             if connection:
                 connection.close()
-            self._doubt(error)
+            self._mark_suspect(error)
             raise StoreUnavailable(f"The database {self.path.name} could not be opened: {error}.") from None
         return connection
 
     def submit(self, work: Callable[[Tx], T]) -> Future[T]:
-        """Queue work for the writer; the future is done when the work is committed."""
         future: Future[T] = Future()
         self._jobs.put((work, future))
         return future
@@ -151,42 +144,40 @@ class SqliteStore:
         try:
             return work(SqliteTransaction(connection))
         except sqlite3.DatabaseError as error:
-            if not isinstance(error, sqlite3.OperationalError) and not self._doubt(error):
+            if not isinstance(error, sqlite3.OperationalError) and not self._mark_suspect(error):
                 raise
             raise StoreUnavailable(f"The database could not be read: {error}.") from None
         finally:
-            if connection.in_transaction:  # damage has ended it already
+            if connection.in_transaction:  # damage ends a transaction
                 connection.execute("ROLLBACK")
 
     def backup(self, label: str) -> None:
-        """A copy in backups/, taken through SQLite, so that it is whole whatever is going on."""
-        backups.take(self.path, label)
+        backups.create(self.path, label)
 
     def checkpoint(self) -> None:
-        """Bring what is committed into the database file itself, and notice files that were removed."""
         if not self._files:
             return
         if self._removed or self._identities() != self._files:
-            self.write(lambda tx: None)  # the writer looks after it
+            self.write(lambda tx: None)  # the writer handles it
             return
         known = self._watched[1].stat()
         if self._logged == (logged := (known.st_size, known.st_mtime_ns)):
             return
         try:
-            # On a connection of its own: writers need not wait for the disk.
+            # On its own connection, so that writers do not wait for the disk.
             with contextlib.closing(self._connect()) as connection:
                 backups.keep_extent(Paths(self.path.parent), backups.extent(connection))
                 busy, pages, moved = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         except sqlite3.Error as error:
-            self._doubt(error)
+            self._mark_suspect(error)
             raise StoreUnavailable(f"The database could not be written: {error}.") from None
         if not busy and pages == moved:
             self._logged = logged
 
     def scrub(self) -> None:
-        """Rewrite the database without its free pages, empty the write-ahead log, and take the backups anew.
+        """Rewrite the database without its free pages, empty the write-ahead log, and replace the backups.
 
-        On a connection of its own: writers wait for it, and a hook that can't wait leaves its event in the spool.
+        Writers wait for it. Hooks that cannot wait leave their events in the spool.
         """
         self.write(lambda tx: tx.run("words_optimize"))
         try:
@@ -194,14 +185,14 @@ class SqliteStore:
                 connection.execute("VACUUM")
                 busy = not _is_log_emptied(connection)
         except sqlite3.Error as error:
-            raise StoreUnavailable(f"What was forgotten could not be wiped from the database yet: {error}.") from None
+            raise StoreUnavailable(f"Forgotten content could not be wiped from the database yet: {error}.") from None
         if busy:
-            raise StoreUnavailable("What was forgotten is still being read by somebody, such as an export.")
-        with backups.TURN:
-            held = backups.copies(self.path)
-            for file in held:
+            raise StoreUnavailable("Forgotten content is still being read, such as by an export.")
+        with backups.LOCK:
+            copies = backups.copies(self.path)
+            for file in copies:
                 file.unlink(missing_ok=True)
-            if held:
+            if copies:
                 self.backup("after-forgetting")
 
     def size(self) -> int:
@@ -209,7 +200,6 @@ class SqliteStore:
         return sum(file.stat().st_size for file in names if file.exists())
 
     def close(self) -> None:
-        """Finish what is queued, then let go."""
         self._jobs.put(None)
         self._thread.join()
         with self._readers_lock:
@@ -223,7 +213,7 @@ class SqliteStore:
         while (job := self._jobs.get()) is not None:
             batch = [job]
             last = False
-            while len(batch) < SHARED and not self._jobs.empty():
+            while len(batch) < MAX_BATCH and not self._jobs.empty():
                 if (job := self._jobs.get()) is None:
                     last = True
                     break
@@ -233,7 +223,7 @@ class SqliteStore:
                 return
 
     def _commit(self, batch: list[tuple[Callable[[Tx], Any], Future[Any]]]) -> None:
-        """Run each job in a savepoint of one transaction: one that fails takes nobody along."""
+        """Run all jobs in one transaction, each in a savepoint, so that one that fails does not affect the others."""
         if self._removed and not self._is_back():
             return self._refuse(batch)
         done: list[tuple[Future[Any], Any]] = []
@@ -257,8 +247,8 @@ class SqliteStore:
                     done.append((future, result))
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
-            # Disk full, database gone or damaged: nobody in this batch was stored, and each sender keeps its event.
-            self._doubt(error)
+            # The disk is full, or the database is gone or damaged. Nothing of this batch was stored.
+            self._mark_suspect(error)
             with contextlib.suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
             for _, future in batch:
@@ -281,17 +271,17 @@ class SqliteStore:
                 future.set_result(result)
 
     def _is_removed(self) -> bool:
-        """Whether the files were removed or replaced under us, so that what was just committed is in none that stays.
+        """Whether the files were removed or replaced, so that the last commit would be lost.
 
-        All of it is written out through this connection, which still has it. The next start puts that in place;
-        until then nothing more is accepted, and hooks keep their events in the spool.
+        The whole database is then written to another file through the open connection. The next start uses that file.
+        Until then no more writes are accepted, and hooks keep their events in the spool.
         """
         if not self._files:
             self._files = self._identities()
         if self._identities() == self._files:
             return False
         if _identity(self.path.parent) != self._folder:
-            return True  # the whole directory was taken away: what is there now is another worker's
+            return True  # the whole directory was replaced, and belongs to another worker now
         if time.monotonic() < self._rescue_at:
             return True
         self._rescue_at = time.monotonic() + RESCUE_AGAIN_S
@@ -305,7 +295,7 @@ class SqliteStore:
         return False
 
     def _is_back(self) -> bool:
-        """Whether somebody put the files back: nothing was written since, so all is as before."""
+        """Whether the files were put back. Nothing was written meanwhile, so they are complete."""
         if back := self._identities() == self._files:
             Paths(self.path.parent).rescued.unlink(missing_ok=True)
             self._removed = False
@@ -314,8 +304,8 @@ class SqliteStore:
     def _identities(self) -> list[tuple[int, int] | None]:
         return [_identity(file) for file in self._watched]
 
-    def _doubt(self, error: sqlite3.Error) -> bool:
-        """Leave word of damage, so that the database is read through and mended."""
+    def _mark_suspect(self, error: sqlite3.Error) -> bool:
+        """Return whether an error means damage. If so, leave a file that has the database checked and restored."""
         if damaged := backups.is_damage(error):
             with contextlib.suppress(OSError):
                 self.path.with_name("suspect").touch(mode=0o600)
@@ -328,7 +318,7 @@ class SqliteStore:
 
 
 def _is_log_emptied(connection: sqlite3.Connection) -> bool:
-    """Empty the write-ahead log. Whoever reads an older snapshot still needs it: False if that takes too long."""
+    """Empty the write-ahead log. Return False if readers of older snapshots need it for too long."""
     limit = time.monotonic() + CHECKPOINT_S
     while connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
         if time.monotonic() > limit:
@@ -337,17 +327,17 @@ def _is_log_emptied(connection: sqlite3.Connection) -> bool:
     return True
 
 
-def _folded(text: Any) -> Any:
-    """Letters small. SQLite's own `lower` knows ASCII only."""
+def _lower(text: Any) -> Any:
+    """Lower-case any text. SQLite's own `lower` knows ASCII only."""
     return text.lower() if isinstance(text, str) else text
 
 
-def _decoded(raw: bytes) -> str:
+def _decode(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
 
 
 def _removed() -> StoreUnavailable:
-    return StoreUnavailable("Files of the database were removed; the worker puts them back.")
+    return StoreUnavailable("Files of the database were removed. The worker restores them.")
 
 
 def _identity(file: Path) -> tuple[int, int] | None:

@@ -1,4 +1,4 @@
-"""What an observation states of a subject, so that a later one with another value takes its place."""
+"""Finds what an observation states about a subject. A later one that states another value supersedes it."""
 
 from __future__ import annotations
 
@@ -26,43 +26,43 @@ _VALUE = re.compile(
 )
 #: What reads as a value: a number, a name, a path, something quoted.
 _NAMED = re.compile(r"\d|[`\"'/_@]|\w\.\w|^[A-Z]|^(?:on|off|true|false|yes|no|enabled|disabled)$")
-#: What has a value, so that any word may be it: `the default branch is main`.
+#: Subjects that have a value, which may be any word: `the default branch is main`.
 _ROLES = frozenset(
     "address backend branch broker command convention database date deadline default directory editor engine "  # noqa: SIM905
     "environment folder format framework host indentation language level library license limit maintainer mode model "
     "name owner policy port provider queue region registry reviewer runner store strategy style timeout tool url "
     "version".split()
 )
-#: Words that begin a sentence about something else than its first words.
+#: First words of a sentence that do not name its subject.
 _NO_SUBJECT = frozenset("it this that there here he she they we you i what which who how why when where if".split())  # noqa: SIM905
 _WORD = re.compile(r"[\w./@-]+")
 
 
 def stated(text: str) -> tuple[str, str] | None:
-    """The subject of a sentence and what it says of it, where it is one that a later sentence could contradict."""
+    """Return the subject of a sentence and its value; None if a later sentence could not contradict it."""
     text = " ".join(text.split())[:240]
     if choice := _CHOICE.match(text):
-        return _known(f"for {_key(choice['subject'])}", choice["value"])
-    found = _VALUE.match(text)
-    if found is None or len(found["value"].split()) > 4:
+        return _normalised(f"for {_key(choice['subject'])}", choice["value"])
+    match = _VALUE.match(text)
+    if match is None or len(match["value"].split()) > 4:
         return None
-    subject = _key(found["subject"])
-    if not _NAMED.search(found["value"]) and subject.rpartition(" ")[2] not in _ROLES:
+    subject = _key(match["subject"])
+    if not _NAMED.search(match["value"]) and subject.rpartition(" ")[2] not in _ROLES:
         return None
-    # `the worker runs on Python` says nothing against `the worker listens on port 1`.
-    return _known(" ".join((subject, *(found["verb"] or "").lower().split())), found["value"])
+    # The verb counts: `the worker runs on Python` does not contradict `the worker listens on port 1`.
+    return _normalised(" ".join((subject, *(match["verb"] or "").lower().split())), match["value"])
 
 
-def _known(subject: str, value: str) -> tuple[str, str] | None:
+def _normalised(subject: str, value: str) -> tuple[str, str] | None:
     words = subject.removeprefix("for ").split()
-    said = " ".join(_WORD.findall(value.lower()))
-    if not words or not said or words[0] in _NO_SUBJECT or not any(len(word) > 2 for word in words):
+    value = " ".join(_WORD.findall(value.lower()))
+    if not words or not value or words[0] in _NO_SUBJECT or not any(len(word) > 2 for word in words):
         return None
-    return subject[:120], said[:120]
+    return subject[:120], value[:120]
 
 
 def _key(subject: str) -> str:
-    """One form for a subject, however it is written."""
+    """Return a subject in lower case, without articles and punctuation."""
     before = None
     while before != subject:
         before, subject = subject, _ARTICLE.sub("", subject.strip())
@@ -70,11 +70,13 @@ def _key(subject: str) -> str:
 
 
 def of(type_: str, title: str, facts: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """What an observation states: its title, and the first fact of a decision. Its other facts are details, and a
-    detail that has changed does not make the whole of it history."""
-    seen = set()
+    """Yield (subject, value) of the title, and of the first fact of a decision.
+
+    Other facts are details. A changed detail does not supersede the whole observation.
+    """
+    subjects = set()
     for text in (title, *(facts[:1] if type_ == "decision" else ())):
-        found = stated(text)
-        if found and found[0] not in seen:
-            seen.add(found[0])
-            yield found
+        statement = stated(text)
+        if statement and statement[0] not in subjects:
+            subjects.add(statement[0])
+            yield statement

@@ -1,4 +1,4 @@
-"""Rows of any exported table: read in pages, recognised, added; and the ids that the rows of an import got here."""
+"""Reads and adds rows of any exported table, and maps the ids of an import to new ids."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from backstory.store.tables import Table
 
 
 def page(tx: Tx, table: Table, after: Mapping[str, Any], limit: int) -> list[Row]:
-    """The rows that follow a key, in the order of their keys."""
+    """Return the rows after a key, in the order of their keys."""
     return tx.all(f"export_{table.name}", **after, limit=limit)
 
 
 def same(tx: Tx, table: Table, row: Row) -> Row | None:
-    """The key of the stored row that is the same as this one of another store."""
+    """Return the key of the stored row that is the same as this row of another store."""
     return tx.one(f"same_{table.name}", **{name: row[name] for name in table.natural})
 
 
 def free_id(tx: Tx, table: Table, wanted: int) -> int:
-    """The wanted id if it is greater than every id of the table, else the next one."""
+    """Return the wanted id if it is greater than every id of the table, else the next id."""
     last = tx.one(f"last_{table.name}") or {}
     return max(wanted, (last.get("last") or 0) + 1)
 
@@ -35,12 +35,12 @@ def link(tx: Tx, table: Table, column: str, child: int, parent: int) -> None:
 
 
 def advance_sequences(tx: Tx) -> None:
-    """Rows were added under ids of their own: the engine must not give these ids out again."""
+    """Let the engine continue after the ids of rows that were added with their own ids."""
     tx.all("sequences_advance")
 
 
 def put_import_key(tx: Tx, import_id: str, name: str, old_id: int, new_id: int) -> None:
-    """Keep what an id of an import became here."""
+    """Store the new id of a row of an import."""
     tx.run("import_key_put", import_id=import_id, name=name, old_id=old_id, new_id=new_id)
 
 
@@ -50,10 +50,10 @@ def import_key(tx: Tx, import_id: str, name: str, old_id: int) -> int | None:
 
 
 def import_keys(tx: Tx, import_id: str, name: str) -> list[tuple[int, int]]:
-    """Every old id of an import under a name, and what it became."""
+    """Return the old and new ids of an import under a name."""
     return [(row["old_id"], row["new_id"]) for row in tx.all("import_keys_of", import_id=import_id, name=name)]
 
 
 def clear_import_keys(tx: Tx, import_id: str = "") -> None:
-    """Let go of the ids of an import; of every import if none is named."""
+    """Delete the ids of an import, or of all imports."""
     tx.run("import_keys_clear", import_id=import_id)

@@ -1,4 +1,4 @@
-"""The tables that a user owns, read off the migrations: so that what is exported can't forget a new one."""
+"""The tables that are exported, parsed from the migrations, so that no new table is left out."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-#: Made from the others, or only of use to the worker that runs: not exported, and rebuilt where they are needed.
+#: Tables that are not exported, because they can be rebuilt or matter only to the running worker.
 DERIVED = frozenset(
     {"words", "word_rows", "rebuilds", "statements", "schema_versions", "erasures", "import_keys", "transcripts"}
 ) | {"chunks", "embedders", "vectors", "vectors_due", "vectors_gone"}
-#: By which columns a row is known again in another store, where its own id says nothing.
+#: Table -> columns that identify a row in another store, where ids differ.
 NATURAL = {
     "sdk_sessions": ("agent", "content_session_id"),
     "session_moves": ("session_id", "at", "to_status", "cause"),
@@ -36,19 +36,19 @@ _DEFAULT = re.compile(r"DEFAULT (?:'((?:[^']|'')*)'|(-?\d+))")
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One that can be written."""
+    """A column that can be written."""
 
     name: str
     is_number: bool
     default: str | int | None
     parent: str | None  #: the table that it refers to by id
     is_required: bool = False
-    choices: tuple[str, ...] = ()  #: the only values that the schema takes, where it says so
+    choices: tuple[str, ...] = ()  #: the allowed values, if the schema lists them
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What a row of it is made of, and what orders them."""
+    """An exported table."""
 
     name: str
     columns: Mapping[str, Column]
@@ -60,36 +60,36 @@ class Table:
 
     @property
     def own_parents(self) -> tuple[str, ...]:
-        """The columns that refer to another row of this table, which may come later."""
+        """The columns that refer to another row of this table."""
         return tuple(column.name for column in self.columns.values() if column.parent == self.name)
 
     @property
     def first(self) -> dict[str, Any]:
-        """Before every row."""
+        """A key that is less than that of any row."""
         return {name: -1 if self.columns[name].is_number else "" for name in self.key}
 
 
 def parse(steps: Iterable[str]) -> dict[str, Table]:
-    """Every table of these migrations that is not derived, parents before their children."""
-    made: dict[str, tuple[dict[str, Column], tuple[str, ...]]] = {}
+    """Return the exported tables of some migrations, parents before children."""
+    parsed: dict[str, tuple[dict[str, Column], tuple[str, ...]]] = {}
     for text in steps:
         sql = re.sub(r"--[^\n]*", "", text)
         for name, body in _CREATE.findall(sql):
-            made[name] = _columns(_parts(body))
+            parsed[name] = _columns(_parts(body))
         for name, definition in _ADD.findall(sql):
-            columns, key = made[name]
-            made[name] = (columns | _columns([definition])[0], key)
-    found = {name: Table(name, *parts) for name, parts in made.items() if name not in DERIVED}
-    return {name: found[name] for name in sorted(found, key=lambda n: (_depth(found, n), n))}
+            columns, key = parsed[name]
+            parsed[name] = (columns | _columns([definition])[0], key)
+    tables = {name: Table(name, *parts) for name, parts in parsed.items() if name not in DERIVED}
+    return {name: tables[name] for name in sorted(tables, key=lambda n: (_depth(tables, n), n))}
 
 
-def _depth(found: Mapping[str, Table], name: str) -> int:
-    parents = {c.parent for c in found[name].columns.values() if c.parent and c.parent != name}
-    return max((_depth(found, parent) + 1 for parent in parents), default=0)
+def _depth(tables: Mapping[str, Table], name: str) -> int:
+    parents = {c.parent for c in tables[name].columns.values() if c.parent and c.parent != name}
+    return max((_depth(tables, parent) + 1 for parent in parents), default=0)
 
 
 def _parts(body: str) -> list[str]:
-    """What stands between the commas that are not in brackets."""
+    """Split at commas that are not in brackets."""
     parts, depth = [""], 0
     for char in body:
         depth += (char == "(") - (char == ")")
@@ -119,13 +119,13 @@ def _columns(parts: Iterable[str]) -> tuple[dict[str, Column], tuple[str, ...]]:
     return columns, key
 
 
-def queries(found: Mapping[str, Table]) -> dict[str, str]:
-    """What is asked of every table alike: its rows in order, the row that is the same as another, a new row."""
+def queries(tables: Mapping[str, Table]) -> dict[str, str]:
+    """Return the queries that are generated for each table: to export, recognise, add and link its rows."""
     made = {}
-    for table in found.values():
+    for table in tables.values():
         columns, key, natural = tuple(table.columns), table.key, table.natural
         made[f"export_{table.name}"] = (
-            f"SELECT {', '.join(columns)} FROM {table.name} "  # noqa: S608 - words of our own migrations
+            f"SELECT {', '.join(columns)} FROM {table.name} "  # noqa: S608 - names from our own migrations
             f"WHERE ({', '.join(key)}) > ({_values(key)}) ORDER BY {', '.join(key)} LIMIT :limit"
         )
         same = " AND ".join(f"{name} = :{name}" for name in natural)

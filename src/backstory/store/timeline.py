@@ -1,4 +1,4 @@
-"""Prompts, observations and summaries of a project by the time at which they were stored."""
+"""Reads prompts, observations and summaries of a project by their time."""
 
 from __future__ import annotations
 
@@ -7,21 +7,13 @@ from dataclasses import dataclass
 from backstory.store.db import Row, Tx
 
 _BY_ID = {"observation": "observation_by_id", "summary": "summary_at", "prompt": "prompt_at_id"}
-_BEFORE = {
-    "prompt": "timeline_prompts_before",
-    "observation": "timeline_observations_before",
-    "summary": "timeline_summaries_before",
-}
-_AFTER = {
-    "prompt": "timeline_prompts_after",
-    "observation": "timeline_observations_after",
-    "summary": "timeline_summaries_after",
-}
+_BEFORE = ("timeline_prompts_before", "timeline_observations_before", "timeline_summaries_before")
+_AFTER = ("timeline_prompts_after", "timeline_observations_after", "timeline_summaries_after")
 
 
 @dataclass(frozen=True, slots=True)
 class TimelineAnchor:
-    """A row that a timeline is shown around."""
+    """The item in the middle of a timeline."""
 
     kind: str
     id: int
@@ -33,7 +25,7 @@ class TimelineAnchor:
 
 @dataclass(frozen=True, slots=True)
 class TimelineRow:
-    """A row of a timeline. `text` is what it says, uncut."""
+    """An item of a timeline."""
 
     kind: str
     id: int
@@ -41,7 +33,7 @@ class TimelineRow:
     prompt_number: int
     created_at: str
     type: str | None  #: of an observation
-    text: str
+    text: str  #: not cut
 
 
 def find_anchor(tx: Tx, kind: str, number: int) -> TimelineAnchor | None:
@@ -52,27 +44,20 @@ def find_anchor(tx: Tx, kind: str, number: int) -> TimelineAnchor | None:
 
 
 def before(tx: Tx, project_key: str, at: str, limit: int) -> list[TimelineRow]:
-    """Up to `limit` rows of each kind up to a moment, the latest first."""
+    """Return up to `limit` items of each kind up to a moment, the latest first."""
     return _rows(tx, _BEFORE, project_key, at, limit)
 
 
 def after(tx: Tx, project_key: str, at: str, limit: int) -> list[TimelineRow]:
-    """Up to `limit` rows of each kind after a moment, the earliest first."""
+    """Return up to `limit` items of each kind after a moment, the earliest first."""
     return _rows(tx, _AFTER, project_key, at, limit)
 
 
-def _rows(tx: Tx, queries: dict[str, str], project_key: str, at: str, limit: int) -> list[TimelineRow]:
+def _rows(tx: Tx, queries: tuple[str, str, str], project_key: str, at: str, limit: int) -> list[TimelineRow]:
+    names = ("id", "session_id", "prompt_number", "created_at")
     return [
-        TimelineRow(
-            kind,
-            row["id"],
-            row["session_id"],
-            row["prompt_number"],
-            row["created_at"],
-            row.get("type"),
-            _text(kind, row),
-        )
-        for kind, query in queries.items()
+        TimelineRow(**{name: row[name] for name in names}, kind=kind, type=row.get("type"), text=_text(kind, row))
+        for kind, query in zip(("prompt", "observation", "summary"), queries, strict=True)
         for row in tx.all(query, project_key=project_key, at=at, limit=limit)
     ]
 

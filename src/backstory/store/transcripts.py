@@ -1,4 +1,4 @@
-"""How far each transcript was read, so that the next reader goes on from there."""
+"""How far each transcript was read, so that the next reader continues there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from backstory.store.db import Tx
 class ReadTranscript:
     """A transcript file as it was when it was last read, and where reading ended."""
 
-    reader: str  #: who read it: the import and the reconciliation keep separate records
+    reader: str  #: "import" or "reconcile"; they keep separate records
     path: str
     inode: int
     size: int

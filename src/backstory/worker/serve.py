@@ -89,13 +89,13 @@ def _build(settings: Settings, suspect: bool) -> App:
     if settings.database_url:
         return App(settings)
     paths = settings.paths
-    backups.mend(paths, suspect)
+    backups.restore_if_needed(paths, suspect)
     try:
         return App(settings)
     except StoreUnavailable:
         # A large database is not checked before it is opened.
         paths.suspect.touch(mode=0o600)
-        if backups.mend(paths, doubtful=True) is None:
+        if backups.restore_if_needed(paths, doubtful=True) is None:
             raise
         return App(settings)
 

@@ -70,10 +70,10 @@ class Maintenance:
 
     def _back_up(self) -> bool:
         """Take the daily backup if it is due. Return whether it was."""
-        with backups.TURN:
+        with backups.LOCK:
             is_due = backups.is_due(self._paths.backups, self._settings.backup_hours) and self._has_room()
             if is_due:
-                backups.take(self._paths.database, "daily", lambda: self._stopping)
+                backups.create(self._paths.database, "daily", lambda: self._stopping)
         return is_due
 
     def _checkpoint(self) -> None:
