@@ -3,79 +3,47 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 #: Working directory of the observer's own sessions, in any data directory. Sessions in it are never observed.
 OBSERVING = ".backstory-observer"
 
 
-@dataclass(frozen=True, slots=True)
 class Paths:
-    """Every file and directory that backstory keeps, relative to the data directory."""
+    """Every file and directory that backstory keeps."""
 
-    data: Path
-
-    @property
-    def database(self) -> Path:
-        return self.data / "backstory.db"
-
-    @property
-    def config(self) -> Path:
-        return self.data / "config.toml"
-
-    @property
-    def token(self) -> Path:
-        return self.data / "token"
-
-    @property
-    def socket(self) -> Path:
-        return self.data / "worker.sock"
-
-    @property
-    def worker(self) -> Path:
-        """`{pid, port, version, started_at}` of the running worker."""
-        return self.data / "worker.json"
-
-    @property
-    def lock(self) -> Path:
-        """Lock file of the running worker. It contains the worker's process id."""
-        return self.data / "worker.lock"
-
-    @property
-    def log(self) -> Path:
-        return self.data / "worker.log"
-
-    @property
-    def spool(self) -> Path:
-        return self.data / "spool"
-
-    @property
-    def rejected(self) -> Path:
-        return self.spool / "rejected"
-
-    @property
-    def bin(self) -> Path:
-        """Launch scripts with stable paths. Settings of agents refer to them, so an upgrade need not edit settings."""
-        return self.data / "bin"
-
-    @property
-    def hook(self) -> Path:
-        return self.bin / "backstory-hook"
-
-    @property
-    def mcp(self) -> Path:
-        """The MCP server that agents start. It forwards messages to the worker."""
-        return self.bin / "backstory-mcp"
-
-    @property
-    def start_worker(self) -> Path:
-        return self.bin / "backstory-worker"
-
-    @property
-    def command(self) -> Path:
-        """The `backstory` command, at a path that never changes."""
-        return self.bin / "backstory"
+    def __init__(self, data: Path) -> None:
+        self.data = data
+        self.database = data / "backstory.db"
+        self.config = data / "config.toml"
+        self.token = data / "token"
+        self.modes = data / "modes"  #: modes that the user has defined
+        self.installs = data / "installs"  #: copies of agents' settings files from before backstory edited them
+        self.forgotten_key = data / "forgotten.key"  #: key of the hashes in tombstones; without it they reveal nothing
+        # The worker
+        self.socket = data / "worker.sock"
+        self.worker = data / "worker.json"  #: `{pid, port, version, started_at}` of the running worker
+        self.lock = data / "worker.lock"  #: contains the process id of the running worker
+        self.log = data / "worker.log"
+        self.spool = data / "spool"
+        self.rejected = self.spool / "rejected"
+        # Launch scripts. Settings of agents refer to them by these paths, so an upgrade need not edit settings.
+        self.bin = data / "bin"
+        self.hook = self.bin / "backstory-hook"
+        self.mcp = self.bin / "backstory-mcp"  #: the MCP server that agents start; it forwards messages to the worker
+        self.start_worker = self.bin / "backstory-worker"
+        self.command = self.bin / "backstory"
+        # Backups
+        self.backups = data / "backups"  #: recent intact copies of the database
+        self.suspect = data / "suspect"  #: exists if the database may be damaged; the next start then checks all of it
+        self.restored = data / "restored.json"  #: how a damaged database was repaired, until the user has seen it
+        self.rescued = (
+            data / "backstory.db.rescued"
+        )  #: saved by a worker whose files were deleted; the next start restores it
+        self.extent = data / "database.json"  #: `{"rows": n}`, to notice a database that was emptied
+        # The observer's own files. Sessions in these directories are never observed.
+        self.observer = data / "observer"
+        self.observing = self.observer / OBSERVING  #: working directory of its sessions; the name identifies them
 
     @property
     def called(self) -> str:
@@ -84,56 +52,6 @@ class Paths:
             return "backstory"
         home = Path.home()
         return f"~/{self.command.relative_to(home)}" if self.command.is_relative_to(home) else str(self.command)
-
-    @property
-    def backups(self) -> Path:
-        """Recent intact copies of the database."""
-        return self.data / "backups"
-
-    @property
-    def suspect(self) -> Path:
-        """Exists while the database may be damaged. The next start then checks all of it, whatever its size."""
-        return self.data / "suspect"
-
-    @property
-    def restored(self) -> Path:
-        """Report of how a damaged database was repaired. Kept until it has been shown to the user."""
-        return self.data / "restored.json"
-
-    @property
-    def rescued(self) -> Path:
-        """Copy of the database, saved by a worker whose files were deleted. The next start restores it."""
-        return self.data / "backstory.db.rescued"
-
-    @property
-    def extent(self) -> Path:
-        """Number of rows in the database, as `{"rows": n}`. Used to notice a database that was emptied."""
-        return self.data / "database.json"
-
-    @property
-    def forgotten_key(self) -> Path:
-        """Key of the hashes in tombstones. Without it a hash does not reveal what was forgotten."""
-        return self.data / "forgotten.key"
-
-    @property
-    def installs(self) -> Path:
-        """Copies of agents' settings files from before backstory edited them."""
-        return self.data / "installs"
-
-    @property
-    def modes(self) -> Path:
-        """Modes that the user has defined."""
-        return self.data / "modes"
-
-    @property
-    def observer(self) -> Path:
-        """Files of the observer. Sessions in this directory are never observed."""
-        return self.data / "observer"
-
-    @property
-    def observing(self) -> Path:
-        """Working directory of the observer's own sessions. Its name identifies them."""
-        return self.observer / OBSERVING
 
     def prepare(self) -> None:
         """Create the data directory, accessible only to its owner."""

@@ -8,6 +8,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,7 @@ class Settings:
 
     @property
     def paths(self) -> Paths:
-        return Paths(self.data_dir)
+        return _paths(self.data_dir)
 
     @property
     def quiet_seconds(self) -> float:
@@ -132,6 +133,9 @@ NAMES = tuple(f.name for f in fields(Settings) if f.name not in {"data_dir", "tu
 #: Settings whose minimum is 1. That of every other number is 0.
 _FROM_ONE = frozenset({"call_seconds", "context_tokens"})
 _FIELDS = {f.name: f for f in fields(Settings)}
+
+
+_paths = lru_cache(8)(Paths)
 
 
 def sentence(name: str) -> str:
@@ -173,6 +177,33 @@ def load(env: Mapping[str, str] | None = None) -> Settings:
         if value := env.get(f"BACKSTORY_{name.upper()}"):
             values[name] = convert(name, value, f"BACKSTORY_{name.upper()}")
     return _with_vendor_variables(replace(settings, **values), env)
+
+
+class ConfigWatch:
+    """Notices changes of config.toml while the worker runs."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._mtime_ns = path, _mtime_ns(path)
+
+    def changed(self) -> Settings | None:
+        """The new settings if config.toml was changed since the last call. None if not, or if it cannot be used."""
+        if (mtime_ns := _mtime_ns(self._path)) == self._mtime_ns:
+            return None
+        self._mtime_ns = mtime_ns
+        try:
+            return load()
+        except BadSetting as error:
+            import logging  # not needed by commands
+
+            logging.getLogger(__name__).warning("config.toml was changed and cannot be used: %s", error)
+            return None
+
+
+def _mtime_ns(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _tuning(text: str) -> Tuning:

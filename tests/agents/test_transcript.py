@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transcripts import Script
 
-from backstory.agents.claude_code.transcript import LONGEST, Transcript, beside
+from backstory.agents.claude_code.transcript import MAX_LINE_BYTES, Transcript, beside
 from backstory.agents.transcripts import Mark
 from backstory.model import Report
 
@@ -305,14 +305,14 @@ def test_memory_stays_flat(tmp_path: Path) -> None:
     with path.open("wb") as out:
         for _ in range(60):
             out.write(piece)
-        out.write(b'{"type":"user","message":"' + b"y" * (LONGEST + 10) + b'"}\n')
+        out.write(b'{"type":"user","message":"' + b"y" * (MAX_LINE_BYTES + 10) + b'"}\n')
         out.write(piece)
     tracemalloc.start()
     count = sum(1 for _ in Transcript(path))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert count == 61 * 2 + 60
-    assert peak < LONGEST * 2.5, resource.getrusage(resource.RUSAGE_SELF)
+    assert peak < MAX_LINE_BYTES * 2.5, resource.getrusage(resource.RUSAGE_SELF)
 
 
 def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:

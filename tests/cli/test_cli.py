@@ -354,7 +354,7 @@ def test_install_says_when_hooks_are_off(box: Box) -> None:
     settings = box.home / ".claude" / "settings.json"
     settings.parent.mkdir()
     settings.write_text('{"disableAllHooks": true}')
-    assert "nothing is remembered" in box.cli("install").stdout
+    assert "nothing is recorded" in box.cli("install").stdout
 
 
 CODES = "\x1b]0;owned\x07\x1b[2J\r\x9b31m\u202e"

@@ -58,7 +58,7 @@ def server(shim: str = "") -> dict[str, Any]:
 
 
 def is_ours(value: Any) -> bool:
-    """Tell whether an entry starts our bridge, in whatever data directory."""
+    """Whether an entry starts our bridge, in whatever data directory."""
     if not isinstance(value, dict):
         return False
     args = value.get("args")

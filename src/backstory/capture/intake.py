@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -15,17 +14,15 @@ from backstory import ids
 from backstory import project as projects
 from backstory.agents import AGENTS
 from backstory.capture.excluded import is_excluded
-from backstory.errors import BadSetting, NotFound
+from backstory.errors import NotFound
 from backstory.model import FROM_LINE, Report, Session, Summary
 from backstory.paths import OBSERVING
 from backstory.project import Project
-from backstory.settings import Settings
-from backstory.settings import load as settings_now
+from backstory.settings import ConfigWatch, Settings
 from backstory.store import events, observations, rounds, sessions, turns
 from backstory.store.db import Store, Tx
 from backstory.store.index import chunks
 
-log = logging.getLogger(__name__)
 T = TypeVar("T")
 #: agent -> the folders that hold its transcripts; no other file is opened
 Roots = Mapping[str, tuple[Path, ...]]
@@ -57,31 +54,8 @@ class Intake:
     ) -> None:
         self._settings, self._store, self._send, self._wake, self._roots = settings, store, announce, wake, roots
         self._projects: dict[str, tuple[float, Project]] = {}
-        self._loaded_mtime = self._config_mtime()
+        self._config = ConfigWatch(settings.paths.config)
         self.wipe: Callable[[], None] = lambda: None  #: called after a deletion, to remove the text from the files, too
-
-    def _config_mtime(self) -> int:
-        try:
-            return self._settings.paths.config.stat().st_mtime_ns
-        except OSError:
-            return 0
-
-    def _reload_settings(self) -> None:
-        """Load the settings of recording again if config.toml was changed."""
-        mtime = self._config_mtime()
-        if mtime != self._loaded_mtime:
-            self._loaded_mtime = mtime
-            try:
-                now = settings_now()
-            except BadSetting as error:
-                log.warning("config.toml was changed and cannot be used: %s", error)
-                return
-            self._settings = replace(
-                self._settings,
-                skip_tools=now.skip_tools,
-                exclude_projects=now.exclude_projects,
-                provider=now.provider,
-            )
 
     async def write(self, work: Callable[[Tx], T]) -> T:
         return await asyncio.wrap_future(self._store.submit(work))
@@ -146,7 +120,9 @@ class Intake:
 
     async def unwanted(self, report: Report, where: Project) -> str | None:
         """Return why a report is not wanted: it is of the observer's own session, or its project is excluded."""
-        self._reload_settings()
+        if new := self._config.changed():
+            skip, exclude = new.skip_tools, new.exclude_projects
+            self._settings = replace(self._settings, skip_tools=skip, exclude_projects=exclude, provider=new.provider)
         own = str(self._settings.paths.observer)
         if report.cwd == own or report.cwd.startswith(own + "/") or report.cwd.endswith("/" + OBSERVING):
             return "own"

@@ -16,8 +16,7 @@ from backstory.observe.budget import Budget, OverBudget
 from backstory.observe.own_transcripts import OwnTranscripts
 from backstory.observe.pauses import Pauses
 from backstory.observe.providers import DEFAULT_MODELS, Answer, Ask, Choice, Model, ProviderFailure, connect
-from backstory.settings import Settings
-from backstory.settings import load as settings_now
+from backstory.settings import ConfigWatch, Settings
 from backstory.store import replaceable
 from backstory.store.db import Store
 from backstory.text import tokens
@@ -64,7 +63,7 @@ class ModelObserver:
     def __init__(self, settings: Settings, store: Store, conversations: OwnTranscripts | None = None) -> None:
         self._settings, self._store, self._budget = settings, store, Budget(store)
         self._conversations = conversations or OwnTranscripts()
-        self._loaded_mtime = self._config_mtime()
+        self._config = ConfigWatch(settings.paths.config)
         self._model: Model | None = None
         self._connecting = asyncio.Lock()
         self._mode: modes.Mode | None = None
@@ -268,24 +267,12 @@ class ModelObserver:
                 self._mode = modes.load(modes.DEFAULT, folder / "none")
         return self._mode
 
-    def _config_mtime(self) -> int:
-        try:
-            return self._settings.paths.config.stat().st_mtime_ns
-        except OSError:
-            return 0
-
     async def _reload_settings(self) -> bool:
         """Load config.toml again if it was changed. Returns whether it was loaded."""
-        mtime = self._config_mtime()
-        if mtime == self._loaded_mtime:
+        new = self._config.changed()
+        if new is None:
             return False
-        self._loaded_mtime = mtime
-        try:
-            self._settings = settings_now()
-        except BadSetting as error:
-            log.warning("config.toml was changed and cannot be used: %s", error)
-            return False
-        self._mode = None
+        self._settings, self._mode = new, None
         self._pauses.reset()
         await self.close()
         return True

@@ -72,7 +72,7 @@ def _asked(text: str) -> str | None:
 
 
 def was_rejected(entry: Mapping[str, Any], block: Mapping[str, Any]) -> bool:
-    """Tell whether the user or a rule refused a tool use: then it did not happen."""
+    """Whether the user or a rule refused a tool use: then it did not happen."""
     if not block.get("is_error"):
         return False
     return entry.get("toolUseResult") == "User rejected tool use" or text_of(block.get("content")).startswith(_REJECTED)

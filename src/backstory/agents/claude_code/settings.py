@@ -16,9 +16,9 @@ from backstory.agents.json_text import Hook
 from backstory.agents.transcripts import Retention
 from backstory.files import read_regular
 
-#: The largest settings file that is read, in bytes; a project's may be anything.
-LARGEST = 16 << 20
-#: How long it keeps transcripts where no setting says otherwise.
+#: Maximum bytes of a settings file. A project's file may be anything.
+MAX_BYTES = 16 << 20
+#: Days for which Claude Code keeps transcripts by default.
 CLEANUP_DAYS = 30
 
 
@@ -96,7 +96,7 @@ def retention(place: Place) -> Retention | None:
 def read_settings(path: Path) -> dict[str, Any]:
     """Read a settings file; empty if it cannot be read."""
     try:
-        value = json.loads(read_regular(path, LARGEST))
+        value = json.loads(read_regular(path, MAX_BYTES))
     except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
@@ -113,7 +113,7 @@ def hooks(shim: str) -> dict[str, Hook]:
 def muted(place: Place) -> str:
     """Return a sentence if hooks are switched off altogether."""
     off = read_settings(settings_file(place)).get("disableAllHooks") is True
-    return "But `disableAllHooks` is on in that file: no hook runs, and nothing is remembered." if off else ""
+    return "But `disableAllHooks` is on in that file: no hook runs, and nothing is recorded." if off else ""
 
 
 def plugin_hooks() -> dict[str, Any]:
@@ -133,12 +133,12 @@ def plugin_servers() -> dict[str, Any]:
 
 
 def plugin_enabled(place: Place) -> bool:
-    """Tell whether our plugin is switched on for the user, wherever a session is started."""
+    """Whether our plugin is switched on for the user, wherever a session is started."""
     return _enables_plugin(read_settings(settings_file(replace(place, scope="user"))))
 
 
 def _enables_plugin(settings: Mapping[str, Any]) -> bool:
-    """Tell whether settings switch our plugin on, from whatever marketplace."""
+    """Whether settings switch our plugin on, from whatever marketplace."""
     enabled = settings.get("enabledPlugins")
     return isinstance(enabled, dict) and any(
         name.partition("@")[0] == "backstory" and bool(on) for name, on in enabled.items()
@@ -146,5 +146,5 @@ def _enables_plugin(settings: Mapping[str, Any]) -> bool:
 
 
 def ours(command: str) -> bool:
-    """Tell whether a command calls our shim, in whatever data directory."""
+    """Whether a command calls our shim, in whatever data directory."""
     return bool(re.search(rf"/bin/backstory-hook['\"]? {NAME} \w+$", command))

@@ -18,12 +18,12 @@ from backstory.agents.transcripts import Mark
 from backstory.files import open_regular
 from backstory.model import ContentId, Kind, Report
 
-#: How much of a transcript's end is read for the last message, in bytes.
-TAIL = 1 << 20
-#: A line of more bytes is skipped: nothing that people or tools say is that long.
-LONGEST = 32 << 20
-#: How many tool uses wait for their answer; if there are more, the oldest are given up.
-OPEN = 256
+#: Bytes at the end of a transcript that are read for the last message.
+TAIL_BYTES = 1 << 20
+#: Maximum bytes of a line. Longer ones are skipped.
+MAX_LINE_BYTES = 32 << 20
+#: Maximum tool uses that wait for their result. If there are more, the oldest are dropped.
+MAX_OPEN_USES = 256
 _SESSION = re.compile(r"[\w.:-]{1,128}")
 _CHAIN = (b'"type":"user"', b'"type":"assistant"', b'"type":"system"', b'"type": "')
 _BEGINS = (b'{"type":"queue-operation"', *(b"{" + mark for mark in _CHAIN))
@@ -53,7 +53,7 @@ class _Said:
 
 @dataclass(slots=True)
 class _Use:
-    """A tool use that waits for its answer."""
+    """A tool use that waits for its result."""
 
     name: str
     given: Any
@@ -121,7 +121,7 @@ class Transcript:
         if not aside and (self._said is None or _message(entry) != self._said.message):
             yield from self._reply()
         if kind == "assistant":
-            self._hear(entry, aside)
+            self._read_assistant(entry, aside)
         elif kind == "system":
             if entry.get("subtype") == "compact_boundary":
                 self._boundary = entry
@@ -137,13 +137,13 @@ class Transcript:
             elif not aside:
                 self._pass_over(entry)
 
-    def _hear(self, entry: Mapping[str, Any], aside: bool) -> None:
+    def _read_assistant(self, entry: Mapping[str, Any], aside: bool) -> None:
         message = entry["message"] if isinstance(entry["message"], dict) else {}
         texts = []
         for block in lines.blocks(message):
             if block.get("type") == "tool_use" and isinstance(block.get("id"), str):
                 self._open[block["id"][:512]] = _Use(str(block.get("name") or "unknown")[:200], block.get("input"))
-                if len(self._open) > OPEN:
+                if len(self._open) > MAX_OPEN_USES:
                     del self._open[next(iter(self._open))]
             elif block.get("type") == "text" and isinstance(block.get("text"), str):
                 texts.append(block["text"])
@@ -253,7 +253,7 @@ def _message(entry: Mapping[str, Any]) -> str:
 
 
 def opened(path: Path) -> IO[bytes]:
-    """Open a regular file, gzipped or not. Anything else is refused: to read a pipe could block for ever."""
+    """Open a regular file, gzipped or not. Anything else is refused, because reading a pipe could block for ever."""
     raw = os.fdopen(open_regular(path), "rb", buffering=1 << 18)
     return cast(IO[bytes], _Unzipped(raw)) if path.suffix == ".gz" else raw
 
@@ -283,12 +283,12 @@ def _lines(source: IO[bytes], offset: int, whole: bool) -> Iterator[tuple[int, b
     """Yield each line with its offset; a line that is too long becomes an empty one. A truncated gzip just ends."""
     while True:
         try:
-            line = source.readline(LONGEST)
+            line = source.readline(MAX_LINE_BYTES)
             size = len(line)
-            while len(line) == LONGEST and not line.endswith(b"\n"):
-                line = source.readline(LONGEST)
+            while len(line) == MAX_LINE_BYTES and not line.endswith(b"\n"):
+                line = source.readline(MAX_LINE_BYTES)
                 size += len(line)
-                if len(line) < LONGEST or line.endswith(b"\n"):
+                if len(line) < MAX_LINE_BYTES or line.endswith(b"\n"):
                     line = b"\n"
         except (EOFError, gzip.BadGzipFile, OSError):
             return
@@ -308,7 +308,7 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
 
 
 def _matters(line: bytes) -> bool:
-    """Tell whether to parse a line: most of the bytes of a file are in lines of other kinds."""
+    """Whether to parse a line. Most bytes of a file are in lines of other kinds."""
     if line.startswith(b'{"type":"'):
         return line.startswith(_BEGINS)
     return b'"attachment":{' not in line[:1000] and any(mark in line for mark in _CHAIN)
@@ -340,8 +340,8 @@ def last_message(path: str, roots: tuple[Path, ...]) -> str:
         if file.suffix != ".jsonl" or not any(file.is_relative_to(root.resolve()) for root in roots):
             return ""
         with os.fdopen(open_regular(file), "rb") as source:
-            source.seek(max(0, os.fstat(source.fileno()).st_size - TAIL))
-            tail = source.read(TAIL).splitlines()
+            source.seek(max(0, os.fstat(source.fileno()).st_size - TAIL_BYTES))
+            tail = source.read(TAIL_BYTES).splitlines()
     except (OSError, ValueError, RuntimeError):  # RuntimeError: a loop of links, in Python 3.11
         return ""
     parts: list[str] = []
