@@ -26,7 +26,7 @@ from backstory.store.payloads import unpack
 COMMAND = Path(sys.executable).parent / "backstory"
 
 
-def until(check: Callable[[], Any], what: str = "it", seconds: float = 30) -> Any:
+def until(check: Callable[[], Any], what: str = "it", seconds: float = 120) -> Any:
     """Wait for something that another process does."""
     limit = time.monotonic() + seconds
     while time.monotonic() < limit:
@@ -97,7 +97,7 @@ class Box:
             check=False,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
             **more,
         )
         assert not check or run.returncode == 0, run.stderr
@@ -145,7 +145,7 @@ class Box:
 
     @property
     def client(self) -> Client:
-        return Client(self.data / "worker.sock", timeout=30)
+        return Client(self.data / "worker.sock", timeout=120)
 
     @property
     def port(self) -> int:
@@ -164,7 +164,7 @@ class Box:
         token: bool = True,
     ) -> Answer:
         """A request over TCP, as a stranger's program or a browser would send it."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         given = {"Authorization": f"Bearer {self.token}"} if token else {}
         raw = json.dumps(body).encode() if isinstance(body, dict) else body
         try:
@@ -187,7 +187,7 @@ class Box:
     ) -> subprocess.CompletedProcess[bytes]:
         """Run the hook as an agent does."""
         raw = payload if isinstance(payload, bytes) else json.dumps({"cwd": str(self.project)} | payload).encode()
-        return subprocess.run([self.shim, agent, event], input=raw, env=self.env, capture_output=True, timeout=30)
+        return subprocess.run([self.shim, agent, event], input=raw, env=self.env, capture_output=True, timeout=120)
 
     def told(self, session: str = "next", source: str = "startup") -> str:
         """The context that a session gets."""

@@ -524,7 +524,7 @@ def test_time_is_linear_on_any_input(unit: str) -> None:
     prefilter.suspicious(text.encode())
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(60)
 def test_nested_tags_are_linear_too() -> None:
     """A hundred thousand inside one another, and as many put together from their halves."""
     assert strip_text("a" + "<private>" * 100_000 + "x" + "</private>" * 100_000 + "b") == "a"

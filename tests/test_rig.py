@@ -41,7 +41,7 @@ def ask(endpoint: Endpoint, body: Mapping[str, Any], headers: Mapping[str, str] 
     """One request as a client without streaming would make it."""
     data = json.dumps({"model": "m", "max_tokens": 100, "messages": [{"role": "user", "content": "Hello"}], **body})
     request = urllib.request.Request(f"{endpoint.url}/v1/messages{path}", data.encode(), dict(headers))  # noqa: S310
-    with urllib.request.urlopen(request, timeout=10) as response:  # noqa: S310
+    with urllib.request.urlopen(request, timeout=120) as response:  # noqa: S310
         return json.load(response)
 
 

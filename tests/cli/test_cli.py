@@ -376,7 +376,7 @@ ECHOING = [
 @pytest.mark.parametrize("words", ECHOING, ids=lambda words: words[0] if words[0].isalpha() else "alone")
 def test_arguments_are_not_echoed_as_control_codes(box: Box, words: list[str]) -> None:
     """An error that quotes what was typed, or pasted, leaves the terminal alone."""
-    run = subprocess.run([COMMAND, *words], env=box.env, cwd=box.project, capture_output=True, timeout=60)
+    run = subprocess.run([COMMAND, *words], env=box.env, cwd=box.project, capture_output=True, timeout=120)
     shown = (run.stdout + run.stderr).decode()
     assert run.returncode
     assert "owned" in shown and not set(shown) & RAW

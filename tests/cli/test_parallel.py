@@ -64,7 +64,7 @@ def test_a_start_waits_for_a_worker_that_comes_up_or_goes_down(box: Box) -> None
     with pytest.raises(subprocess.TimeoutExpired):
         run.communicate(timeout=2)
     lock.release()
-    assert run.communicate(timeout=60)[1] == b""
+    assert run.communicate(timeout=120)[1] == b""
     assert run.returncode == 0
     assert box.health()
 

@@ -109,7 +109,7 @@ def test_an_observer_that_fails_is_started_again_and_reports_it(store: Store) ->
     async def run() -> str:
         observer = Observer(store, provider, pace=pace, retry_s=0.01)
         observer.job.start()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             while not titles(store):
                 await asyncio.sleep(0.01)
         await observer.job.stop()

@@ -26,7 +26,7 @@ def edit(box: Box, sql: str, *values: Any) -> None:
         with psycopg.connect(url) as server:
             server.execute(sql.replace("?", "%s"), values)
         return
-    with contextlib.closing(sqlite3.connect(box.data / "backstory.db", timeout=30)) as file:
+    with contextlib.closing(sqlite3.connect(box.data / "backstory.db", timeout=120)) as file:
         file.execute(sql, values)
         file.commit()
 

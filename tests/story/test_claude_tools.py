@@ -28,7 +28,7 @@ def servers(client: Claude) -> str:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
     )
     return run.stdout + run.stderr
 

@@ -136,7 +136,7 @@ def throw(box: Box, count: int, seed: int) -> None:
     accepted: list[str] = []
     seen: Counter[str] = Counter()
     headers = {"Authorization": f"Bearer {box.token}", **ACCEPT}
-    connection = http.client.HTTPConnection("127.0.0.1", box.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", box.port, timeout=120)
     for _ in range(count):
         method, target, body, path = fuzz.request()
         connection.request(method, target, body, headers)

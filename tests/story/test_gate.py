@@ -90,7 +90,7 @@ def box(box: Box) -> Box:
 @contextmanager
 def heard(box: Box) -> Iterator[list[bytes]]:
     """What the live stream tells meanwhile."""
-    connection = http.client.HTTPConnection("127.0.0.1", box.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", box.port, timeout=120)
     connection.request("GET", "/stream", headers={"Authorization": f"Bearer {box.token}"})
     stream, told = connection.getresponse(), list[bytes]()
 

@@ -106,7 +106,7 @@ def in_namespace(box: Box, mount: str, event: str = "PostToolUse") -> subprocess
         input=json.dumps(TOOL | {"tool_response": "y" * 100_000}).encode(),
         env=box.env,
         capture_output=True,
-        timeout=30,
+        timeout=120,
     )
 
 
@@ -259,7 +259,7 @@ def test_what_a_full_disk_lost_is_taken_from_the_transcript(box: Box) -> None:
             while True:
                 out.write(bytes(1 << 12))
         use = {"tool_name": "Bash", "tool_use_id": "toolu_3", "tool_response": {"stdout": "z" * 50_000}}
-        run = partial(subprocess.run, env=box.env, capture_output=True, timeout=30, text=True)
+        run = partial(subprocess.run, env=box.env, capture_output=True, timeout=120, text=True)
         lost = run([shim, "claude-code", "PostToolUse"], input=json.dumps(told | use))
         assert (lost.returncode, lost.stderr) == (0, "")
         assert not list((small / "data" / "spool").glob("[!.]*.json"))
@@ -269,7 +269,7 @@ def test_what_a_full_disk_lost_is_taken_from_the_transcript(box: Box) -> None:
         box.cli("start")
         stop = told | {"last_assistant_message": "That was the end of it."}
         run([shim, "claude-code", "Stop"], input=json.dumps(stop))
-        client = Client(small / "data" / "worker.sock", timeout=30)
+        client = Client(small / "data" / "worker.sock", timeout=120)
         database = small / "data" / "backstory.db"
         found = "SELECT 1 FROM events WHERE tool_use_id = 'toolu_3'"
         with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:

@@ -104,7 +104,7 @@ def arm(box: Box, git_dir: Path) -> None:
 def git(where: Path, *words: str, check: bool = True) -> None:
     who = ("-c", "user.name=A", "-c", "user.email=a@b.c")
     env = {"PATH": os.environ["PATH"], "HOME": str(where), "GIT_CONFIG_NOSYSTEM": "1"}
-    subprocess.run(["git", *who, *words], cwd=where, env=env, check=check, capture_output=True, timeout=30)
+    subprocess.run(["git", *who, *words], cwd=where, env=env, check=check, capture_output=True, timeout=120)
 
 
 def sprung(box: Box) -> list[str]:

@@ -44,7 +44,7 @@ def send_all(box: Box, number: int, count: int, kept: list[str], lock: threading
                 input=json.dumps(payload).encode(),
                 env=box.env,
                 capture_output=True,
-                timeout=30,
+                timeout=120,
             )
             assert (run.returncode, run.stderr) == (0, b"")
             acknowledged = True  # by the worker or by the spool: either way it is kept

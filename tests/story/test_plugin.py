@@ -38,7 +38,7 @@ def plugin(client: Claude, *words: str) -> str:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
     )
     assert run.returncode == 0, run.stdout + run.stderr
     return run.stdout
@@ -59,7 +59,7 @@ def in_shell(box: Box, event: str, payload: dict[str, Any]) -> subprocess.Comple
     """One of the plugin's hooks, as the client runs it."""
     raw = json.dumps({"cwd": str(box.project)} | payload).encode()
     env = box.env | {"CLAUDE_PLUGIN_ROOT": str(PLUGIN)}
-    return subprocess.run(["sh", "-c", commands()[event]], input=raw, env=env, capture_output=True, timeout=30)
+    return subprocess.run(["sh", "-c", commands()[event]], input=raw, env=env, capture_output=True, timeout=120)
 
 
 def test_its_manifests_agree_with_the_package() -> None:

@@ -173,7 +173,7 @@ def test_answers_over_tcp_are_not_held_back(running: Box) -> None:
     import http.client
     import time
 
-    connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=120)
     headers = {"Authorization": f"Bearer {running.token}"}
     times = []
     for _ in range(20):

@@ -70,7 +70,7 @@ def execute(box: Box, sql: str, *values: Any) -> None:
         with psycopg.connect(url) as connection:
             connection.execute(sql.replace("?", "%s"), values)
         return
-    with closing(sqlite3.connect(box.data / "backstory.db", timeout=10, isolation_level=None)) as connection:
+    with closing(sqlite3.connect(box.data / "backstory.db", timeout=120, isolation_level=None)) as connection:
         connection.execute(sql, values)
 
 

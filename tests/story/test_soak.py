@@ -19,7 +19,7 @@ def rss_kb(pid: int) -> int:
 
 def send(box: Box, first: int, last: int) -> None:
     """Tool uses of twenty sessions by turns, a round's end after every fifty."""
-    connection = http.client.HTTPConnection("127.0.0.1", box.port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", box.port, timeout=120)
     headers = {"Authorization": f"Bearer {box.token}", "Content-Type": "application/json"}
     for number in range(first, last):
         session = f"session-{number % 20}-{number // 2000}"

@@ -278,7 +278,7 @@ def test_the_stream_tells_what_happens_and_goes_on_where_a_reader_left_off(runni
     import http.client
 
     def listen(last: str | None, wanted: int) -> list[tuple[str, str]]:
-        connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=120)
         headers = {"Authorization": f"Bearer {running.token}"} | ({"Last-Event-ID": last} if last else {})
         connection.request("GET", "/stream", headers=headers)
         answer = connection.getresponse()

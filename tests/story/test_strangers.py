@@ -290,14 +290,14 @@ def test_bad_input_gets_a_clear_4xx_on_every_route_and_nothing_is_half_written(
 def test_a_body_that_is_too_large_gets_413(running: Box) -> None:
     """Declared or streamed."""
     big = json.dumps({"claudeSessionId": "x", "tool_name": "T", "tool_response": "x" * (17 << 20)}).encode()
-    connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=120)
     connection.putrequest("POST", "/api/sessions/observations")
     connection.putheader("Authorization", f"Bearer {running.token}")
     connection.putheader("Content-Length", str(len(big)))
     connection.endheaders()
     assert connection.getresponse().status == 413
     connection.close()
-    chunked = http.client.HTTPConnection("127.0.0.1", running.port, timeout=30)
+    chunked = http.client.HTTPConnection("127.0.0.1", running.port, timeout=120)
     parts = (b"x" * (1 << 20) for _ in range(18))
     try:
         chunked.request(

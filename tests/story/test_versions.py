@@ -25,7 +25,7 @@ def send(box: Box, route: str, payload: dict[str, Any], headers: str = "") -> tu
         f"POST {route} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}Content-Length: {len(body)}\r\n\r\n"
     )
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(10)
+        connection.settimeout(120)
         connection.connect(str(box.data / "worker.sock"))
         connection.sendall(head.encode() + body)
         answer = b""

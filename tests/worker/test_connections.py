@@ -57,11 +57,11 @@ def served(limits: Limits) -> Iterator[tuple[int, uvicorn.Server]]:
 
 
 def connect(port: int) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", port), timeout=30)
+    return socket.create_connection(("127.0.0.1", port), timeout=120)
 
 
 def client(port: int) -> closing[http.client.HTTPConnection]:
-    return closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30))
+    return closing(http.client.HTTPConnection("127.0.0.1", port, timeout=120))
 
 
 def ask(connection: http.client.HTTPConnection, path: str) -> int:

@@ -49,7 +49,7 @@ async def connected(box: Box, how: str) -> AsyncIterator[Client]:
             yield client
         return
     async with (
-        httpx2.AsyncClient(headers={"Authorization": f"Bearer {box.token}"}, timeout=30) as http,
+        httpx2.AsyncClient(headers={"Authorization": f"Bearer {box.token}"}, timeout=120) as http,
         Client(
             streamable_http_client(f"http://127.0.0.1:{box.port}/mcp", http_client=http),
             mode="legacy" if how == "http" else "auto",
@@ -284,7 +284,7 @@ class Bridge:
 
     def end(self) -> tuple[bytes, bytes]:
         """Standard input ends; what else was printed."""
-        out, err = self.process.communicate(timeout=10)
+        out, err = self.process.communicate(timeout=120)
         assert self.process.returncode == 0
         return out, err
 
@@ -367,7 +367,7 @@ def test_the_bridge_says_that_no_worker_can_be_had(box: Box) -> None:
     assert time.monotonic() - began < 9, "it does not wait for one that has ended"
     bridge.tell(search(2))
     began = time.monotonic()
-    bridge.process.communicate(timeout=10)
+    bridge.process.communicate(timeout=120)
     assert time.monotonic() - began < 8
 
 

@@ -61,7 +61,7 @@ def test_an_odd_number_in_a_header_is_no_500(running: Box) -> None:
 
 
 def status(box: Box, method: str, route: str, header: str, value: str) -> int:
-    with closing(http.client.HTTPConnection("127.0.0.1", box.port, timeout=30)) as connection:
+    with closing(http.client.HTTPConnection("127.0.0.1", box.port, timeout=120)) as connection:
         connection.putrequest(method, route)
         connection.putheader("Authorization", f"Bearer {box.token}")
         raw = value.encode("latin-1", "ignore") or value.encode()  # `²` is one byte in a header

@@ -85,6 +85,7 @@ class Vectors:
         due = self._store.read(lambda tx: vectors.due(tx, BATCH))
         with_text = [item for item in due if item.text]
         made = self._embed(with_text) if with_text else []
+        self.problem = ""  # before the vectors are stored: whoever sees them must not see an old problem
         if due:
             done = {one.item for one in made}
             rest = [item for item in due if item not in done]
@@ -93,7 +94,6 @@ class Vectors:
             if self._unchecked >= CHECK_INTERVAL and not self._is_indexed:
                 self._unchecked = 0
                 self._make_index()
-        self.problem = ""
         return len(due)
 
     def _embed(self, items: list[vectors.Due]) -> list[vectors.Made]:
