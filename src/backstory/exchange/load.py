@@ -80,7 +80,8 @@ class Load:
         if not self._translate_parents(tx, table, row, old_id):
             return 0  # its parent was forgotten here
         if same := self._same(tx, table, row):
-            self._merge(tx, table, row, same)
+            if table.name == "sdk_sessions":
+                sessions.raise_prompt_counter(tx, same["id"], row["prompt_counter"])
             self._remember(tx, table, old_id, same.get("id"))
             return 0
         if not self._may_add(tx, table, row):
@@ -121,11 +122,6 @@ class Load:
             event = events.by_tool_use(tx, row["session_id"], row["tool_use_id"])
             same = {"id": event.id} if event else None
         return same
-
-    def _merge(self, tx: Tx, table: Table, row: Row, same: Row) -> None:
-        """Update a row that exists already: a session takes over the higher number of prompts."""
-        if table.name == "sdk_sessions":
-            sessions.raise_prompt_counter(tx, same["id"], row["prompt_counter"])
 
     def _may_add(self, tx: Tx, table: Table, row: Row) -> bool:
         """Whether to add a new row. What was forgotten here is added without its text, or not at all."""

@@ -197,8 +197,4 @@ def _fastembed(model: str, url: str) -> Run:
 
 
 #: setting `embedder` -> function that loads it, given model and URL
-EMBEDDERS: dict[str, Callable[[str, str], Run]] = {
-    "static": _static,
-    "openai": _openai,
-    "fastembed": _fastembed,
-}
+EMBEDDERS: dict[str, Callable[[str, str], Run]] = {"static": _static, "openai": _openai, "fastembed": _fastembed}

@@ -5,13 +5,11 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.resources import files
 from pathlib import Path
 from urllib.parse import quote
 
 from backstory.errors import BackstoryError
 from backstory.store.db import Row
-from backstory.store.queries import parse
 
 
 class NotClaudeMem(BackstoryError):
@@ -25,18 +23,15 @@ class ClaudeMem:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._queries = parse((files("backstory.store") / "sql" / "claude_mem.sql").read_text("utf-8"))
-        self.tables = {row["name"] for row in self._all("tables")}
-        if not {"sdk_sessions", "observations"} <= self.tables:
+        self._tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if not {"sdk_sessions", "observations"} <= self._tables:
             raise NotClaudeMem
 
     def rows(self, table: str) -> Iterator[Row]:
-        """Return every row of a table by id; none if this version has no such table."""
-        return self._all(table) if table in self.tables else iter(())
-
-    def _all(self, name: str) -> Iterator[Row]:
-        for row in self._connection.execute(self._queries[name]):
-            yield dict(row)
+        """Yield every row of a table by id; none if this version has no such table."""
+        if table in self._tables:
+            query = f"SELECT * FROM {table} ORDER BY id"  # noqa: S608 - the name of a table that exists
+            yield from map(dict, self._connection.execute(query))
 
 
 @contextmanager

@@ -90,21 +90,9 @@ def add(
     if forgotten:
         skipped = "private"  # callers need not know that it was forgotten
     waits = report.kind in OBSERVED and not skipped
-    row = tx.one(
-        "event_add",
-        event_id=report.event_id,
-        session_id=session.id,
-        prompt_number=prompt.number,
-        prompt_id=report.prompt_id if report.kind in WITH_PROMPT_ID else None,
-        kind=report.kind,
-        tool_name=report.tool_name,
-        tool_use_id=report.tool_use_id,
-        payload=None if skipped else msgspec.json.encode(report.payload).decode(),
-        occurred_at=report.occurred_at,
-        at=ids.now(),
-        status="tombstone" if skipped else "queued" if waits else "done",
-        reason="forgotten" if forgotten else skipped,
-    )
+    payload = None if skipped else msgspec.json.encode(report.payload).decode()
+    status = "tombstone" if skipped else "queued" if waits else "done"
+    row = _insert(tx, session, report, prompt.number, payload, status, "forgotten" if forgotten else skipped)
     assert row is not None  # noqa: S101 - `same` has checked for a duplicate in this transaction
     if waits:
         # A round is observed when it has ended, or when no event has come for a while.
@@ -124,20 +112,26 @@ def _round(tx: Tx, session: Session, report: Report) -> prompts.PromptPlace:
 
 def add_prompt_report(tx: Tx, session: Session, report: Report, number: int) -> None:
     """Store another report of a known prompt. Its prompt id refers to that prompt from now on."""
-    tx.one(
+    _insert(tx, session, report, number, "{}", "done")
+
+
+def _insert(
+    tx: Tx, session: Session, report: Report, number: int, payload: str | None, status: str, reason: str | None = None
+) -> Row | None:
+    return tx.one(
         "event_add",
         event_id=report.event_id,
         session_id=session.id,
         prompt_number=number,
-        prompt_id=report.prompt_id,
-        kind="prompt",
-        tool_name=None,
-        tool_use_id=None,
-        payload="{}",
+        prompt_id=report.prompt_id if report.kind in WITH_PROMPT_ID else None,
+        kind=report.kind,
+        tool_name=report.tool_name,
+        tool_use_id=report.tool_use_id,
+        payload=payload,
         occurred_at=report.occurred_at,
         at=ids.now(),
-        status="done",
-        reason=None,
+        status=status,
+        reason=reason,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 
 from backstory import ids
 from backstory.model import ModelCall
@@ -12,17 +13,7 @@ from backstory.store.db import Row, Tx
 def add(tx: Tx, session_id: int, calls: Iterable[ModelCall]) -> None:
     """Add calls, in the transaction that stores their results."""
     for call in calls:
-        tx.run(
-            "ledger_add",
-            day=ids.today(),
-            session_id=session_id,
-            provider=call.provider,
-            model=call.model,
-            input_tokens=call.input_tokens,
-            output_tokens=call.output_tokens,
-            cached_tokens=call.cached_tokens,
-            cost_micros=call.cost_micros,
-        )
+        tx.run("ledger_add", day=ids.today(), session_id=session_id, **asdict(call))
 
 
 def spent(tx: Tx, day: str) -> tuple[int, int]:

@@ -120,7 +120,7 @@ def _columns(parts: Iterable[str]) -> tuple[dict[str, Column], tuple[str, ...]]:
 
 
 def queries(tables: Mapping[str, Table]) -> dict[str, str]:
-    """Return the queries that are generated for each table: to export, recognise, add and link its rows."""
+    """Return the queries that are generated for each table: to export, recognise, count, add and link its rows."""
     made = {}
     for table in tables.values():
         columns, key, natural = tuple(table.columns), table.key, table.natural
@@ -130,6 +130,7 @@ def queries(tables: Mapping[str, Table]) -> dict[str, str]:
         )
         same = " AND ".join(f"{name} = :{name}" for name in natural)
         made[f"same_{table.name}"] = f"SELECT {', '.join(key)} FROM {table.name} WHERE {same}"  # noqa: S608
+        made[f"count_{table.name}"] = f"SELECT COUNT(*) AS count FROM {table.name}"  # noqa: S608
         made[f"last_{table.name}"] = f"SELECT MAX({key[0]}) AS last FROM {table.name}"  # noqa: S608
         made[f"insert_{table.name}"] = f"INSERT INTO {table.name} ({', '.join(columns)}) VALUES ({_values(columns)})"  # noqa: S608
         for name in table.own_parents:

@@ -39,7 +39,7 @@ def _turn(tx: Tx, row: Row) -> None:
         turns.index(tx, session, turns.from_row(row), search.index)
 
 
-def _session(tx: Tx, row: Row) -> None:
+def _chunks(tx: Tx, row: Row) -> None:
     """Make the chunks of a session. If it has no turns, make them from its prompts first."""
     turns.make_missing(tx, sessions.from_row(row))
     chunks.rebuild(tx, row["id"])
@@ -52,11 +52,11 @@ def _orphans(tx: Tx, _: int) -> list[Row]:
 #: The steps, in their order.
 STEPS = {
     "observations": Step(_listed("observations_list", type=""), _indexed("observation"), "count_observations"),
-    "summaries": Step(_listed("summaries_list"), _indexed("summary"), "count_summaries"),
-    "prompts": Step(_listed("prompts_list"), _indexed("prompt"), "count_prompts"),
+    "summaries": Step(_listed("summaries_list"), _indexed("summary"), "count_session_summaries"),
+    "prompts": Step(_listed("prompts_list"), _indexed("prompt"), "count_user_prompts"),
     "turns": Step(_listed("turns_list"), _turn, "count_turns"),
     # One session at a time: a long one has many chunks.
-    "chunks": Step(lambda tx, before: tx.all("sessions_before", before=before, limit=1), _session, "count_sessions"),
+    "chunks": Step(lambda tx, before: tx.all("sessions_before", before=before, limit=1), _chunks, "count_sdk_sessions"),
     "leftovers": Step(_orphans, lambda tx, row: search.remove_words(tx, row["kind"], row["item_id"])),
 }
 

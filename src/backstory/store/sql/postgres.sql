@@ -105,7 +105,6 @@ JOIN pg_settings s ON s.name = given.name
 WHERE '[1]'::halfvec IS NOT NULL; -- loads pgvector, which defines the settings
 
 -- name: vectors_can
--- Whether the server has pgvector.
 SELECT vectors_can() AS can;
 
 -- name: vectors_make_index

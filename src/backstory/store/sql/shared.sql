@@ -39,7 +39,6 @@ WHERE agent = :agent AND cwd = :cwd AND end_reason = 'clear' AND completed_at >=
 ORDER BY completed_at DESC, id DESC LIMIT 1;
 
 -- name: sessions_in_same_folder
--- Sessions of the same agent in the same directory, the latest first.
 SELECT id, last_event_at FROM sdk_sessions
 WHERE agent = :agent AND cwd = :cwd AND id <> :id AND prompt_counter > 0 ORDER BY last_event_at DESC LIMIT 50;
 
@@ -121,7 +120,6 @@ SELECT * FROM user_prompts WHERE session_id = :session_id AND prompt_number = :n
 SELECT * FROM user_prompts WHERE session_id = :session_id AND prompt_id = :prompt_id ORDER BY prompt_number DESC LIMIT 1;
 
 -- name: prompt_at
--- The prompt that was being answered at a moment.
 SELECT * FROM user_prompts WHERE session_id = :session_id AND created_at <= :at
 ORDER BY created_at DESC, prompt_number DESC LIMIT 1;
 
@@ -131,7 +129,6 @@ SELECT prompt_number FROM events WHERE session_id = :session_id AND prompt_id = 
 ORDER BY CASE kind WHEN 'prompt' THEN 0 ELSE 1 END, id LIMIT 1;
 
 -- name: prompt_event_ids
--- The events of hooks and of transcript lines that reported a prompt.
 SELECT event_id FROM events WHERE session_id = :session_id AND prompt_number = :prompt_number AND kind = 'prompt';
 
 -- name: round_last_end
@@ -141,7 +138,6 @@ WHERE session_id = :session_id AND prompt_number = :prompt_number AND kind IN ('
 ORDER BY occurred_at DESC, id DESC LIMIT 1;
 
 -- name: prompts_near
--- The prompts of a session between two moments.
 SELECT * FROM user_prompts WHERE session_id = :session_id AND created_at >= :since AND created_at <= :until;
 
 -- name: prompts_of_session
@@ -156,7 +152,6 @@ WHERE (:project = '' OR s.project = :project OR s.project_key = :project)
 ORDER BY p.id DESC LIMIT :limit;
 
 -- name: turn_next
--- The number of the next turn.
 SELECT COALESCE(MAX(number), -1) + 1 AS number FROM turns WHERE session_id = :session_id;
 
 -- name: turn_add
@@ -205,7 +200,6 @@ DELETE FROM turns WHERE id = :id;
 SELECT * FROM turns WHERE session_id = :session_id AND number > :after ORDER BY number LIMIT :limit;
 
 -- name: stop_of_session
--- The end of the session's last round.
 SELECT * FROM events WHERE session_id = :session_id AND kind = 'stop' ORDER BY id DESC LIMIT 1;
 
 -- name: chunks_redo_from
@@ -224,7 +218,6 @@ INSERT INTO chunks (session_id, first_turn, last_turn, text, at)
 VALUES (:session_id, :first_turn, :last_turn, :text, :at) RETURNING id;
 
 -- name: tools_since
--- Tool uses after a moment, oldest first.
 SELECT * FROM events
 WHERE session_id = :session_id AND kind IN ('tool', 'tool_failure') AND payload IS NOT NULL AND (occurred_at, id) > (:at, :after)
 ORDER BY occurred_at, id LIMIT :limit;
@@ -232,14 +225,8 @@ ORDER BY occurred_at, id LIMIT :limit;
 -- name: turns_list
 SELECT * FROM turns WHERE id < :before ORDER BY id DESC LIMIT :limit;
 
--- name: count_turns
-SELECT COUNT(*) AS count FROM turns;
-
 -- name: sessions_before
 SELECT * FROM sdk_sessions WHERE id < :before ORDER BY id DESC LIMIT :limit;
-
--- name: count_sessions
-SELECT COUNT(*) AS count FROM sdk_sessions;
 
 -- name: stops_of_session
 SELECT * FROM events WHERE session_id = :session_id AND kind = 'stop' AND payload IS NOT NULL ORDER BY id;
@@ -252,7 +239,6 @@ VALUES
 ON CONFLICT DO NOTHING RETURNING id;
 
 -- name: events_with_output
--- Observed tool events that were stored before a moment.
 SELECT id, payload FROM events
 WHERE id > :after AND kind IN ('tool', 'tool_failure') AND status = 'done' AND payload IS NOT NULL AND created_at < :before
 ORDER BY id LIMIT :limit;
@@ -277,7 +263,6 @@ WHERE (e.event_id = :event_id OR e.tool_use_id = :tool_use_id) AND s.agent = :ag
 LIMIT 1;
 
 -- name: event_near
--- An event of a kind between two moments.
 SELECT id, kind FROM events WHERE session_id = :session_id AND kind = :kind AND occurred_at >= :since AND occurred_at <= :until LIMIT 1;
 
 -- name: stops_of_round
@@ -333,7 +318,6 @@ UPDATE events SET reason = 'untold' WHERE id = :id AND reason = 'private' AND st
 UPDATE events SET payload = :payload, status = 'queued', reason = NULL WHERE id = :id AND reason = 'untold';
 
 -- name: event_requeue
--- Queues an event to be observed again.
 UPDATE events SET status = 'queued', attempts = 0, available_at = 0, observed_at = NULL, instead_of = NULL
 WHERE id = :id AND status = 'done' AND payload IS NOT NULL AND kind IN ('tool', 'tool_failure', 'stop', 'subagent_stop');
 
@@ -409,7 +393,6 @@ UPDATE events SET status = :status, lease_until = NULL, lease_owner = NULL, last
 WHERE id = :id AND status = 'leased' AND lease_owner = :owner;
 
 -- name: event_set_aside
--- An event that cannot be read.
 UPDATE events SET status = 'dead', lease_until = NULL, lease_owner = NULL, last_error = :error WHERE id = :id;
 
 -- name: queue_release
@@ -462,12 +445,10 @@ WHERE (:project = '' OR o.project = :project OR o.project_key = :project)
 ORDER BY o.id DESC LIMIT :limit;
 
 -- name: observations_recent
--- The newest observations of a project.
 SELECT o.id, o.type, o.title, o.files_read, o.files_modified, o.created_at, s.git_branch FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
 WHERE o.project_key = :project_key AND o.superseded_by IS NULL ORDER BY o.created_at DESC, o.id DESC LIMIT :limit;
 
 -- name: observations_pinned
--- The pinned observations of a project, the latest pin first.
 SELECT o.id, o.project, o.type, o.title, o.subtitle, o.narrative, o.facts, o.files_read, o.files_modified, o.created_at,
   o.pinned_at, o.superseded_by, s.agent
 FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
@@ -624,7 +605,6 @@ SELECT id, vector_id FROM vectors_gone WHERE id > :after ORDER BY id;
 SELECT COALESCE(MAX(id), 0) AS id FROM vectors_gone;
 
 -- name: vectors_gone_clear
--- Called before any vector is in memory.
 DELETE FROM vectors_gone;
 
 -- name: vectors_count
@@ -668,11 +648,9 @@ INSERT INTO schema_versions (version, name, applied_at) VALUES (:version, :name,
 DELETE FROM schema_versions WHERE version BETWEEN 2 AND :last;
 
 -- name: observation_sources
--- The events that an observation came from.
 SELECT e.id, e.event_id, e.tool_use_id FROM observation_events oe JOIN events e ON e.id = oe.event_id WHERE oe.observation_id = :id;
 
 -- name: observations_of_same_events
--- Other observations that came from the same events.
 SELECT DISTINCT o.observation_id AS id FROM observation_events m JOIN observation_events o ON o.event_id = m.event_id
 WHERE m.observation_id = :id AND o.observation_id <> :id ORDER BY o.observation_id;
 
@@ -701,7 +679,6 @@ UPDATE events SET status = 'tombstone', payload = NULL, tool_name = NULL, reason
 WHERE id = :id AND NOT (status = 'tombstone' AND payload IS NULL AND COALESCE(reason, '') <> 'untold');
 
 -- name: events_of_summaries
--- The events that the summaries of a round are made of.
 SELECT id, event_id, tool_use_id FROM events
 WHERE session_id = :session_id AND payload IS NOT NULL
   AND ((kind IN ('stop', 'subagent_stop') AND prompt_number = :prompt_number) OR (kind = 'post_compact' AND prompt_number >= :prompt_number));
@@ -783,7 +760,6 @@ UPDATE sdk_sessions SET prompt_counter = :number WHERE id = :id AND prompt_count
 SELECT observation_id AS id FROM observation_events WHERE event_id = :id ORDER BY observation_id LIMIT 1;
 
 -- name: timeline_observations_before
--- Rows up to a moment, the latest first.
 SELECT id, session_id, prompt_number, type, title, created_at FROM observations
 WHERE project_key = :project_key AND created_at <= :at ORDER BY created_at DESC, id DESC LIMIT :limit;
 
@@ -859,7 +835,6 @@ UPDATE observations SET pinned_at = :at WHERE id = :id;
 UPDATE observations SET superseded_by = :by, superseded_at = :at WHERE id = :id;
 
 -- name: observation_successors
--- An observation and its successors.
 WITH RECURSIVE line (id) AS (
   SELECT id FROM observations WHERE id = :id
   UNION
@@ -882,17 +857,7 @@ UPDATE rebuilds SET before_id = :before, done = :done, total = :total WHERE step
 -- name: rebuild_remove
 DELETE FROM rebuilds WHERE step = :step;
 
--- name: count_observations
-SELECT COUNT(*) AS count FROM observations;
-
--- name: count_summaries
-SELECT COUNT(*) AS count FROM session_summaries;
-
--- name: count_prompts
-SELECT COUNT(*) AS count FROM user_prompts;
-
 -- name: words_orphans
--- Indexed words of rows that do not exist.
 SELECT r.kind, r.item_id FROM word_rows r
 WHERE (r.kind = 'observation' AND NOT EXISTS (SELECT 1 FROM observations o WHERE o.id = r.item_id))
   OR (r.kind = 'summary' AND NOT EXISTS (SELECT 1 FROM session_summaries m WHERE m.id = r.item_id))
@@ -911,7 +876,6 @@ INSERT INTO statements (observation_id, subject, value, project_key) VALUES (:ob
 DELETE FROM statements WHERE observation_id = :observation_id;
 
 -- name: statements_replaced
--- Earlier observations that state another value of a subject.
 SELECT o.* FROM statements t JOIN observations o ON o.id = t.observation_id
 WHERE t.project_key = :project_key AND t.subject = :subject AND t.value <> :value AND o.id <> :observation_id
   AND o.superseded_by IS NULL AND o.created_at < :at
@@ -1023,13 +987,11 @@ SELECT t.id, t.session_id, t.prompt_number, t.number AS turn, t.role, t.text AS 
 FROM turns t JOIN sdk_sessions s ON s.id = t.session_id WHERE t.id {in_ids};
 
 -- name: observation_file_digests
--- The digests and the working directory of the files of some observations.
 SELECT f.observation_id, f.path, f.mark, s.cwd
 FROM observation_files f JOIN observations o ON o.id = f.observation_id JOIN sdk_sessions s ON s.id = o.session_id
 WHERE f.observation_id {in_ids};
 
 -- name: turns_around
--- Turns and their neighbours, without their text.
 SELECT DISTINCT t.id, t.session_id, t.number, t.role, t.speaker, LENGTH(t.text) AS length, t.at
 FROM turns h JOIN turns t ON t.session_id = h.session_id AND t.number BETWEEN h.number - :around AND h.number + :around
 WHERE h.id {among_ids} AND t.text IS NOT NULL;

@@ -59,14 +59,12 @@ INSERT INTO vectors (embedder_id, kind, item_id, session_id, at, vector, scale)
 VALUES (:embedder_id, :kind, :item_id, :session_id, :at, :vector, :scale);
 
 -- name: vectors_page
--- Vectors to hold in memory, in the order of their ids.
 SELECT id, kind, session_id, at, vector, scale FROM vectors WHERE embedder_id = :embedder_id AND id > :after ORDER BY id LIMIT :limit;
 
 -- name: vectors_some
 SELECT id, vector, scale FROM vectors WHERE id IN (SELECT value FROM json_each(:ids));
 
 -- name: vector_items
--- The items that vectors were made of.
 SELECT v.id, v.kind, v.item_id, v.session_id, v.at FROM vectors v WHERE v.id IN (SELECT value FROM json_each(:ids))
   AND v.at >= :since AND (:until = '' OR v.at <= :until || '~')
   AND ((:type = '' AND :concept = '' AND :file = '') OR (v.kind = 'observation' AND EXISTS (
@@ -81,7 +79,6 @@ WHERE (:project = '' OR project = :project OR project_key = :project) AND (:agen
   AND (:session_id = 0 OR id = :session_id);
 
 -- name: vectors_can
--- Whether the engine keeps vectors.
 SELECT TRUE AS can;
 
 -- name: vectors_dims
