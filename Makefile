@@ -30,7 +30,7 @@ bench: .venv/.dev
 
 soak: .venv/.dev
 	$(RUN)/python -m pytest -m soak
-	$(RUN)/python -m pytest -n $(WORKERS) --hypothesis-profile=deep --timeout=3600 tests/test_privacy.py tests/agents tests/observe tests/worker/test_rounds.py
+	$(RUN)/python -m pytest -n $(WORKERS) --hypothesis-profile=deep --timeout=3600 tests/test_privacy.py tests/agents tests/observe tests/capture/test_rounds.py
 
 clean:
 	@[ ! -x $(RUN)/python ] || $(RUN)/python demo/run.py stop
