@@ -170,12 +170,7 @@ def _start_worker() -> int:
     for command in (["bin/backstory-worker"], [sys.executable, "-P", "-m", "backstory", "worker"]):
         try:
             return posix.posix_spawn(
-                command[0],
-                command,
-                environment,
-                file_actions=to_dev_null,
-                setsid=True,
-                setsigdef=[_signal.SIGCHLD],
+                command[0], command, environment, file_actions=to_dev_null, setsid=True, setsigdef=[_signal.SIGCHLD]
             )
         except OSError:
             continue

@@ -34,15 +34,7 @@ OURSELVES = "backstory"
 OBSERVED: frozenset[str] = frozenset({"tool", "tool_failure", "stop", "subagent_stop"})
 
 TYPES = ("bugfix", "feature", "refactor", "change", "discovery", "decision")
-CONCEPTS = (
-    "how-it-works",
-    "why-it-exists",
-    "what-changed",
-    "problem-solution",
-    "gotcha",
-    "pattern",
-    "trade-off",
-)
+CONCEPTS = ("how-it-works", "why-it-exists", "what-changed", "problem-solution", "gotcha", "pattern", "trade-off")
 #: The text fields of a report besides its payload.
 _NAMES = (
     *("agent", "content_id", "event_id", "cwd", "git_branch", "tool_name", "tool_use_id", "prompt_id"),

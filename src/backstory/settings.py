@@ -60,9 +60,7 @@ class Settings:
     host: str = _setting("127.0.0.1", "Address on which the worker listens.")
     port: int = _setting(37777, "Port on which the worker listens. 0: any free port.")
     auth: str = _setting(
-        "on",
-        "Require the token over TCP. Turn it off only if you trust every user of this machine.",
-        ("on", "off"),
+        "on", "Require the token over TCP. Turn it off only if you trust every user of this machine.", ("on", "off")
     )
     provider: str = _setting(
         "offline",
@@ -90,8 +88,7 @@ class Settings:
     )
     embed_model: str = _setting("", "Model of the embedder openai or fastembed. Empty: a small one.")
     embed_url: str = _setting(
-        "",
-        "URL of the embedder openai, such as http://127.0.0.1:11434/v1. Empty: OpenAI's. Its key is OPENAI_API_KEY.",
+        "", "URL of the embedder openai, such as http://127.0.0.1:11434/v1. Empty: OpenAI's. Its key is OPENAI_API_KEY."
     )
     skip_tools: tuple[str, ...] = _setting(
         (), "Tools that are not recorded, separated by commas, in addition to " + ", ".join(SKIPPED_TOOLS) + "."

@@ -11,16 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from backstory.agents.install import FileChange, InstalledPart, carry_out, missing_dirs, remove_empty, swap, write_whole
-from backstory.agents.json_text import (
-    Hook,
-    Ours,
-    containers,
-    odd_shape,
-    text_of,
-    value_of,
-    with_hooks,
-    without_hooks,
-)
+from backstory.agents.json_text import Hook, Ours, containers, odd_shape, text_of, value_of, with_hooks, without_hooks
 from backstory.errors import SettingsUnreadable
 
 

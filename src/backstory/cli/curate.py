@@ -11,7 +11,6 @@ from backstory import settings
 from backstory.cli import show
 from backstory.cli.memory import number_of
 from backstory.cli.worker import connect
-from backstory.client import Client
 from backstory.errors import BackstoryError
 from backstory.model import TYPES
 
@@ -100,7 +99,7 @@ def supersede(options: argparse.Namespace) -> int:
 
 def forget(options: argparse.Namespace) -> int:
     body: dict[str, Any] = {"project": options.project, "ids": [number_of(word) for word in options.ids]}
-    client = connect()
+    client = connect(timeout=TIMEOUT_S)
     if options.session:
         from urllib.parse import quote
 
@@ -112,7 +111,7 @@ def forget(options: argparse.Namespace) -> int:
     dry_run = not options.yes and bool(options.session or options.project or options.matching)
     if not dry_run and not options.json:
         _warn_if_large()
-    deleted = Client(settings.load().paths.socket, TIMEOUT_S).post("/api/forget", body | {"dry_run": dry_run})
+    deleted = client.post("/api/forget", body | {"dry_run": dry_run})
     if options.json:
         show.as_json(deleted)
     else:
@@ -148,7 +147,4 @@ def _print(deleted: dict[str, Any], dry_run: bool) -> None:
         others = " ".join(f"#{number}" for number in deleted["beside"][:20])
         print(f"Made from the same events and still stored: {others}")
     if not deleted["wiped"]:
-        print(
-            "An export or another reader uses the database. Its files are wiped when that ends.",
-            file=sys.stderr,
-        )
+        print("An export or another reader uses the database. Its files are wiped when that ends.", file=sys.stderr)

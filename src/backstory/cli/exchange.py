@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from backstory import settings
 from backstory.batches import batches
 from backstory.cli import show
 from backstory.cli.worker import connect
@@ -53,8 +52,7 @@ def add_source(sources: Any) -> None:
 
 
 def export(options: argparse.Namespace) -> int:
-    connect()
-    client = Client(settings.load().paths.socket, TIMEOUT_S)
+    client = connect(timeout=TIMEOUT_S)
     if options.output == "-":
         _copy(client, sys.stdout.buffer)
         sys.stdout.flush()
@@ -106,7 +104,6 @@ def import_backstory(options: argparse.Namespace) -> int:
     for _ in reader.read(_lines(path, digest)):
         pass
     total = sum(reader.counts.values())
-    connect()
     added, refused = _send(digest.hexdigest(), Reader().read(_lines(path)), total)
     # Line 1 is the header.
     return _report(added, total, {f"line {index + 2}": reason for index, reason in refused.items()})
@@ -143,7 +140,7 @@ def _report(added: int, total: int, refused: dict[str, str]) -> int:
 
 def _send(import_id: str, rows: Iterable[tuple[str, dict[str, Any]]], total: int) -> tuple[int, dict[int, str]]:
     """Send rows to the worker in batches. Return how many were new, and index -> reason of those that were refused."""
-    client = Client(settings.load().paths.socket, TIMEOUT_S)
+    client = connect(timeout=TIMEOUT_S)
     done = added = 0
     refused: dict[int, str] = {}
     progress = show.ProgressBar()

@@ -5,10 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from backstory import settings
 from backstory.cli import show
 from backstory.cli.worker import connect
-from backstory.client import Client
 
 #: How long to wait for the worker, in seconds. It may ask a slow model twice about a round.
 TIMEOUT_S = 600.0
@@ -29,8 +27,7 @@ def add(commands: Any) -> None:
 
 
 def reobserve(options: argparse.Namespace) -> int:
-    connect()
-    client = Client(settings.load().paths.socket, TIMEOUT_S)
+    client = connect(timeout=TIMEOUT_S)
     body = {"project": options.project, "since": options.since, "dry_run": options.dry_run}
     total = {"rounds": 0, "events": 0, "done": 0, "observations": 0, "tokens_estimate": 0}
     after: int | None = 0

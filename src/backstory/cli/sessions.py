@@ -10,6 +10,9 @@ from backstory.cli import show
 from backstory.cli.worker import connect
 from backstory.errors import BackstoryError
 
+#: label -> the field of a summary that it shows
+LABELS = {"Done": "completed", "Learned": "learned", "Next": "next_steps", "Note": "notes"}
+
 
 def add(commands: Any) -> None:
     top = commands.add_parser("sessions", help="list and show sessions", description="List and show sessions.")
@@ -60,12 +63,7 @@ def show_session(options: argparse.Namespace) -> int:
         number = prompt["prompt_number"]
         show.block(f"{number}. Asked", "(private)" if prompt["is_private"] else prompt["prompt"])
         if summary := summaries.get(number):
-            for label, name in (
-                ("Done", "completed"),
-                ("Learned", "learned"),
-                ("Next", "next_steps"),
-                ("Note", "notes"),
-            ):
+            for label, name in LABELS.items():
                 show.block(label, summary[name])
         for observation in reversed(row["observations"]):
             if observation["prompt_number"] == number:
@@ -84,11 +82,8 @@ def show_turns(options: argparse.Namespace) -> int:
             turns += page["items"]
         else:
             for turn in page["items"]:
-                speaker = turn["speaker"] or turn["role"]
-                show.block(
-                    f"{turn['number']}. {speaker}, {show.when(turn['at'])}",
-                    turn["text"] or "(private or forgotten)",
-                )
+                label = f"{turn['number']}. {turn['speaker'] or turn['role']}, {show.when(turn['at'])}"
+                show.block(label, turn["text"] or "(private or forgotten)")
         if not (cursor := page["next"]):
             break
     if options.json:

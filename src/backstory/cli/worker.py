@@ -46,12 +46,12 @@ def add(commands: Any) -> None:
     open_.set_defaults(run=open_page)
 
 
-def connect(chosen: Settings | None = None) -> Client:
+def connect(chosen: Settings | None = None, timeout: float = 30.0) -> Client:
     """A client of the worker. Starts the worker if it does not run."""
     chosen = chosen or settings.load()
     if _health(Client(chosen.paths.socket, timeout=ANSWER_S)) is None:
         _start(chosen, patient=False)
-    return Client(chosen.paths.socket)
+    return Client(chosen.paths.socket, timeout)
 
 
 class RetryingClient:
