@@ -123,7 +123,7 @@ def only_wanted(text: str, hooks: Mapping[str, Hook], ours: Ours, kept: frozense
             return text, there
 
 
-# Where things stand in the text
+# Positions in the text
 
 
 @dataclass(frozen=True, slots=True)

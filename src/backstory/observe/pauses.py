@@ -1,4 +1,4 @@
-"""Pauses after failures of a model: how long nobody asks it, and which rounds wait."""
+"""Pauses after failures of a model: how long it is not asked, and which rounds wait."""
 
 from __future__ import annotations
 

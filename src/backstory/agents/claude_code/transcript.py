@@ -74,7 +74,7 @@ class Transcript:
         self._marks = [self.mark]
         self._open: dict[str, _Use] = {}
         self._at = ids.from_ms(0)
-        self._born = ""  #: when the file was begun, if it says so before its first message
+        self._born = ""  #: when the file was started, if it says so before its first message
         self._boundary: Mapping[str, Any] = {}
         self._said: _Said | None = None
         self._offset = self.mark.offset
