@@ -211,8 +211,8 @@ def add_recency(items: Iterable[Candidate], style: QueryStyle) -> None:
 
 
 def by_turn(
-    said: Mapping[Key, Candidate],
-    pieces: Mapping[Key, Candidate],
+    turn_hits: Mapping[Key, Candidate],
+    chunk_hits: Mapping[Key, Candidate],
     sessions: Mapping[int, Candidate],
     turns: Sequence[TurnPlace],
     spans: Mapping[int, Span],
@@ -222,16 +222,16 @@ def by_turn(
     by_number = {(turn.session_id, turn.number): turn for turn in turns}
     scored: dict[Key, Candidate] = {}
     for turn in turns:
-        item = said.get(("turn", turn.id))
+        item = turn_hits.get(("turn", turn.id))
         own = Candidate("turn", turn.id, turn.session_id, turn.at)
         if item:
             own.parts, own.ranks = dict(item.parts), dict(item.ranks)
-        from_neighbours = _from_neighbours(turn, by_number, said)
+        from_neighbours = _from_neighbours(turn, by_number, turn_hits)
         if from_neighbours:
             own.parts["neighbours"] = from_neighbours
         if own.parts:
             scored["turn", turn.id] = own
-    _add_chunks(scored, by_number, pieces, spans)
+    _add_chunks(scored, by_number, chunk_hits, spans)
     top = max((session.score for session in sessions.values()), default=0.0) or 1.0
     for turn in turns:
         if ranked := scored.get(("turn", turn.id)):
@@ -245,12 +245,12 @@ def by_turn(
 
 
 def _from_neighbours(
-    turn: TurnPlace, by_number: Mapping[tuple[int, int], TurnPlace], said: Mapping[Key, Candidate]
+    turn: TurnPlace, by_number: Mapping[tuple[int, int], TurnPlace], turn_hits: Mapping[Key, Candidate]
 ) -> float:
     total = 0.0
     for step, share in ((-1, LENDS_NEXT), (1, LENDS_BEFORE)):
         other = by_number.get((turn.session_id, turn.number + step))
-        if other and (item := said.get(("turn", other.id))):
+        if other and (item := turn_hits.get(("turn", other.id))):
             total += share * item.parts.get("words", 0.0) + LENDS_MEANING * item.parts.get("meaning", 0.0)
     return total * min(1.0, SHORT / max(1, turn.length))
 
@@ -258,15 +258,15 @@ def _from_neighbours(
 def _add_chunks(
     scored: Mapping[Key, Candidate],
     by_number: Mapping[tuple[int, int], TurnPlace],
-    pieces: Mapping[Key, Candidate],
+    chunk_hits: Mapping[Key, Candidate],
     spans: Mapping[int, Span],
 ) -> None:
-    for (_, number), piece in pieces.items():
+    for (_, number), chunk in chunk_hits.items():
         if span := spans.get(number):
             for turn_number in range(span.first, min(span.last, span.first + 50) + 1):
                 turn = by_number.get((span.session_id, turn_number))
                 if turn and (own := scored.get(("turn", turn.id))):
-                    own.parts["chunk"] = own.parts.get("chunk", 0.0) + OF_CHUNK * piece.score
+                    own.parts["chunk"] = own.parts.get("chunk", 0.0) + OF_CHUNK * chunk.score
 
 
 def _is_reply(turn: TurnPlace | None) -> bool:
@@ -274,10 +274,10 @@ def _is_reply(turn: TurnPlace | None) -> bool:
     return turn is not None and turn.role == "assistant" and not turn.speaker
 
 
-def newest_first(best: Sequence[Candidate], said: Mapping[int, frozenset[str]]) -> list[Candidate]:
+def newest_first(best: Sequence[Candidate], words: Mapping[int, frozenset[str]]) -> list[Candidate]:
     """Move a newer item before older ones that say something similar: a query asks for the current state of a fact.
 
-    Only the best items are reordered. `said` are the words of the best item of each.
+    Only the best items are reordered. `words` maps the id of an item to the words of its best item.
     """
     reordered: list[Candidate] = []
     head = [item for item in best[:NEWEST] if item.score >= NEAR_BEST * best[0].score]
@@ -285,7 +285,7 @@ def newest_first(best: Sequence[Candidate], said: Mapping[int, frozenset[str]]) 
         positions = (
             position
             for position, other in enumerate(reordered)
-            if item.at > other.at and _alike(said.get(item.id), said.get(other.id)) >= ALIKE
+            if item.at > other.at and _alike(words.get(item.id), words.get(other.id)) >= ALIKE
         )
         reordered.insert(next(positions, len(reordered)), item)
     return [*reordered, *best[len(head) :]]

@@ -96,7 +96,7 @@ class Vectors:
                 self._make_index()
         return len(due)
 
-    def _embed(self, items: list[vectors.Due]) -> list[vectors.Made]:
+    def _embed(self, items: list[vectors.Due]) -> list[vectors.NewVector]:
         """Return vectors of items, without those that the embedder refuses. Raises if it refuses all."""
         ours = self._embedder(self._name)
         try:
@@ -105,13 +105,13 @@ class Vectors:
             made = []
             for item in items if len(items) > 1 else ():
                 with contextlib.suppress(embed.TextRefused):
-                    made += [vectors.Made(item, *stored) for stored in self._as_stored(ours.embed([item.text]))]
+                    made += [vectors.NewVector(item, *stored) for stored in self._as_stored(ours.embed([item.text]))]
             if not made:
                 raise
             return made
-        return [vectors.Made(item, *stored) for item, stored in zip(items, self._as_stored(embedded), strict=True)]
+        return [vectors.NewVector(item, *stored) for item, stored in zip(items, self._as_stored(embedded), strict=True)]
 
-    def _put(self, tx: Tx, made: list[vectors.Made], rest: list[vectors.Due]) -> None:
+    def _put(self, tx: Tx, made: list[vectors.NewVector], rest: list[vectors.Due]) -> None:
         self._state(tx)
         vectors.put(tx, self._embedder_id, made, rest)
 

@@ -60,7 +60,7 @@ class Due:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class NewVector:
     """A new vector, in the form that the engine stores."""
 
     item: Due
@@ -101,7 +101,7 @@ def _due(kind: str, row: Row) -> Due:
     return Due(kind, row["item_id"], row["stamp"], row["session_id"] or 0, row["at"] or "", "\n".join(parts).strip())
 
 
-def put(tx: Tx, embedder_id: int, made: Iterable[Made], without: Iterable[Due] = ()) -> int:
+def put(tx: Tx, embedder_id: int, made: Iterable[NewVector], without: Iterable[Due] = ()) -> int:
     """Store vectors of items whose text has not changed meanwhile. Return how many were stored.
 
     Items `without` a vector are not due any more.

@@ -98,7 +98,7 @@ SELECT * FROM vectors_nearest(
   :embedder_id, :query, :kinds, :project, :agent, :session_id, :type, :concept, :file, :since, :until, :limit);
 
 -- name: vectors_tune
--- An index scan goes on behind a filter until it has enough rows. (pgvector before 0.8 has no such setting.)
+-- With a filter, an index scan continues until it has enough rows. (pgvector before 0.8 has no such setting.)
 SELECT set_config(s.name, given.value, true) AS value
 FROM (VALUES ('hnsw.ef_search', '200'), ('hnsw.iterative_scan', 'relaxed_order'), ('hnsw.max_scan_tuples', '200000')) given (name, value)
 JOIN pg_settings s ON s.name = given.name

@@ -347,7 +347,7 @@ WITH RECURSIVE open_sessions (id) AS (
 {queue_heads}
 SELECT e.id, e.session_id, e.prompt_number, e.attempts, e.last_error FROM events e JOIN sdk_sessions s ON s.id = e.session_id
 WHERE e.id IN (SELECT id FROM heads)
-  -- The status is asked for again: PostgreSQL checks this part once more after it has locked the row.
+  -- PostgreSQL checks this condition again after it has locked the row, so it repeats the status.
   AND (e.status = 'queued' OR (e.status = 'leased' AND e.lease_until <= :now))
   AND e.available_at <= :now
   AND (s.settles_at <= :now OR e.prompt_number < s.prompt_counter OR e.attempts > 0 OR e.created_at <= :long_ago)
