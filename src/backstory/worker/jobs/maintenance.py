@@ -32,7 +32,7 @@ class Maintenance:
         self._settings, self._paths, self._store = settings, settings.paths, store
         self._output_dropped_to = 0  #: the last event whose output was looked at
         self._drop_output_at_ms = 0  #: when old output is deleted next
-        self.job = Job("care", self._watch, self._end)
+        self.job = Job("maintenance", self._watch, self._end)
         self._stopping = False
         self.damaged = False  #: the database must be repaired, which needs a restart
 
