@@ -89,7 +89,7 @@ def test_an_export_into_an_empty_store_gives_the_same_export(running: Box, other
     fill(running)
     first = export(running)
     tables = {json.loads(line).get("table") for line in body(first)[:-1]}
-    assert tables == set(queries.owned("sqlite"))
+    assert tables == set(queries.owned())
     load(other, first)
     assert body(export(other)) == body(first)
     for query in ("discount", "umlaut", "cents"):

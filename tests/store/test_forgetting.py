@@ -73,7 +73,7 @@ def everything(store: Store) -> Iterator[str]:
 
     def read(tx: Tx) -> list[str]:
         found = []
-        for table in queries.owned(store.engine).values():
+        for table in queries.owned().values():
             rows = tx.all(f"export_{table.name}", **table.first, limit=1000)
             found += [f"{table.name}.{name}: {value}" for row in rows for name, value in row.items()]
         return found

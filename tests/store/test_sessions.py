@@ -149,12 +149,12 @@ def test_a_database_of_a_newer_version_is_left_alone(store: Store) -> None:
 
 
 @pytest.mark.parametrize(("record", "table"), [(Session, "sdk_sessions"), (Prompt, "user_prompts"), (Turn, "turns")])
-def test_a_record_has_the_columns_of_its_table_in_their_order(record: type, table: str, engine: str) -> None:
+def test_a_record_has_the_columns_of_its_table_in_their_order(record: type, table: str) -> None:
     """The routes show records, so the order of their fields is the order of the JSON."""
     names = [field.name for field in dataclasses.fields(record) if field.name != "is_new"]
-    assert names == list(queries.owned(engine)[table].columns)
+    assert names == list(queries.owned()[table].columns)
 
 
-def test_the_states_of_a_session_are_those_of_the_schema(engine: str) -> None:
+def test_the_states_of_a_session_are_those_of_the_schema() -> None:
     """A state is added in both places."""
-    assert queries.owned(engine)["sdk_sessions"].columns["status"].choices == tuple(SessionStatus)
+    assert queries.owned()["sdk_sessions"].columns["status"].choices == tuple(SessionStatus)

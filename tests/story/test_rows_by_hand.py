@@ -81,16 +81,16 @@ def broken(box: Box) -> list[str]:
     return found + (["batch"] if batch.status != 200 else [])
 
 
-def columns(table: str, engine: str) -> list[str]:
-    found = queries.owned(engine)[table].columns.values()
+def columns(table: str) -> list[str]:
+    found = queries.owned()[table].columns.values()
     return [c.name for c in found if not c.is_number and c.name not in GUARDED]
 
 
-def test_no_text_in_any_column_breaks_a_route(filled: Box, engine: str) -> None:
+def test_no_text_in_any_column_breaks_a_route(filled: Box) -> None:
     """Every text column of a table at once, table by table, value by value; what is right elsewhere is still shown."""
     failed = {}
     for table in TABLES:
-        names = columns(table, engine)
+        names = columns(table)
         (before, *_) = filled.rows(f"SELECT * FROM {table} ORDER BY id")  # noqa: S608 - our own names
         update = f"UPDATE {table} SET {', '.join(f'{name} = ?' for name in names)} WHERE id = ?"  # noqa: S608
         for value in VALUES:
@@ -107,7 +107,7 @@ def test_no_text_in_any_column_breaks_a_route(filled: Box, engine: str) -> None:
 def test_text_that_is_no_utf_8_breaks_no_route(filled: Box, engine: str) -> None:
     """A flipped bit in a text is found by no check of the database. PostgreSQL stores no such text."""
     for table in TABLES:
-        sets = ", ".join(f"{name} = CAST(x'61ff62' AS TEXT)" for name in columns(table, engine) if name != "payload")
+        sets = ", ".join(f"{name} = CAST(x'61ff62' AS TEXT)" for name in columns(table) if name != "payload")
         execute(filled, f"UPDATE {table} SET {sets}")  # noqa: S608
         assert broken(filled) == [], table
     tell = {"session_id": "other", "tool_name": "Bash", "tool_use_id": "u", "tool_input": {"command": "make"}}

@@ -14,11 +14,11 @@ from backstory.store.db import Row, Tx
 PAGE_ROWS = 32
 
 
-def everything(tx: Tx, engine: str) -> Iterator[str]:
+def everything(tx: Tx) -> Iterator[str]:
     """Yield the lines of an export of one snapshot."""
     yield lines.header(__version__, ids.now())
     counts = {}
-    for table in queries.owned(engine).values():
+    for table in queries.owned().values():
         counts[table.name] = 0
         after: dict[str, Any] = table.first
         while rows := table_rows.page(tx, table, after, PAGE_ROWS):

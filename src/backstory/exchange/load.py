@@ -38,9 +38,9 @@ class Loaded:
 class Load:
     """The import of one file. The new ids of its rows are kept in the store, so that memory use stays constant."""
 
-    def __init__(self, engine: str, import_id: str, key: bytes = b"") -> None:
+    def __init__(self, import_id: str, key: bytes = b"") -> None:
         self._key = key
-        self._tables, self._import_id = queries.owned(engine), gate.identifier(import_id)
+        self._tables, self._import_id = queries.owned(), gate.identifier(import_id)
         self._parent_tables = {c.parent for table in self._tables.values() for c in table.columns.values() if c.parent}
 
     def rows(self, tx: Tx, given: Sequence[tuple[str, dict[str, Any]]]) -> Loaded:

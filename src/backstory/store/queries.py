@@ -25,7 +25,7 @@ def parse(*texts: str) -> dict[str, str]:
 @cache
 def load(engine: str) -> dict[str, str]:
     """Return all queries of an engine: the shared ones, its own, and those that are generated for each table."""
-    return written(engine) | tables.queries(owned(engine))
+    return written(engine) | tables.queries(owned())
 
 
 def written(engine: str) -> dict[str, str]:
@@ -35,9 +35,9 @@ def written(engine: str) -> dict[str, str]:
 
 
 @cache
-def owned(engine: str) -> dict[str, tables.Table]:
+def owned() -> dict[str, tables.Table]:
     """Return the tables that are exported."""
-    return tables.parse(sql for _, _, sql in migrations(engine))
+    return tables.read(sql for _, _, sql in migrations("sqlite"))
 
 
 @cache

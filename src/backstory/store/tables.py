@@ -1,9 +1,11 @@
-"""The tables that are exported, parsed from the migrations, so that no new table is left out."""
+"""The tables that are exported. SQLite itself describes them, so that no new table or column is left out."""
 
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,12 +28,9 @@ NATURAL = {
     "forgotten": ("session_id", "kind", "mark"),
     "turns": ("session_id", "number"),
 }
-_CREATE = re.compile(r"CREATE TABLE (?:IF NOT EXISTS )?(\w+) \((.*?)\n\)", re.DOTALL)
-_ADD = re.compile(r"ALTER TABLE (\w+) ADD COLUMN ([^;]+);")
-_NOT_A_COLUMN = ("UNIQUE", "PRIMARY", "CHECK", "FOREIGN", "CONSTRAINT", "EXCLUDE")
-_GENERATED = re.compile(r"GENERATED ALWAYS AS \(")
-_CHOICES = re.compile(r"CHECK \(\w+ IN \([^)]*\)\)")
-_DEFAULT = re.compile(r"DEFAULT (?:'((?:[^']|'')*)'|(-?\d+))")
+#: Tables that SQLite makes for itself or for the full-text index `words`.
+_INTERNAL = ("sqlite_", "words_")
+_CHOICES = re.compile(r"CHECK \((\w+) IN \(([^)]*)\)\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +68,14 @@ class Table:
         return {name: -1 if self.columns[name].is_number else "" for name in self.key}
 
 
-def parse(steps: Iterable[str]) -> dict[str, Table]:
-    """Return the exported tables of some migrations, parents before children."""
-    parsed: dict[str, tuple[dict[str, Column], tuple[str, ...]]] = {}
-    for text in steps:
-        sql = re.sub(r"--[^\n]*", "", text)
-        for name, body in _CREATE.findall(sql):
-            parsed[name] = _columns(_parts(body))
-        for name, definition in _ADD.findall(sql):
-            columns, key = parsed[name]
-            parsed[name] = (columns | _columns([definition])[0], key)
-    tables = {name: Table(name, *parts) for name, parts in parsed.items() if name not in DERIVED}
+def read(migrations: Iterable[str]) -> dict[str, Table]:
+    """Return the exported tables after SQLite's migrations, parents before children. PostgreSQL has the same."""
+    with closing(sqlite3.connect(":memory:")) as database:
+        for sql in migrations:
+            database.executescript(sql)
+        created = database.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall()
+        exported = ((n, sql) for n, sql in created if n not in DERIVED and not n.startswith(_INTERNAL))
+        tables = {name: _table(database, name, sql) for name, sql in exported}
     return {name: tables[name] for name in sorted(tables, key=lambda n: (_depth(tables, n), n))}
 
 
@@ -88,35 +84,20 @@ def _depth(tables: Mapping[str, Table], name: str) -> int:
     return max((_depth(tables, parent) + 1 for parent in parents), default=0)
 
 
-def _parts(body: str) -> list[str]:
-    """Split at commas that are not in brackets."""
-    parts, depth = [""], 0
-    for char in body:
-        depth += (char == "(") - (char == ")")
-        if char == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += char
-    return [" ".join(part.split()) for part in parts]
-
-
-def _columns(parts: Iterable[str]) -> tuple[dict[str, Column], tuple[str, ...]]:
+def _table(database: sqlite3.Connection, name: str, sql: str) -> Table:
+    parents = {row[3]: row[2] for row in database.execute(f"PRAGMA foreign_key_list({name})")}
+    choices = {column: tuple(re.findall(r"'([^']*)'", values)) for column, values in _CHOICES.findall(sql)}
     columns: dict[str, Column] = {}
-    key: tuple[str, ...] = ()
-    for part in parts:
-        word, _, rest = part.partition(" ")
-        if word == "PRIMARY":
-            key = tuple(name.strip() for name in part[part.index("(") + 1 : part.rindex(")")].split(","))
-        if word in _NOT_A_COLUMN or _GENERATED.search(part):
+    key: dict[int, str] = {}
+    for _, column, kind, required, default, place, generated in database.execute(f"PRAGMA table_xinfo({name})"):
+        if generated:
             continue
-        if "PRIMARY KEY" in part:
-            key = (word,)
-        default, parent = _DEFAULT.search(rest), re.search(r"REFERENCES (\w+)", rest)
-        value = None if default is None else default[1].replace("''", "'") if default[2] is None else int(default[2])
-        is_number = re.match(r"(?:BIG|SMALL)?INT|(?:BIG)?SERIAL", rest) is not None
-        choices = tuple(re.findall(r"'([^']*)'", (_CHOICES.search(rest) or [""])[0]))
-        columns[word] = Column(word, is_number, value, parent and parent[1], "NOT NULL" in rest, choices)
-    return columns, key
+        value = default and database.execute(f"SELECT {default}").fetchone()[0]
+        allowed = choices.get(column, ())
+        columns[column] = Column(column, kind == "INTEGER", value, parents.get(column), bool(required), allowed)
+        if place:
+            key[place] = column
+    return Table(name, columns, tuple(key[place] for place in sorted(key)))
 
 
 def queries(tables: Mapping[str, Table]) -> dict[str, str]:

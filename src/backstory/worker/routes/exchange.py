@@ -119,7 +119,7 @@ class Exchange:
     def _read_snapshot(self, pipe: _Pipe) -> None:
         def work(tx: Tx) -> None:
             chunk = bytearray()
-            for line in everything(tx, self._store.engine):
+            for line in everything(tx):
                 chunk += line.encode() + b"\n"
                 if len(chunk) >= CHUNK_BYTES:
                     pipe.put(bytes(chunk))
@@ -139,7 +139,7 @@ class Exchange:
     async def load(self, call: Call) -> ImportedRows:
         """Import rows of an export, in its order. A row that comes twice is stored once."""
         body: ImportRows = call.body
-        load = Load(self._store.engine, body.import_id, self._key)
+        load = Load(body.import_id, self._key)
         rows = [(given.table, given.row) for given in body.rows]
         loaded = await self._import(load, rows)
         if body.done:
