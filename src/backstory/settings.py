@@ -8,7 +8,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,24 @@ VENDORS = {
 SKIPPED_TOOLS = ("ListMcpResourcesTool", "SlashCommand", "Skill", "TodoWrite", "AskUserQuestion")
 
 
-def _setting(default: Any, sentence: str, choices: tuple[str, ...] = ()) -> Any:
-    return field(default=default, metadata={"sentence": sentence, "choices": choices})
+def _setting(
+    default: Any,
+    sentence: str,
+    choices: tuple[str, ...] = (),
+    *,
+    at_once: bool = False,
+    secret: bool = False,
+    address: bool = False,
+    least: int = 0,
+    most: float = math.inf,
+) -> Any:
+    """A setting. A `secret` is masked, of an `address` only its password. `least` and `most` are limits of a number."""
+    marks = {"at_once": at_once, "secret": secret, "address": address, "least": least, "most": most}
+    return field(default=default, metadata={"sentence": sentence, "choices": choices, **marks})
+
+
+#: A setting that a running worker applies without a restart.
+_live = partial(_setting, at_once=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,29 +71,33 @@ class Settings:
 
     data_dir: Path = _setting(Path("~/.backstory"), "Directory of all data. Only BACKSTORY_DATA_DIR sets it.")
     database_url: str = _setting(
-        "", "Address of a PostgreSQL database: postgresql://user:password@host/database. Empty: use SQLite."
+        "",
+        "Address of a PostgreSQL database: postgresql://user:password@host/database. Empty: use SQLite.",
+        address=True,
     )
     host: str = _setting("127.0.0.1", "Address on which the worker listens.")
-    port: int = _setting(37777, "Port on which the worker listens. 0: any free port.")
+    port: int = _setting(37777, "Port on which the worker listens. 0: any free port.", most=65535)
     auth: str = _setting(
         "on", "Require the token over TCP. Turn it off only if you trust every user of this machine.", ("on", "off")
     )
-    provider: str = _setting(
+    provider: str = _live(
         "offline",
         "What turns events into observations. offline: rules, without network or cost. Others: a model.",
         ("offline", "claude", "anthropic", "openai"),
     )
-    model: str = _setting("", "Model of the provider. Empty: a small one.")
-    base_url: str = _setting("", "URL of an endpoint that is compatible with the provider's. Empty: the vendor's own.")
-    api_key: str = _setting(
-        "", "API key of the provider. Empty: the vendor's variable (ANTHROPIC_API_KEY or OPENAI_API_KEY)."
+    model: str = _live("", "Model of the provider. Empty: a small one.")
+    base_url: str = _live(
+        "", "URL of an endpoint that is compatible with the provider's. Empty: the vendor's own.", address=True
     )
-    mode: str = _setting("code", "Types of observations and wording of the prompts to a model, from modes/NAME.toml.")
-    language: str = _setting("", "Language in which a model writes observations. Empty: the model chooses.")
-    daily_tokens: int = _setting(0, "Tokens that models may read and write per day. 0: no limit.")
-    daily_money: float = _setting(0.0, "US dollars that models may cost per day, at list prices. 0: no limit.")
-    call_seconds: float = _setting(60.0, "Timeout of a request to a model, in seconds.")
-    claude_path: str = _setting(
+    api_key: str = _live(
+        "", "API key of the provider. Empty: the vendor's variable (ANTHROPIC_API_KEY or OPENAI_API_KEY).", secret=True
+    )
+    mode: str = _live("code", "Types of observations and wording of the prompts to a model, from modes/NAME.toml.")
+    language: str = _live("", "Language in which a model writes observations. Empty: the model chooses.")
+    daily_tokens: int = _live(0, "Tokens that models may read and write per day. 0: no limit.")
+    daily_money: float = _live(0.0, "US dollars that models may cost per day, at list prices. 0: no limit.")
+    call_seconds: float = _live(60.0, "Timeout of a request to a model, in seconds.", least=1)
+    claude_path: str = _live(
         "", "Path of the `claude` that the provider claude runs. Empty: the one on PATH, else the one of the SDK."
     )
     embedder: str = _setting(
@@ -88,17 +108,19 @@ class Settings:
     )
     embed_model: str = _setting("", "Model of the embedder openai or fastembed. Empty: a small one.")
     embed_url: str = _setting(
-        "", "URL of the embedder openai, such as http://127.0.0.1:11434/v1. Empty: OpenAI's. Its key is OPENAI_API_KEY."
+        "",
+        "URL of the embedder openai, such as http://127.0.0.1:11434/v1. Empty: OpenAI's. Its key is OPENAI_API_KEY.",
+        address=True,
     )
-    skip_tools: tuple[str, ...] = _setting(
+    skip_tools: tuple[str, ...] = _live(
         (), "Tools that are not recorded, separated by commas, in addition to " + ", ".join(SKIPPED_TOOLS) + "."
     )
-    exclude_projects: tuple[str, ...] = _setting(
+    exclude_projects: tuple[str, ...] = _live(
         (),
         "Projects that are not recorded, separated by commas: names, or directories with everything below them. "
         "* and ? are wildcards. Symbolic links are resolved.",
     )
-    context_tokens: int = _setting(2000, "Maximum number of tokens in the context of a new session.")
+    context_tokens: int = _setting(2000, "Maximum number of tokens in the context of a new session.", least=1)
     prompt_tokens: int = _setting(
         300, "Maximum number of tokens added to a prompt from related observations. 0: add nothing."
     )
@@ -127,8 +149,6 @@ class Settings:
 
 
 NAMES = tuple(f.name for f in fields(Settings) if f.name not in {"data_dir", "tuning"})
-#: Settings whose minimum is 1. That of every other number is 0.
-_FROM_ONE = frozenset({"call_seconds", "context_tokens"})
 _FIELDS = {f.name: f for f in fields(Settings)}
 
 
@@ -140,11 +160,17 @@ def sentence(name: str) -> str:
     return str(_FIELDS[name].metadata["sentence"])
 
 
+def is_at_once(name: str) -> bool:
+    """Whether a running worker applies the setting without a restart."""
+    return bool(_FIELDS[name].metadata["at_once"])
+
+
 def shown(name: str, value: Any) -> Any:
     """A setting's value for display: API keys, and passwords in addresses, are masked."""
-    if name == "api_key":
+    marks = _FIELDS[name].metadata
+    if marks.get("secret"):
         return "***" if value else ""
-    return without_password(str(value)) if name in ("database_url", "base_url", "embed_url") else value
+    return without_password(str(value)) if marks.get("address") else value
 
 
 def without_password(address: str) -> str:
@@ -276,16 +302,14 @@ def convert(name: str, value: Any, called: str = "") -> Any:
         result = _as_type(default, value)
     except (TypeError, ValueError):
         raise BadSetting(f"`{called}` must be {_kind(default)}, not {shown(name, value)!r}.") from None
-    choices = _FIELDS[name].metadata["choices"]
+    choices, least, most = (_FIELDS[name].metadata[mark] for mark in ("choices", "least", "most"))
     if choices and result not in choices:
         raise BadSetting(f"`{called}` must be one of {', '.join(choices)}, not {value!r}.", near(str(value), choices))
-    if name == "port" and not 0 <= result <= 65535:
-        raise BadSetting(f"`{called}` must be between 0 and 65535.")
-    minimum = 1 if name in _FROM_ONE else 0
     if isinstance(result, float) and not math.isfinite(result):
         raise BadSetting(f"`{called}` must be {_kind(default)}, not {shown(name, value)!r}.")
-    if isinstance(result, int | float) and result < minimum:
-        raise BadSetting(f"`{called}` must be at least {minimum}.")
+    if isinstance(result, int | float) and not least <= result <= most:
+        limits = f"at least {least}" if most == math.inf else f"between {least} and {most}"
+        raise BadSetting(f"`{called}` must be {limits}.")
     return result
 
 

@@ -9,10 +9,6 @@ from typing import Any
 from backstory import settings
 from backstory.cli import show
 
-#: Settings that a running worker applies without a restart.
-AT_ONCE = frozenset({"skip_tools", "exclude_projects", "provider", "model", "base_url", "api_key", "mode", "language"})
-AT_ONCE |= {"daily_tokens", "daily_money", "call_seconds"}
-
 
 def add(commands: Any) -> None:
     top = commands.add_parser("config", help="show and change settings", description="Show and change settings.")
@@ -38,7 +34,7 @@ def _text(value: Any) -> str:
 
 
 def _when_applied(name: str) -> str:
-    return "It applies now." if name in AT_ONCE else "Run `backstory restart` to apply it."
+    return "It applies now." if settings.is_at_once(name) else "Run `backstory restart` to apply it."
 
 
 def list_settings(options: argparse.Namespace) -> int:
