@@ -111,6 +111,15 @@ def test_a_projects_folder_is_imported_as_it_happened(running: Box) -> None:
     assert everything(running) == before
 
 
+def test_a_changed_setting_applies_to_an_import_without_a_restart(running: Box) -> None:
+    """A tool that is skipped from now on is not stored."""
+    history(running.root / "projects", 1)
+    assert "applies now" in running.cli("config", "set", "skip_tools", "Edit").stdout
+    running.cli("import", "claude-code", str(running.root / "projects"))
+    rows = running.rows("SELECT status, payload, reason FROM events WHERE tool_name = 'Edit'")
+    assert rows == [{"status": "tombstone", "payload": None, "reason": "tool"}]
+
+
 def test_old_news_is_not_the_last_hand_off(running: Box) -> None:
     """What is imported after a live session happened before it, and its context says so."""
     running.hook("UserPromptSubmit", {"session_id": "live", "prompt": "The live one.", "cwd": "/nowhere/shop"})

@@ -14,7 +14,6 @@ from backstory.capture.intake import WORK, Intake, take_event
 from backstory.errors import NotFound
 from backstory.model import OBSERVED, Report, Session, SessionStatus
 from backstory.project import Project
-from backstory.settings import Settings
 from backstory.store import events, forgotten, rounds, sessions, turns
 from backstory.store.db import Tx
 from backstory.store.events import StoredEvent
@@ -35,8 +34,8 @@ def report_batches(reports: Iterable[Report]) -> Iterator[list[Report]]:
 class Backfill:
     """Stores late reports through the intake, unless they are known."""
 
-    def __init__(self, settings: Settings, intake: Intake, key: bytes) -> None:
-        self._settings, self._intake, self._key = settings, intake, key
+    def __init__(self, intake: Intake, key: bytes) -> None:
+        self._intake, self._key = intake, key
 
     async def take(self, reports: Sequence[Report], project: str = "") -> Counter[str]:
         """Store the reports that are new, those of a session in one transaction.
@@ -67,9 +66,9 @@ class Backfill:
             if report.kind not in ("prompt", "stop"):
                 return "skipped" if report.kind != "reply" else ""
             report = replace(report, payload={**left, "prompt": ""} if report.kind == "prompt" else left)
-        session = sessions.by_content_id(tx, report.agent, report.content_id)
+        settings, session = self._intake.settings, sessions.by_content_id(tx, report.agent, report.content_id)
         if report.kind == "reply":
-            taken = None if _is_copy(tx, session, report) else WORK["reply"](tx, self._settings, report, where, None)
+            taken = None if _is_copy(tx, session, report) else WORK["reply"](tx, settings, report, where, None)
             return "turns" if taken and taken.skipped is None else ""
         if _is_copy(tx, session, report):
             return "known"
@@ -77,7 +76,7 @@ class Backfill:
             event = known if isinstance(known, StoredEvent) and known.kind in OBSERVED else None
             return "added" if event and rounds.move_known(tx, session, event, report) else "known"
         try:
-            taken = WORK.get(report.kind, take_event)(tx, self._settings, report, where, None)
+            taken = WORK.get(report.kind, take_event)(tx, settings, report, where, None)
         except NotFound:
             return "skipped"  # the end of a session whose reports were not wanted
         return {None: "added", "duplicate": "known"}.get(taken.skipped, "skipped")

@@ -52,7 +52,7 @@ class Intake:
     def __init__(
         self, settings: Settings, store: Store, announce: Announce, wake: Callable[[int], None], roots: Roots
     ) -> None:
-        self._settings, self._store, self._send, self._wake, self._roots = settings, store, announce, wake, roots
+        self.settings, self._store, self._send, self._wake, self._roots = settings, store, announce, wake, roots
         self._projects: dict[str, tuple[float, Project]] = {}
         self._config = ConfigWatch(settings.paths.config)
         self.wipe: Callable[[], None] = lambda: None  #: called after a deletion, to remove the text from the files, too
@@ -89,8 +89,8 @@ class Intake:
 
         def store(tx: Tx) -> Receipt:
             if untold != "take" and rounds.is_prompt_missing(tx, _session(tx, report), report):
-                return take_untold(tx, self._settings, report, where, untold)
-            return work(tx, self._settings, report, where, number)
+                return take_untold(tx, self.settings, report, where, untold)
+            return work(tx, self.settings, report, where, number)
 
         taken = await self.write(store)
         if report.kind == "prompt" and taken.is_private:
@@ -98,7 +98,7 @@ class Intake:
         self._announce(report, taken)
         if taken.skipped is None:
             is_open = report.kind in ("tool", "tool_failure", "subagent_stop")
-            self._wake(ids.now_ms() + int(self._settings.quiet_seconds * 1000) if is_open else 0)
+            self._wake(ids.now_ms() + int(self.settings.quiet_seconds * 1000) if is_open else 0)
         return taken
 
     async def store_past(
@@ -121,12 +121,11 @@ class Intake:
     async def unwanted(self, report: Report, where: Project) -> str | None:
         """Return why a report is not wanted: it is of the observer's own session, or its project is excluded."""
         if new := self._config.changed():
-            skip, exclude = new.skip_tools, new.exclude_projects
-            self._settings = replace(self._settings, skip_tools=skip, exclude_projects=exclude, provider=new.provider)
-        own = str(self._settings.paths.observer)
+            self.settings = new
+        own = str(self.settings.paths.observer)
         if report.cwd == own or report.cwd.startswith(own + "/") or report.cwd.endswith("/" + OBSERVING):
             return "own"
-        if patterns := self._settings.exclude_projects:
+        if patterns := self.settings.exclude_projects:
             excluded = await asyncio.to_thread(is_excluded, patterns, report.cwd, where)
             return "project" if excluded else None
         return None

@@ -100,7 +100,7 @@ class App:
         )
         self.forgotten_key = forgotten.key(settings.paths)
         self.intake = Intake(settings, store, self.live.publish, self.wake, roots)
-        self.backfill = Backfill(settings, self.intake, self.forgotten_key)
+        self.backfill = Backfill(self.intake, self.forgotten_key)
         spool_looked = asyncio.Event()
         self.reconcile = Reconcile(settings, store, self.backfill, roots, self.wake, spool_looked)
         # Hooks are answered by words alone, without vectors, because an agent waits.
