@@ -1,4 +1,4 @@
-"""The route table. A row is a route: its handler, the types of its body and response, and the scope that it needs."""
+"""A row of the route table: handler, types and scope, which `perform` enforces. The rows are in `table()` in routes/."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
--- The schema of the first release. Never edit it after that: add a migration with the next number, for both engines.
+-- The first schema. A migration is never edited once released; there is no release yet. The next one has the next number.
 -- Times are UTC text (2026-02-21T03:39:07.123Z). Times that are compared with a clock are milliseconds since 1970.
 -- COLLATE "C" compares text byte by byte, as SQLite does. Times need it, and whatever an export is ordered by.
 
