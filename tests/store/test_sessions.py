@@ -110,6 +110,15 @@ def test_i6_a_late_event_belongs_to_the_prompt_it_happened_under(store: Store) -
     assert (by_id.number, by_clock.number, newest.number) == (1, 1, 2)
 
 
+def test_an_end_that_is_reported_late_does_not_complete_a_resumed_session(store: Store) -> None:
+    """A slow hook leaves the end in the spool, too. It is read after the next prompt has resumed the session."""
+    store.write(lambda tx: sessions.move(tx, make(tx), "prompt", at="2026-01-01T00:00:01Z"))
+    store.write(lambda tx: sessions.move(tx, make(tx), "end", "other", "2026-01-01T00:00:02Z"))
+    store.write(lambda tx: sessions.move(tx, make(tx), "prompt", at="2026-01-01T00:00:03Z"))
+    assert store.write(lambda tx: sessions.move(tx, make(tx), "end", "other", "2026-01-01T00:00:02Z")) == "active"
+    assert store.write(lambda tx: sessions.move(tx, make(tx), "end", "other", "2026-01-01T00:00:04Z")) == "completed"
+
+
 def test_a_completed_session_opens_again_with_a_prompt_and_each_move_is_recorded(store: Store) -> None:
     """SessionEnd completes, a late tool use does not re-open, a prompt does."""
     session = store.write(make)

@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 from box import Box, until
 
+from backstory.settings import load
+from backstory.store.sqlite import SqliteStore
+from backstory.worker.jobs.maintenance import Maintenance
+
 OFTEN = "0.0002"  # hours: a backup at every look
 
 
@@ -145,6 +149,19 @@ def test_damage_while_the_worker_runs_is_mended_by_the_same_process(box: Box) ->
     assert worker.poll() is None
     assert "Do during." in prompts(box)
     assert "Do before." in prompts(box)
+
+
+def test_damage_that_stops_a_chore_is_found(box: Box) -> None:
+    """A chore that meets a damaged page fails each time. It must not keep the check for damage from running."""
+    backed_up(box)
+    settings = load({"BACKSTORY_DATA_DIR": str(box.data)})
+    store = SqliteStore(settings.paths.database)
+    maintenance = Maintenance(settings, store)
+    for page in range(2, settings.paths.database.stat().st_size // 4096):
+        flip(settings.paths.database, page)
+    maintenance._check()
+    store.close()
+    assert maintenance.damaged
 
 
 def test_an_emptied_database_is_restored_and_it_is_said(box: Box) -> None:

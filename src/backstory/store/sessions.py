@@ -156,6 +156,8 @@ def move(tx: Tx, session: Session, cause: str, reason: str | None = None, at: st
     before, after = session.status, states.after(session.status, cause)
     if before == SessionStatus.COMPLETED and at < (session.completed_at or ""):
         return before  # reported after the session ended, but happened before
+    if cause == "end" and tx.one("session_active_after", id=session.id, at=at):
+        return before  # an end that was reported late: the session has been resumed since
     if cause == "end" and after == SessionStatus.COMPLETED:
         tx.run("session_complete", id=session.id, at=at, reason=reason)
     if after == before:

@@ -1,4 +1,4 @@
-"""A row of the route table: handler, types and scope, which `perform` enforces. The rows are in `table()` in routes/."""
+"""What a row of the route table is, and how it is served. The rows are in `table()` of the files in `routes/`."""
 
 from __future__ import annotations
 

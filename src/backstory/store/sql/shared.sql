@@ -57,6 +57,9 @@ UPDATE sdk_sessions SET completed_at = NULL, end_reason = NULL WHERE id = :id;
 -- name: session_move_add
 INSERT INTO session_moves (session_id, from_status, to_status, cause, at) VALUES (:id, :from_status, :status, :cause, :at);
 
+-- name: session_active_after
+SELECT 1 AS found FROM session_moves WHERE session_id = :id AND to_status = 'active' AND cause = 'prompt' AND at > :at LIMIT 1;
+
 -- name: session_moves
 SELECT from_status, to_status, cause, at FROM session_moves WHERE session_id = :id ORDER BY id;
 

@@ -52,11 +52,14 @@ class Maintenance:
 
     def _check(self) -> None:
         """Do what is due. Set `damaged` if the database is."""
-        self._checkpoint()
-        if self.damaged:
-            return
-        self._prune_rejected()
-        self._drop_old_output()
+        for chore in (self._checkpoint, self._prune_rejected, self._drop_old_output):
+            try:
+                chore()
+            except StoreUnavailable as error:
+                # A damaged page may be the reason. The check below finds out.
+                log.warning("maintenance has to wait: %s", type(error).__name__)
+            if self.damaged:
+                return
         paths = self._paths
         if self._settings.database_url or not paths.database.exists():
             return
