@@ -154,7 +154,7 @@ def test_damage_while_the_worker_runs_is_mended_by_the_same_process(box: Box) ->
 def test_damage_that_stops_a_chore_is_found(box: Box) -> None:
     """A chore that meets a damaged page fails each time. It must not keep the check for damage from running."""
     backed_up(box)
-    settings = load({"BACKSTORY_DATA_DIR": str(box.data)})
+    settings = load({"BACKSTORY_DATA_DIR": str(box.data), "BACKSTORY_OUTPUT_DAYS": "1"})
     store = SqliteStore(settings.paths.database)
     maintenance = Maintenance(settings, store)
     for page in range(2, settings.paths.database.stat().st_size // 4096):
