@@ -46,7 +46,7 @@ def test_an_export_that_nobody_reads_lets_go_of_its_snapshot(
 ) -> None:
     """The connection gives the reader up; then the thread that reads the database ends."""
     rows = ("x" * (1 << 20) for _ in range(LARGE >> 20))
-    monkeypatch.setattr("backstory.worker.routes.exchange.everything", lambda tx, engine: rows)
+    monkeypatch.setattr("backstory.worker.routes.exchange.everything", lambda tx: rows)
     routes = Starlette(routes=endpoints.routes(exchange.table()))
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
