@@ -12,7 +12,7 @@ from typing import Any
 from backstory import __version__, settings
 from backstory.cli import show
 from backstory.client import Client
-from backstory.errors import BackstoryError, BadSetting, StoreUnavailable, WorkerAway
+from backstory.errors import BackstoryError, BadSetting, WorkerAway
 from backstory.settings import Settings
 
 #: How long a worker may take to start, in seconds.
@@ -71,7 +71,7 @@ class RetryingClient:
             try:
                 self._client = self._client or connect()
                 return call(self._client)
-            except (WorkerAway, StoreUnavailable):
+            except WorkerAway:
                 self._client = None
                 if attempt == TRIES:
                     raise

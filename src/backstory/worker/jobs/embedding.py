@@ -47,7 +47,7 @@ class EmbeddingJob:
         self._store, self.vectors = store, vectors
         self._woken, self._stopping = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
-        self.job = Job("meaning", self._run, self._end)
+        self.job = Job("embedding", self._run, self._end)
         self._pause = RETRY_S
 
     def table(self) -> list[Endpoint]:
@@ -96,7 +96,7 @@ class EmbeddingJob:
             with contextlib.suppress(RuntimeError):  # the loop is closed, and nothing waits
                 loop.call_soon_threadsafe(ended.set)
 
-        self._thread = threading.Thread(target=work, name="backstory-meaning", daemon=True)
+        self._thread = threading.Thread(target=work, name="backstory-embedding", daemon=True)
         self._thread.start()
         await ended.wait()
         if errors:
