@@ -223,9 +223,15 @@ def test_a_payload_that_can_not_be_stripped_in_time_is_taken_from_the_transcript
     box.cli("install", "--agent", "claude-code")
     _, told = lost_tool_use(box, "toolu_2")
     use = {"tool_name": "Bash", "tool_use_id": "toolu_2"}
-    run = box.hook("PostToolUse", told | use | {f"field{number}": secrets_of(number) for number in range(60)})
-    assert (run.returncode, run.stderr) == (0, b"")
-    (file,) = box.spooled()
+    payload = told | use | {f"field{number}": secrets_of(number) for number in range(60)}
+
+    def spooled() -> list[Path]:
+        # On a busy machine the time of a hook may be over before it writes anything.
+        run = box.hook("PostToolUse", payload)
+        assert (run.returncode, run.stderr) == (0, b"")
+        return box.spooled()
+
+    (file,) = until(spooled, "a hook that has the time to spool")
     kept = json.loads(file.read_bytes())
     assert kept == told | use | {"contents_dropped": True}
     box.start()
@@ -312,8 +318,10 @@ def test_i18_unknown_fields_and_events_are_tolerated(running: Box) -> None:
     assert run.returncode == 0
     run = running.hook("SomethingNew", {"session_id": "x", "what": "ever"})
     assert (run.returncode, run.stderr) == (0, b"")
+    # A hook that found the worker too slow has spooled its event.
+    until(lambda: not running.spooled(), "the spool to be read")
     assert len(running.rows("SELECT * FROM events")) == 1
-    assert not (running.data / "spool").exists()
+    assert not list((running.data / "spool" / "rejected").glob("*"))
 
 
 def test_i18_half_an_emoji_and_null_bytes_are_kept_readable(running: Box) -> None:
