@@ -155,6 +155,17 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
+class Noted:
+    """An observation of the session that stands, as the observer is shown it."""
+
+    id: int
+    prompt_number: int
+    title: str
+    facts: tuple[str, ...] = ()
+    importance: int = 50
+
+
+@dataclass(frozen=True, slots=True)
 class Round:
     """A prompt and the events that followed it. The observer reads them together."""
 
@@ -168,6 +179,8 @@ class Round:
     prompt: str  #: empty if it is private or unknown
     events: tuple[Event, ...]  #: the events to observe, oldest first
     earlier: tuple[Event, ...] = ()  #: events of this round that were observed before; they are context only
+    turns: tuple[Turn, ...] = ()  #: what was said in the session up to the end of this round
+    noted: tuple[Noted, ...] = ()  #: what stands of the rules' earlier observations of this session
     resume: MemoryId | None = None  #: the observer's conversation to resume; None starts a new one
 
     @property
@@ -190,6 +203,7 @@ class Observation:
     files_modified: tuple[str, ...] = ()
     event_ids: tuple[int, ...] = ()  #: the ids of the events it came from
     replaces: tuple[int, ...] = ()  #: ids of earlier observations that no longer hold
+    importance: int = 50  #: how likely a later session needs it, in percent
 
     def __post_init__(self) -> None:
         texts = ("title", "subtitle", "narrative")
@@ -241,4 +255,7 @@ class Reply:
     provider: str = ""  #: the provider that made it, if it is not the observer's default
     instead_of: str = ""  #: the provider in whose place the rules observed
     calls: tuple[ModelCall, ...] = ()  #: the model calls that it took
+    revised: tuple[Noted, ...] = ()  #: earlier observations as they are now: other facts, another importance
+    withdrawn: tuple[str, ...] = ()  #: sentences of earlier summaries that no longer hold
+    carries_open_ends: bool = False  #: the summary repeats what earlier rounds left open and is open still
     grown: bool = False  #: the conversation has become long, so the next round starts a new one

@@ -21,7 +21,7 @@ VENDORS = {
     "openai": ("OPENAI_API_KEY", "OPENAI_BASE_URL"),
 }
 #: Tools that are never recorded.
-SKIPPED_TOOLS = ("ListMcpResourcesTool", "SlashCommand", "Skill", "TodoWrite", "AskUserQuestion")
+SKIPPED_TOOLS = ("ListMcpResourcesTool", "SlashCommand", "Skill", "TodoWrite")
 
 
 def _setting(
@@ -120,7 +120,7 @@ class Settings:
         "Projects that are not recorded, separated by commas: names, or directories with everything below them. "
         "* and ? are wildcards. Symbolic links are resolved.",
     )
-    context_tokens: int = _setting(2000, "Maximum number of tokens in the context of a new session.", least=1)
+    context_tokens: int = _setting(4000, "Maximum number of tokens in the context of a new session.", least=1)
     prompt_tokens: int = _setting(
         300, "Maximum number of tokens added to a prompt from related observations. 0: add nothing."
     )

@@ -63,6 +63,25 @@ def cut(text: str, limit: int) -> str:
     return (head[:last_space] if last_space > limit * 0.6 else head).rstrip() + "…"
 
 
+_WORD = re.compile(r"\w{3,}|[⺀-鿿぀-ヿ가-힯]{2}")
+#: Words that two texts have in common without having anything in common.
+_COMMON = frozenset(
+    "the and for that this with from are was were has have had not but its can will would should which when where what "  # noqa: SIM905
+    "because into than then now all any also only just there their they them you your our been being does did "
+    "und der die das nicht ist ein eine que los las una por para del les des est pas".split()
+)
+
+
+def words_of(text: str) -> frozenset[str]:
+    """The words by which two texts are compared. Scripts without spaces count by pairs of characters."""
+    return frozenset(_WORD.findall(text.lower())) - _COMMON
+
+
+def is_same(one: frozenset[str], other: frozenset[str], share: float) -> bool:
+    """Whether more than this share of the words of the shorter text is in both."""
+    return len(one & other) > share * min(len(one), len(other))
+
+
 def one_line(text: str) -> str:
     return " ".join(text.split())
 

@@ -162,7 +162,7 @@ def test_a_shell_may_pass_any_bytes(running: Box) -> None:
 def test_settings_are_defaults_then_the_file_then_the_environment(box: Box) -> None:
     """Only what the user changed is written."""
     box.settings.pop("BACKSTORY_CONTEXT_TOKENS", None)
-    assert box.cli("config", "get", "context_tokens").stdout == "2000\n"
+    assert box.cli("config", "get", "context_tokens").stdout == "4000\n"
     box.cli("config", "set", "context_tokens", "900")
     box.cli("config", "set", "skip_tools", "Peek, Poke")
     assert (box.data / "config.toml").read_text() == 'context_tokens = 900\nskip_tools = ["Peek", "Poke"]\n'

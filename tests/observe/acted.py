@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from backstory.model import ContentId, Event, Kind, Observation, Reply, Round
+from backstory.model import ContentId, Event, Kind, Noted, Observation, Reply, Round, Summary, Turn
 from backstory.observe.offline import tell
 
 HOME = "/home/ada/shop"
@@ -91,3 +91,41 @@ def words(observation: Observation) -> str:
 def later(round_: Round, *events: Event) -> Round:
     """The same round, observed again when more has happened."""
     return replace(round_, events=tuple(events), earlier=(*round_.earlier, *round_.events))
+
+
+class Talk:
+    """A session that goes on: each round is observed with what was said and noted before."""
+
+    def __init__(self) -> None:
+        self.turns: tuple[Turn, ...] = ()
+        self.standing: dict[int, Observation] = {}
+        self.summaries: dict[int, Summary] = {}
+        self._number = 0
+
+    def round(self, prompt: str, *events: Event) -> Reply:
+        """Observe a round and keep its reply as the store would."""
+        self._number += 1
+        last = next((str(one.payload["last_assistant_message"]) for one in events if one.kind == "stop"), "")
+        for role, text in (("user", prompt), ("assistant", last)):
+            at = len(self.turns)
+            self.turns += (Turn(at, 1, at, self._number, role, None, text, "2026-01-01T00:00:00Z", None),)
+        noted = tuple(Noted(number, 1, one.title, one.facts, one.importance) for number, one in self.standing.items())
+        whole = replace(a_round(prompt, *events), prompt_number=self._number, turns=self.turns, noted=noted)
+        reply = tell(whole)
+        for one in reply.observations:
+            self.standing[next(_ids)] = one
+            for old in one.replaces:
+                self.standing.pop(old, None)
+        for noted_ in reply.revised:
+            if known := self.standing.get(noted_.id):
+                self.standing[noted_.id] = replace(known, facts=noted_.facts, importance=noted_.importance)
+        for number, summary in self.summaries.items():
+            kept = replace(summary, next_steps="") if reply.carries_open_ends else summary
+            for claim in reply.withdrawn:
+                kept = replace(
+                    kept, learned=kept.learned.replace(claim, ""), completed=kept.completed.replace(claim, "")
+                )
+            self.summaries[number] = kept
+        if reply.summary:
+            self.summaries[self._number] = reply.summary
+        return reply

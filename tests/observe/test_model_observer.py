@@ -48,9 +48,10 @@ def work(box: Box, session: str, words: str = "zebra", **more: Any) -> None:
     """A short round: a prompt, a tool use, its end."""
     name = {"claudeSessionId": session, "project": more.pop("project", "shop")}
     box.client.post("/api/sessions/init", name | {"userPrompt": f"look after {words}"})
-    used = {"tool_name": "Bash", "tool_input": {"command": f"pytest {words}.py"}, "tool_response": f"FAILED {words}.py"}
+    edit = {"file_path": "/shop/cart.py", "old_string": "a = 1", "new_string": f"a = '{words}'"}
+    used = {"tool_name": "Edit", "tool_input": edit, "tool_response": {"filePath": "/shop/cart.py"}}
     box.client.post("/api/sessions/observations", name | used | more)
-    box.client.post("/api/sessions/summarize", name | {"last_assistant_message": f"{words} is done"})
+    box.client.post("/api/sessions/summarize", name | {"last_assistant_message": "It is done."})
 
 
 OBSERVED = """
@@ -367,8 +368,8 @@ def test_an_import_of_the_past_costs_nothing_until_it_is_asked_for(box: Box) -> 
     """A chosen model is for what happens now: the rules tell what is long past, marked, and `reobserve` asks."""
     script = Script()
     script.prompt("Fix the total.")
-    script.uses("Bash", {"command": "pytest cart.py"}, "toolu_1", "m1")
-    script.answers("toolu_1", "FAILED cart.py")
+    script.uses("Edit", {"file_path": "cart.py", "old_string": "a = 1", "new_string": "a = 2"}, "toolu_1", "m1")
+    script.answers("toolu_1", "The file cart.py has been updated.")
     script.says("The total is fixed.")
     script.write(box.root / "old")
     with Endpoint(answer) as endpoint:

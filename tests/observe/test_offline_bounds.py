@@ -68,11 +68,11 @@ def check(round_: Round, reply: Reply) -> None:
     for one in reply.observations:
         assert one.type in TYPES
         assert set(one.concepts) <= set(CONCEPTS)
-        assert 0 < len(one.title) <= 100
+        assert 0 < len(one.title) <= 140
         assert len(one.subtitle) <= 160
         assert len(one.narrative) <= 600
-        assert len(one.facts) <= 6
-        assert all(0 < len(fact) <= 200 for fact in one.facts)
+        assert sum(map(len, one.facts)) <= 1400
+        assert all(0 < len(fact) <= 320 for fact in one.facts)
         assert one.event_ids
         assert set(one.event_ids) <= ids
         said = words(one) + "".join([*one.files_read, *one.files_modified])

@@ -89,7 +89,7 @@ def test_i4_nothing_is_stored_before_its_session(store: Store) -> None:
     observe(store)
     stored = store.write(make).memory_session_id
     assert stored
-    assert store.read(lambda tx: tx.all("observations_of_session", session_id=session.id, limit=9))
+    assert store.read(lambda tx: tx.all("observations_standing", session_id=session.id))
 
 
 def test_i5_get_or_create_is_idempotent_under_concurrency(store: Store) -> None:

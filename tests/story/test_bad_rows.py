@@ -32,8 +32,9 @@ def edit(box: Box, sql: str, *values: Any) -> None:
 
 
 def tool(box: Box, session: str, text: str) -> None:
-    body = {"claudeSessionId": session, "project": "shop", "tool_name": "Bash"}
-    used = {"tool_input": {"command": f"make {text}"}, "tool_response": f"FAILED {text}"}
+    body = {"claudeSessionId": session, "project": "shop", "tool_name": "Edit"}
+    edit = {"file_path": f"/shop/{text}.py", "old_string": "a", "new_string": "b"}
+    used = {"tool_input": edit, "tool_response": {"filePath": f"/shop/{text}.py"}}
     assert box.http("POST", "/api/sessions/observations", body | used).status == 202
 
 

@@ -114,11 +114,11 @@ def git(box: Box, *words: str) -> None:
 
 def test_a_session_is_told_first_of_what_is_being_worked_on(box: Box) -> None:
     """With little room, an observation about a file that has changes outlives newer ones about others."""
-    box.settings["BACKSTORY_CONTEXT_TOKENS"] = "420"
+    box.settings["BACKSTORY_CONTEXT_TOKENS"] = "250"
     box.start()
     git(box, "init", "-q")
     change(box, "s0", "ledger.py", "a = 0\n")
-    for n in range(1, 9):
+    for n in range(1, 13):
         change(box, f"s{n}", f"other{n}.py", f"a = {n}\n")
     git(box, "add", "-A")
     git(box, "commit", "-qm", "all")

@@ -51,7 +51,7 @@ def settings(box: Box) -> dict[str, str]:
 
 
 def test_a_session_is_remembered_and_the_next_ones_first_request_carries_it(shop: Box) -> None:
-    """Session, prompt, observations that name file and test, summary; and the context, seen at the endpoint."""
+    """Session, prompt, observations that name file and cause, summary; and the context, seen at the endpoint."""
     session_id = fix_it(shop)
     shop.settle()
     (session,) = shop.rows("SELECT * FROM sdk_sessions")
@@ -60,7 +60,7 @@ def test_a_session_is_remembered_and_the_next_ones_first_request_carries_it(shop
     assert [p["prompt"] for p in shop.rows("SELECT prompt FROM user_prompts")] == ["Nothing should cost nothing."]
     seen = " ".join(json.dumps(row) for row in shop.rows("SELECT title, facts, files_modified FROM observations"))
     assert "money.py" in seen
-    assert "test_nothing_costs_nothing" in seen
+    assert "added one to every sum" in seen
     (summary,) = shop.rows("SELECT * FROM session_summaries")
     assert "invoices" in summary["next_steps"]
 
@@ -69,7 +69,7 @@ def test_a_session_is_remembered_and_the_next_ones_first_request_carries_it(shop
         (first, *_) = endpoint.of(Kind.MAIN)
     sent = json.dumps(first.body, ensure_ascii=False)
     assert "<backstory-context>" in sent
-    assert "test_nothing_costs_nothing" in sent
+    assert "added one to every sum" in sent
     assert "invoices" in sent
     assert sent.count("</backstory-context>") == 1
 

@@ -36,7 +36,7 @@ HOOKS: list[tuple[str, dict[str, Any]]] = [
             },
         },
     ),
-    ("Stop", {"prompt_id": "p1", "last_assistant_message": f"The test of {CANARY} fails; I will look at it tomorrow."}),
+    ("Stop", {"prompt_id": "p1", "last_assistant_message": f"It is empty because test_{CANARY}.py never saves."}),
     ("UserPromptSubmit", {"prompt": "Now the till", "prompt_id": "p2"}),
     (
         "PostToolUse",
@@ -48,7 +48,10 @@ HOOKS: list[tuple[str, dict[str, Any]]] = [
             "tool_response": {"stdout": "FAILED tests/test_till.py::test_till - assert 3 == 4\n1 failed in 0.1s"},
         },
     ),
-    ("Stop", {"prompt_id": "p2", "last_assistant_message": "The till is wrong by one."}),
+    (
+        "Stop",
+        {"prompt_id": "p2", "last_assistant_message": "The till is off because it counts the drawer twice."},
+    ),
 ]
 #: In the prompt as well, where all of the session goes.
 WHOLE = [
@@ -326,4 +329,4 @@ def test_i16_a_copy_under_another_session_id_brings_nothing_back(running: Box, w
         running.cli("import", "claude-code", str(file))
     running.settle()
     assert_nowhere(running, CANARY)
-    assert len(holding(running, "wombat")) == 2, "another conversation comes in"
+    assert len(holding(running, "wombat")) >= 2, "another conversation comes in"

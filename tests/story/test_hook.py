@@ -200,6 +200,18 @@ def secrets_of(number: int) -> str:
     return "\n".join(f"client_secret=aB3dE6gH{number:04d}{line:06d}xYz" for line in range(6000))
 
 
+def spooled_by(box: Box, payload: dict[str, Any]) -> Path:
+    """Call the hook until it has spooled. On a busy machine its time may be over before it writes anything."""
+
+    def spooled() -> list[Path]:
+        run = box.hook("PostToolUse", payload)
+        assert (run.returncode, run.stderr) == (0, b"")
+        return box.spooled()
+
+    (file,) = until(spooled, "a hook that has the time to spool")
+    return Path(file)
+
+
 def test_a_large_payload_full_of_secrets_is_kept_while_the_worker_is_away(box: Box) -> None:
     """Two megabytes of them are cut and stripped in time, or only the names are kept. Either way it is memory later."""
     box.cli("install", "--agent", "claude-code")
@@ -207,9 +219,7 @@ def test_a_large_payload_full_of_secrets_is_kept_while_the_worker_is_away(box: B
     text = "".join(secrets_of(number) for number in range(10))
     assert len(text) > 2_000_000
     use = {"tool_name": "Bash", "tool_use_id": "toolu_1", "tool_input": {"command": "cat log"}}
-    run = box.hook("PostToolUse", told | use | {"tool_response": {"stdout": text}})
-    assert (run.returncode, run.stderr) == (0, b"")
-    (file,) = box.spooled()
+    file = spooled_by(box, told | use | {"tool_response": {"stdout": text}})
     assert b"aB3dE6gH" not in file.read_bytes()
     assert json.loads(file.read_bytes())["tool_use_id"] == "toolu_1"
     box.start()
@@ -224,14 +234,7 @@ def test_a_payload_that_can_not_be_stripped_in_time_is_taken_from_the_transcript
     _, told = lost_tool_use(box, "toolu_2")
     use = {"tool_name": "Bash", "tool_use_id": "toolu_2"}
     payload = told | use | {f"field{number}": secrets_of(number) for number in range(60)}
-
-    def spooled() -> list[Path]:
-        # On a busy machine the time of a hook may be over before it writes anything.
-        run = box.hook("PostToolUse", payload)
-        assert (run.returncode, run.stderr) == (0, b"")
-        return box.spooled()
-
-    (file,) = until(spooled, "a hook that has the time to spool")
+    file = spooled_by(box, payload)
     kept = json.loads(file.read_bytes())
     assert kept == told | use | {"contents_dropped": True}
     box.start()

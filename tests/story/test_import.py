@@ -99,7 +99,7 @@ def test_a_projects_folder_is_imported_as_it_happened(running: Box) -> None:
         "2026-01-07",
     }
     told_next = running.cli("context", "--project", "shop").stdout
-    assert "Last hand-off (2026-01-07 12:00, branch main)" in told_next
+    assert "## Last session (2026-01-07 12:00, branch main)" in told_next
     before = everything(running)
     again = json.loads(running.cli("import", "claude-code", str(running.root / "projects"), "--json").stdout)
     assert (again["unchanged"], again["added"]) == (6, 0)

@@ -16,15 +16,18 @@ def test_what_is_pinned_always_stands_in_context(running: Box) -> None:
     running.hook("UserPromptSubmit", {"session_id": "s", "prompt": "Mend the cart."})
     running.hook("Stop", {"session_id": "s", "last_assistant_message": "The cart is mended. " + "It was broken. " * 99})
     running.settle()
-    number = remember(running, "Prices are kept in cents, in every table and on every wire.")
+    number = remember(
+        running, "Prices are kept in cents, in every table and on every wire, and nobody rounds them before the end."
+    )
     running.client.post("/api/memories", {"text": "Of another project.", "project": "p"})
     for count in range(130):
-        running.client.post("/api/memories", {"text": f"Something else, number {count}.", "cwd": str(running.project)})
+        text = f"Something else that takes a line of its own, as long as a line of a context can be, number {count}."
+        running.client.post("/api/memories", {"text": text, "cwd": str(running.project)})
     assert f"#{number} " not in running.told()
     assert "Pinned: #" in running.cli("pin", str(number)).stdout
     told = running.told()
     assert told.count(f"#{number} decision: Prices are kept in cents") == 1
-    places = [told.index(words) for words in ("## Last hand-off", "## Pinned", f"#{number} ", "number 129")]
+    places = [told.index(words) for words in ("## Last session", "## Pinned", f"#{number} ", "number 129")]
     assert places == sorted(places)
     assert f"#{number} decision: Prices are kept in cents" in running.told("s", "compact")
     assert "Pinned" in running.cli("show", str(number)).stdout

@@ -82,7 +82,10 @@ def test_two_workers_on_one_database_share_the_work(box: Box, tmp_path: Path) ->
         assert doubled == []
         moves = box.rows("SELECT session_id FROM session_moves WHERE cause = 'start'")
         assert len(moves) == len({move["session_id"] for move in moves}) == 8
-        assert other.client.get("/api/search", query="step", limit=9)["items"]
+        reply = "Each step takes longer because the pool has only two connections."
+        box.http("POST", "/api/sessions/summarize", {"claudeSessionId": "s1", "last_assistant_message": reply})
+        box.settle()
+        assert other.client.get("/api/search", query="connections", limit=9)["items"]
     finally:
         other.clean_up()
 

@@ -110,7 +110,7 @@ def test_a_timeline_shows_what_lay_around(running: Box) -> None:
     near = running.client.get("/api/timeline", anchor="#3", before=1, after=2)["items"]
     assert [(i["kind"], i["id"]) for i in near] == [(i["kind"], i["id"]) for i in items[at - 1 : at + 3]]
     assert [line[0] for line in timeline(running, "3", "--before", "1", "--after", "0")] == [" ", ">"]
-    assert "yen" in "\n".join(timeline(running, "--query", "yen", "--before", "0", "--after", "0"))
+    assert "JPY" in "\n".join(timeline(running, "--query", "JPY", "--before", "0", "--after", "0"))
 
 
 def test_a_timeline_stays_in_its_project_and_refuses_clearly(running: Box) -> None:

@@ -78,7 +78,7 @@ def test_what_came_after_the_last_backup_is_read_again_from_transcripts(box: Box
     def complete() -> bool:
         box.settle()
         return known(box, "heliotrope") and bool(
-            box.rows("SELECT 1 FROM session_summaries WHERE completed LIKE '%heliotrope%'")
+            box.rows("SELECT 1 FROM session_summaries WHERE next_steps LIKE '%heliotrope%'")
         )
 
     until(complete, "the transcript to be read again", 40)

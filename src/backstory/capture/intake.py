@@ -22,6 +22,7 @@ from backstory.settings import ConfigWatch, Settings
 from backstory.store import events, observations, rounds, sessions, turns
 from backstory.store.db import Store, Tx
 from backstory.store.index import chunks
+from backstory.text import cut
 
 T = TypeVar("T")
 #: agent -> the folders that hold its transcripts; no other file is opened
@@ -31,6 +32,8 @@ Announce = Callable[[str, Any], None]
 Untold = Literal["take", "hold back", "refuse"]
 #: Seconds for which the project of a directory is remembered.
 PROJECT_S = 30.0
+#: Characters that are kept of the summary that an agent makes when it compacts. The conversation has the rest.
+COMPACTED = 1000
 #: Milliseconds that an ended round waits until its transcript is read, so that all of it is observed.
 HOLD_MS = 2000
 
@@ -244,7 +247,7 @@ def _take_compacted(tx: Tx, settings: Settings, report: Report, where: Project, 
     added = events.add(tx, session, report)
     text = report.payload.get("compact_summary")
     if added.skipped is None and isinstance(text, str) and text.strip():
-        summary = Summary(request="What the agent kept when it compacted", notes=text)
+        summary = Summary(request="What the agent kept when it compacted", notes=cut(text, COMPACTED))
         memory_id, at = session.memory_session_id, report.occurred_at
         observations.put_summary(tx, session, added.prompt_number, summary, report.agent, memory_id, at, "compact")
     return Receipt(added.event_id, session, added.prompt_number, skipped=added.skipped)

@@ -36,6 +36,7 @@ def add(commands: Any) -> None:
     context_ = commands.add_parser("context", help="show the context that a new session gets")
     context_.description = "Show the context that a new session gets."
     context_.add_argument("--project", default="", help="project name or key (default: the current directory's)")
+    context_.add_argument("--why", action="store_true", help="print the reason for each line")
     context_.add_argument("--json", action="store_true", help="print JSON")
     context_.set_defaults(run=context)
 
@@ -119,7 +120,7 @@ def _print(row: dict[str, Any]) -> None:
 def context(options: argparse.Namespace) -> int:
     here = "" if options.project else str(Path.cwd())
     name = options.project or project.find(here).key
-    text = connect().get("/api/context/inject", project=name, cwd=here)
+    text = connect().get("/api/context/inject", project=name, cwd=here, **({"why": "true"} if options.why else {}))
     if options.json:
         show.as_json({"project": name, "context": text})
     else:

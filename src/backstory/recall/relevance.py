@@ -1,25 +1,24 @@
-"""Ranks observations for a new session by age, by type and by the files and the branch it works on."""
+"""Ranks observations for a new session: by importance, by age, and by the branch and the files it works on."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from backstory import ids
-from backstory.store.memories import ObservationEntry
+from backstory.store.memories import StoredObservation
 
-#: Score of an observation by its type. Decisions matter longer than discoveries.
-TYPE_SCORES = {"decision": 1.0, "bugfix": 0.8, "feature": 0.8, "discovery": 0.6, "refactor": 0.5, "change": 0.4}
-#: Added for the newest observation of the project. It halves with age.
-RECENT_SCORE = 2.0
-#: The age in days at which that score is halved. It counts from the newest observation, so that a break ages nothing.
-HALF_LIFE_DAYS = 7.0
-#: Added for an observation about a file with uncommitted changes.
-CHANGED_FILE_SCORE = 1.5
-#: Added for an observation from the current branch.
-SAME_BRANCH_SCORE = 0.5
-DAY_MS = 86_400_000
+#: How much likelier a decision is needed than its importance says. It holds until something replaces it.
+DECISION_ODDS = 4.0
+#: How fast importance fades with the number of newer sessions: 1 / (1 + newer sessions) ** AGE_POWER.
+AGE_POWER = 0.7
+#: How much less the further observations of one session count, so that all sessions have their say.
+PLACE_POWER = 0.3
+#: How much less a long line counts, per character.
+LENGTH_POWER = 0.3
+#: Factor for an observation about a file with uncommitted changes.
+CHANGED_FILE_FACTOR = 6.0
+#: Factor for an observation from the current branch.
+SAME_BRANCH_FACTOR = 1.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,24 +29,61 @@ class SessionStart:
     changed: frozenset[str] = frozenset()  #: files with uncommitted changes, relative to the repository's root
 
 
-def by_usefulness(observations: Sequence[ObservationEntry], start: SessionStart) -> list[ObservationEntry]:
-    """The observations sorted by score, the highest first."""
-    newest = max((ids.stored_ms(one.created_at) for one in observations), default=0)
-    return sorted(observations, key=lambda one: (-_score(one, start, newest), -one.id))
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """An observation with its worth for a session that starts."""
+
+    observation: StoredObservation
+    worth: float
+    age: int  #: newer sessions of the project
+    reasons: tuple[str, ...] = field(default=())
 
 
-def _score(observation: ObservationEntry, start: SessionStart, newest: int) -> float:
-    age = (newest - ids.stored_ms(observation.created_at)) / DAY_MS
-    score = TYPE_SCORES.get(observation.type, 0.4) + RECENT_SCORE * math.exp2(-age / HALF_LIFE_DAYS)
+def by_worth(observations: Iterable[StoredObservation], ages: Mapping[int, int], start: SessionStart) -> list[Ranked]:
+    """The observations, the most useful first. `ages` says how many sessions are newer than that of an observation."""
+    by_session: dict[int, list[StoredObservation]] = {}
+    for one in sorted(observations, key=lambda one: (-_weight(one), -one.id)):
+        by_session.setdefault(one.session_id, []).append(one)
+    ranked = [
+        _ranked(one, place, ages.get(number, len(ages)), start)
+        for number, ours in by_session.items()
+        for place, one in enumerate(ours, 1)
+    ]
+    return sorted(ranked, key=lambda one: (-one.worth, -one.observation.id))
+
+
+def _weight(observation: StoredObservation) -> float:
+    """How likely the observation is needed, whatever its age."""
+    likely = min(observation.importance, 100) / 100
+    return likely * DECISION_ODDS / (1 - likely + likely * DECISION_ODDS) if observation.type == "decision" else likely
+
+
+def _ranked(observation: StoredObservation, place: int, age: int, start: SessionStart) -> Ranked:
+    reasons = list(_reasons(observation, start))
+    worth = _weight(observation) * place**-PLACE_POWER * (1 + age) ** -AGE_POWER
+    worth *= max(len(observation.title), 20) ** -LENGTH_POWER
+    for factor, _ in reasons:
+        worth *= factor
+    known = f"importance {observation.importance} %", _age_in_words(age)
+    return Ranked(observation, worth, age, (*known, *(reason for _, reason in reasons)))
+
+
+def _reasons(observation: StoredObservation, start: SessionStart) -> Iterator[tuple[float, str]]:
+    """What makes an observation more useful here: a factor and the reason."""
+    if observation.type == "decision":
+        yield 1.0, "a decision"
     if start.changed and touches(observation, start.changed):
-        score += CHANGED_FILE_SCORE
+        yield CHANGED_FILE_FACTOR, "about a file with uncommitted changes"
     if start.branch and observation.git_branch == start.branch:
-        score += SAME_BRANCH_SCORE
-    return score
+        yield SAME_BRANCH_FACTOR, "from this branch"
 
 
-def touches(observation: ObservationEntry, changed: Iterable[str]) -> bool:
+def _age_in_words(age: int) -> str:
+    return "of the latest session" if age == 0 else f"{age} session{'s' if age > 1 else ''} before the latest"
+
+
+def touches(observation: StoredObservation, changed: Iterable[str]) -> bool:
     """Whether an observation is about one of these files. Its paths may be absolute, or relative to a folder of the
     repository."""
-    files = (*observation.files_modified, *observation.files_read)
+    files: Sequence[str] = (*observation.files_modified, *observation.files_read)
     return any(a == b or a.endswith("/" + b) or b.endswith("/" + a) for a in files for b in changed)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -25,11 +24,11 @@ def projects(tx: Tx, project: str, budget: int) -> list[dict[str, Any]]:
     share = _tokens_per_character(tx, project)
     estimates = []
     for one in counts.projects(tx, project, PROJECTS):
-        text = context.for_start(tx, one.name, one.key, budget) if one.observations else ""
+        rendered = context.for_start(tx, one.name, one.key, budget) if one.observations else context.SessionContext()
         values = asdict(one)
         characters = values.pop("characters")
-        values["context_tokens_estimate"] = tokens(text)
-        values["stands_for_tokens_estimate"] = round(_source_characters(tx, text) * share)
+        values["context_tokens_estimate"] = tokens(str(rendered))
+        values["stands_for_tokens_estimate"] = round(_source_characters(tx, rendered.observation_ids) * share)
         values["events_tokens_estimate"] = round(characters * share)
         estimates.append(values)
     return estimates
@@ -40,11 +39,11 @@ def models(tx: Tx, project: str) -> dict[str, Any]:
     return {"days": ledger.by_day(tx, project, DAYS), "total": ledger.total(tx, project)}
 
 
-def _source_characters(tx: Tx, text: str) -> int:
-    """Return the characters of the events that the observations in a context came from."""
+def _source_characters(tx: Tx, observation_ids: Iterable[int]) -> int:
+    """Return the characters of the events that some observations came from."""
     sizes: dict[int, int] = {}
-    for number in re.findall(r"^#(\d+) ", text, re.MULTILINE):
-        sizes |= counts.source_sizes(tx, int(number))
+    for number in observation_ids:
+        sizes |= counts.source_sizes(tx, number)
     return sum(sizes.values())
 
 

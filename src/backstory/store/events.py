@@ -30,6 +30,8 @@ MAX_ATTEMPTS = 5
 WHOLE_ATTEMPTS = 3
 #: Events that are observed at once, at most. It bounds the size of a request to a model.
 MAX_EVENTS = 400
+#: Maximum number of the last turns of a session that the observer reads.
+MAX_TURNS = 600
 #: Milliseconds. Newer events are observed before older ones, such as those of an import.
 RECENT_MS = 3_600_000
 #: Milliseconds after which a round is observed although it has not ended.
@@ -285,6 +287,8 @@ def round_of(tx: Tx, session: Session, waiting: tuple[Event, ...], provider: str
         prompt=(prompt.prompt if prompt else None) or "",
         events=waiting,
         earlier=decode_sound(reversed(earlier))[0],
+        turns=tuple(turns.up_to_round(tx, session.id, number, MAX_TURNS)),
+        noted=tuple(observations.noted(tx, session.id)),
         resume=sessions.resume(
             session.memory_session_id,
             session.prompt_counter,

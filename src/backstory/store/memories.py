@@ -4,38 +4,35 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
-from backstory.store import observations
+from backstory.model import Session
+from backstory.store import observations, sessions
 from backstory.store.db import LAST, Row, Tx
 from backstory.text import json_list
 
 
 @dataclass(frozen=True, slots=True)
-class ObservationEntry:
-    """An observation as a line of a context. It has few fields, because every session start reads many."""
+class StoredObservation:
+    """A stored observation."""
 
     id: int
-    type: str
-    title: str
-    files_read: Sequence[str]
-    files_modified: Sequence[str]
-    created_at: str
-    git_branch: str | None = field(default=None, kw_only=True)  #: of its session; only `recent_observations` reads it
-
-
-@dataclass(frozen=True, slots=True)
-class StoredObservation(ObservationEntry):
-    """An observation with all its texts."""
-
+    session_id: int
     agent: str
     project: str
+    type: str
+    title: str
     subtitle: str
     narrative: str
     facts: Sequence[str]
+    files_read: Sequence[str]
+    files_modified: Sequence[str]
+    created_at: str
     pinned_at: str | None
     superseded_by: int | None
+    importance: int  #: how likely a later session needs it, in percent
+    git_branch: str | None = None  #: of its session; only lists of a project have it
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +50,6 @@ class StoredSummary:
     next_steps: str
     notes: str
     created_at: str
-    git_branch: str | None = None  #: of its session; only `recent_summaries` reads it
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +64,7 @@ class ObservedFile:
 
 _LISTS = ("facts", "files_read", "files_modified")
 _OBSERVATION = tuple(each.name for each in fields(StoredObservation) if each.name != "git_branch")
-_SUMMARY = tuple(each.name for each in fields(StoredSummary) if each.name != "git_branch")
+_SUMMARY = tuple(each.name for each in fields(StoredSummary))
 
 
 def observation(tx: Tx, number: int) -> StoredObservation | None:
@@ -82,9 +78,13 @@ def newest_observations(tx: Tx, limit: int) -> list[StoredObservation]:
     return [_observation(row) for row in rows]
 
 
-def recent_observations(tx: Tx, project_key: str, limit: int) -> list[ObservationEntry]:
-    """Return the newest observations of a project, without superseded ones."""
-    return [_entry(row) for row in tx.all("observations_recent", project_key=project_key, limit=limit)]
+def project_observations(tx: Tx, project_key: str, recent: int, important: int) -> list[StoredObservation]:
+    """Return the newest observations of a project and the most important of any age, without superseded ones."""
+    rows = [
+        *tx.all("observations_recent", project_key=project_key, limit=recent),
+        *tx.all("observations_important", project_key=project_key, limit=important),
+    ]
+    return [_observation(row) for row in {row["id"]: row for row in rows}.values()]
 
 
 def pinned_observations(tx: Tx, project_key: str, limit: int) -> list[StoredObservation]:
@@ -92,20 +92,46 @@ def pinned_observations(tx: Tx, project_key: str, limit: int) -> list[StoredObse
     return [_observation(row) for row in tx.all("observations_pinned", project_key=project_key, limit=limit)]
 
 
-def observations_of_session(tx: Tx, session_id: int, limit: int) -> list[ObservationEntry]:
-    """Return the newest observations of a session, without superseded ones."""
-    return [_entry(row) for row in tx.all("observations_of_session", session_id=session_id, limit=limit)]
+@dataclass(frozen=True, slots=True)
+class SessionNotes:
+    """What is remembered of a session."""
+
+    session: Session
+    prompts: Sequence[str]  #: what was asked, in its order, without private prompts
+    observations: Sequence[StoredObservation]  #: those that stand, oldest first
+    summary: StoredSummary | None  #: of its last round
+
+
+def session_ages(tx: Tx, project_key: str, limit: int) -> dict[int, int]:
+    """Return how many sessions of a project are newer than each of its latest ones."""
+    rows = tx.all("sessions_by_age", project_key=project_key, limit=limit)
+    return {row["id"]: age for age, row in enumerate(rows)}
+
+
+def stopped_at(tx: Tx, session_id: int) -> str | None:
+    """Return when something was last said in a session."""
+    row = tx.one("session_stopped_at", session_id=session_id)
+    return row["at"] if row else None
+
+
+def recent_sessions(tx: Tx, project_key: str, limit: int) -> list[SessionNotes]:
+    """Return the sessions of a project that left something, the latest first."""
+    rows = tx.all("sessions_with_notes", project_key=project_key, limit=limit)
+    return [notes_of(tx, sessions.from_row(row)) for row in rows]
+
+
+def notes_of(tx: Tx, session: Session) -> SessionNotes:
+    """Return what is remembered of a session."""
+    observed = [_observation(row) for row in tx.all("observations_standing", session_id=session.id)]
+    asked = [row["prompt"] for row in tx.all("prompts_of_session", session_id=session.id) if row["prompt"]]
+    summaries = summaries_of_session(tx, session.id, limit=1)
+    return SessionNotes(session, asked, observed, summaries[0] if summaries else None)
 
 
 def newest_summaries(tx: Tx, limit: int) -> list[StoredSummary]:
     """Return the newest summaries of all projects."""
     rows = tx.all("summaries_list", project="", session_id=0, before=LAST, limit=limit)
     return [_summary(row) for row in rows]
-
-
-def recent_summaries(tx: Tx, project_key: str, limit: int) -> list[StoredSummary]:
-    """Return the newest summaries of a project."""
-    return [_summary(row) for row in tx.all("summaries_recent", project_key=project_key, limit=limit)]
 
 
 def summaries_of_session(tx: Tx, session_id: int, limit: int) -> list[StoredSummary]:
@@ -138,28 +164,21 @@ def listed_observations(
     return [observations.decode(row) for row in tx.all("observations_list", before=before, limit=limit, **values)]
 
 
+def standing_observations(tx: Tx, session_id: int) -> list[Row]:
+    """Return the observations of a session that stand as the API shows them, newest first."""
+    return [observations.decode(row) for row in reversed(tx.all("observations_standing", session_id=session_id))]
+
+
 def listed_summaries(tx: Tx, project: str, before: int, limit: int, *, session_id: int = 0) -> list[Row]:
     """Return summaries with a smaller id than `before` as the API shows them, newest first."""
     return tx.all("summaries_list", project=project, session_id=session_id, before=before, limit=limit)
 
 
-def _entry(row: Row) -> ObservationEntry:
-    return ObservationEntry(
-        row["id"],
-        row["type"],
-        row["title"],
-        json_list(row["files_read"]),
-        json_list(row["files_modified"]),
-        row["created_at"],
-        git_branch=row.get("git_branch"),
-    )
-
-
 def _observation(row: Row) -> StoredObservation:
     values = {name: row[name] for name in _OBSERVATION}
     values |= {name: json_list(row[name]) for name in _LISTS}
-    return StoredObservation(**values)
+    return StoredObservation(**values, git_branch=row.get("git_branch"))
 
 
 def _summary(row: Row) -> StoredSummary:
-    return StoredSummary(**{name: row[name] for name in _SUMMARY}, git_branch=row.get("git_branch"))
+    return StoredSummary(**{name: row[name] for name in _SUMMARY})

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from backstory import gate, ids
 from backstory.errors import BadInput, NotFound
-from backstory.model import Event, MemoryId, Observation, Reply, Round, Session, Summary
+from backstory.model import Event, MemoryId, Noted, Observation, Reply, Round, Session, Summary
 from backstory.store import sessions, statements, turns
 from backstory.store.db import Row, Tx
 from backstory.store.index.hits import IndexedItem, item_of
@@ -47,12 +47,44 @@ def store(tx: Tx, round: Round, stored: Stored) -> StoredRows:
     memory_id = _register(tx, session, reply, reply.instead_of or stored.provider)
     added = tuple(_add(tx, session, round, each, memory_id, stored) for each in reply.observations)
     summary_id = None
+    for noted_ in reply.revised:
+        _revise_observation(tx, noted_)
+    if reply.withdrawn or reply.carries_open_ends:
+        _revise_summaries(tx, session, round.prompt_number, replace(reply, provider=reply.provider or stored.provider))
     if reply.summary:
         at = round.events[-1].occurred_at
         summary_id = put_summary(tx, session, round.prompt_number, reply.summary, stored.provider, memory_id, at)
         if reply.instead_of:
             tx.run("summary_set_instead_of", id=summary_id, instead_of=reply.instead_of)
     return StoredRows(added, summary_id)
+
+
+def noted(tx: Tx, session_id: int) -> list[Noted]:
+    """Return what the rules noted of a session and still stands."""
+    rows = tx.all("observations_noted", session_id=session_id)
+    return [Noted(**row | {"facts": tuple(json_list(row["facts"]))}) for row in rows]
+
+
+def _revise_summaries(tx: Tx, session: Session, prompt_number: int, reply: Reply) -> None:
+    """Bring the earlier summaries of a session in line with a reply that withdraws claims or carries open ends on."""
+    for row in tx.all("summaries_of_whole_session", session_id=session.id):
+        number, known = row["prompt_number"], {each.name: row[each.name] for each in fields(Summary)}
+        revised = dict(known)
+        if reply.carries_open_ends and number < prompt_number:
+            revised["next_steps"] = ""
+        if number < prompt_number:
+            revised |= {name: _without(revised[name], reply.withdrawn) for name in ("learned", "completed")}
+        if row["provider"] == reply.provider and revised != known:
+            rest = (row["provider"], row["memory_session_id"], row["created_at"], row["source"])
+            put_summary(tx, session, number, Summary(**revised), *rest)
+
+
+def _without(text: str, sentences: Sequence[str]) -> str:
+    """Remove sentences from a text, with the full stops that ended them."""
+    for sentence in sentences:
+        if sentence in text:
+            text = " ".join(text.replace(sentence, "\0").replace("\0.", "").replace("\0", "").split())
+    return text
 
 
 def _register(tx: Tx, session: Session, reply: Reply, provider: str) -> MemoryId:
@@ -85,6 +117,7 @@ def _add(tx: Tx, session: Session, round: Round, seen: Observation, memory_id: s
         compressed=_json(_content(seen)),
         provider=stored.provider,
         instead_of=stored.reply.instead_of or None,
+        importance=seen.importance,
         at=at,
         **{name: getattr(seen, name) for name in _TEXTS},
         **{name: _json(getattr(seen, name)) for name in _LISTS},
@@ -149,6 +182,17 @@ def edit(tx: Tx, number: int, changes: Mapping[str, Any]) -> Row:
     return row
 
 
+def _revise_observation(tx: Tx, revised: Noted) -> None:
+    """Change the facts and the importance of an observation that the rules made, and index its facts."""
+    row = get(tx, revised.id)
+    clean = gate.document({"facts": [*revised.facts]})
+    facts, compressed = _json(clean["facts"]), _json({**_compressed(row), **clean})
+    about = {"id": revised.id, "facts": facts, "compressed_observation": compressed, "importance": revised.importance}
+    tx.run("observation_revise", **about)
+    if facts != row["facts"]:
+        index_row(tx, "observation", row | about, sessions.get(tx, row["session_id"]))
+
+
 def _compressed(row: Row) -> Row:
     """Return the observer's JSON of an observation; if it is damaged, make it from the columns."""
     try:
@@ -159,7 +203,7 @@ def _compressed(row: Row) -> Row:
 
 
 def _content(seen: Observation) -> Row:
-    return {name: value for name, value in asdict(seen).items() if name not in ("event_ids", "replaces")}
+    return {name: value for name, value in asdict(seen).items() if name not in ("event_ids", "replaces", "importance")}
 
 
 def pin(tx: Tx, number: int, on: bool) -> None:

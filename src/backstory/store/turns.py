@@ -48,6 +48,12 @@ def of_session(tx: Tx, session_id: int, after: int = -1, limit: int = 2**31) -> 
     return [from_row(row) for row in tx.all("turns_of_session", session_id=session_id, after=after, limit=limit)]
 
 
+def up_to_round(tx: Tx, session_id: int, prompt_number: int, limit: int) -> list[Turn]:
+    """Return the last turns of a session up to the end of a round, in their order."""
+    about = {"session_id": session_id, "prompt_number": prompt_number, "limit": limit}
+    return [from_row(row) for row in reversed(tx.all("turns_up_to_round", **about))]
+
+
 def of_round(tx: Tx, session_id: int, prompt_number: int, role: str = "assistant") -> list[Turn]:
     """Return the turns of one role in a round, in their order."""
     about = {"session_id": session_id, "prompt_number": prompt_number, "role": role}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Iterable
 
 from backstory import ids
@@ -24,7 +23,6 @@ PROMPT_S = 0.25
 LATE_MS = 10_000
 #: Sessions whose given observations are remembered, at most.
 SESSIONS = 500
-_NAMED = re.compile(r"^#(\d+) ", re.MULTILINE)
 
 
 class ContextReplies:
@@ -46,7 +44,7 @@ class ContextReplies:
         # The agent waits, so the working tree is read only if it is used.
         changed = frozenset() if for_continued else await worktree.changed_files(report.cwd)
 
-        def render(tx: Tx) -> str:
+        def render(tx: Tx) -> context.SessionContext:
             if session and for_continued:
                 return for_continued(tx, session, budget, command)
             return context.for_start(tx, where.name, where.key, budget, command, SessionStart(where.branch, changed))
@@ -56,8 +54,8 @@ class ContextReplies:
         except StoreUnavailable:
             return ""
         if session:
-            self._remember(session.id, map(int, _NAMED.findall(rendered)))
-        return context.with_trouble(rendered, (await self._model.state()).trouble)
+            self._remember(session.id, rendered.observation_ids)
+        return str(rendered.with_trouble((await self._model.state()).trouble))
 
     async def at_prompt(self, report: Report, taken: Receipt) -> str:
         """Return observations that clearly concern a prompt and that the session was not given yet."""

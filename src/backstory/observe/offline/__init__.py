@@ -1,82 +1,248 @@
-"""The offline observer: rules that turn a round into observations and a summary, without a model or a network."""
+"""The offline observer: keeps the statements of a session that matter, without a model or a network.
+
+People and agents say themselves what matters. Each round, the best statements of the session so far are chosen; tool
+events are their evidence. What was noted before and is no longer among the best is replaced.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import math
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from backstory.model import Reply, Round
-from backstory.observe.offline.changes import change_drafts
-from backstory.observe.offline.draft import Draft
-from backstory.observe.offline.failures import failure_drafts
-from backstory.observe.offline.lasting import deed_drafts
-from backstory.observe.offline.message import decisions, points, stated
-from backstory.observe.offline.reading import reading_drafts
-from backstory.observe.offline.scene import Scene, read_scene
-from backstory.observe.offline.summarize import summarize
-from backstory.observe.offline.text import blocks, lead
+from backstory.model import Noted, Observation, Reply, Round, Turn
+from backstory.observe.offline.acts import Act, mapping
+from backstory.observe.offline.cues import CUES
+from backstory.observe.offline.evidence import Commit, RoundEvidence, UserAnswer, read_evidence
+from backstory.observe.offline.prompt import asked
+from backstory.observe.offline.select import TITLE, ScoredStatement, choices_of, choose
+from backstory.observe.offline.statements import statements_of
+from backstory.observe.offline.summary import summarize
+from backstory.observe.offline.text import tidy
+from backstory.observe.offline.titles import title_of_changes, type_of
+from backstory.observe.offline.truth import is_question
+from backstory.text import is_same
 
-#: Observations an ordinary round leaves; failures, commits and changed files are told even beyond it.
-USUAL = 8
+#: Characters of the facts of an observation, and of one of them, at most.
+FACTS = 1200
+FACT = 320
+NARRATIVE = 600
+#: Characters of what is kept of a plan.
+PLAN = 500
+#: Two facts are the same if this share of the words of the shorter one is in both.
+SAME_FACT = 0.8
+FILES = 40
+#: A fact of another round belongs to a title if they share this part of their words.
+SHARED = 0.2
+SHARED_NEXT = 0.1
+#: Facts below this score say nothing worth keeping; if something speaks against them, below the second.
+LEAST_FACT = -2.8
+LEAST_DOUBTED_FACT = -1.6
+#: Claims of earlier rounds below this score are taken out of their summaries.
+LEAST_CLAIM = -1.6
+#: Smaller changes of the importance of an observation, in percent, are not stored.
+CHANGED_IMPORTANCE = 5
+#: The importance of what the user chose when the agent asked, and of what only events show.
+CHOSEN_IMPORTANCE = 70
+EVENTS_IMPORTANCE = 20
+
+
+#: Words that are names and no common words: `test_cart`, `cart.py`, `db3`.
+_NAMES = re.compile(r"[A-Za-z][\w.-]*(?:[._]\w|\d)[\w.-]*\w")
 
 
 async def observe(round: Round) -> Reply:
-    """What the round meant, by rules alone."""
+    """Return what a round meant."""
     return await asyncio.to_thread(tell, round)
 
 
 def tell(round_: Round) -> Reply:
-    """The same, for callers that are not async: pure, and the same answer for the same round."""
-    scene = read_scene(round_)
-    failures, told = failure_drafts(scene)
-    drafts = [
-        *failures,
-        *change_drafts(scene, told),
-        *deed_drafts(scene),
-        *decision_drafts(scene),
-        *reading_drafts(scene),
+    """Do the same, for callers that are not async. The same round always gets the same reply."""
+    evidence = read_evidence(round_)
+    turns = _turns(round_)
+    statements = statements_of(turns) if round_.stop else []
+    choices = choices_of(statements)
+    noted = frozenset(one.title for one in round_.noted)
+    chosen = choose(choices, noted, len({turn.prompt_number for turn in turns}))
+    kept = {one.title for one in chosen}
+    new = [one for one in chosen if one.title not in noted]
+    facts = _with_facts(chosen, choices)
+    committed = next((one for one in new if CUES["done"].search(one.statement.text)), None)
+    observations = [
+        _observation(one, facts[one.title], round_, evidence, evidence.commits[-1:] if one is committed else ())
+        for one in new
     ]
-    kept = [draft for draft in choose(drafts) if draft.event_ids and draft.title.strip()]
-    return Reply(tuple(draft.told() for draft in kept), summarize(scene))
+    observations += [_chosen_by_user(answer) for answer in evidence.answers]
+    is_told = bool(new) or any(one.prompt_number == round_.prompt_number and one.title in kept for one in round_.noted)
+    if not is_told and (by_events := _by_events(round_, evidence)):
+        observations.append(by_events)
+    if observations:
+        observations[0] = _replacing(observations[0], round_, choices, kept)
+    if not round_.stop:
+        return Reply(tuple(observations))
+    summary = summarize(round_, choices, kept, evidence)
+    withdrawn = tuple(
+        one.statement.text for one in choices if one.score < LEAST_CLAIM and one.statement.source == "last"
+    )
+    scores = {one.title: one.score for one in chosen}
+    revised = tuple(now for one in round_.noted if (now := _revised(one, facts, scores)) != one)
+    return Reply(tuple(observations), summary, revised=revised, withdrawn=withdrawn, carries_open_ends=True)
 
 
-def choose(drafts: Sequence[Draft]) -> list[Draft]:
-    """The most important drafts in the order of what they tell: rank 0 always, the others while there is room."""
-    must = [draft for draft in drafts if draft.rank == 0]
-    may = sorted((draft for draft in drafts if draft.rank), key=lambda draft: draft.rank)
-    return sorted([*must, *may[: max(USUAL - len(must), 0)]], key=lambda draft: max(draft.event_ids, default=0))
+def _turns(round_: Round) -> Sequence[Turn]:
+    """What was said in the session. The end of the round may bring words that no transcript has told yet."""
+    turns = list(round_.turns)
+    ours = [turn for turn in turns if turn.prompt_number == round_.prompt_number]
+    last = mapping(round_.stop.payload).get("last_assistant_message") if round_.stop else None
+    at = turns[-1].number + 1 if turns else 0
+    said = (("user", round_.prompt), ("assistant", last))
+    for number, (role, text) in enumerate(said, at):
+        if isinstance(text, str) and text.strip() and not any(turn.role == role for turn in ours):
+            turns.append(Turn(0, round_.session_id, number, round_.prompt_number, role, None, text, "", None))
+    return turns
 
 
-def decision_drafts(scene: Scene) -> list[Draft]:
-    """A plan that was accepted, and choices that the last message gives a reason for."""
-    drafts = []
-    for act in scene.acts:
-        plan = act.text("plan")
-        if act.verb == "plan" and act.fresh and not act.failed and plan.strip():
-            heads = [block.text for block in blocks(plan) if block.kind == "heading"]
-            title = next(iter(heads), "") or lead(plan, 90, 1)
-            drafts.append(
-                Draft(
-                    1,
-                    "decision",
-                    f"Plan: {title.removeprefix('Plan: ')}",
-                    facts=points(plan)[:6],
-                    concepts=["why-it-exists"],
-                    acts=[act],
-                )
-            )
-            drafts[-1].narrative = next((block.text for block in blocks(plan) if block.kind == "text"), "")
-    stop = scene.stop
-    chosen = decisions(scene.message) if stop else []
-    if stop and chosen:
-        draft = Draft(
-            2,
-            "decision",
-            stated(chosen[0]),
-            narrative=f"Asked: {scene.ask}" if scene.ask else "",
-            facts=chosen[:4],
-            events=[stop.id],
-        )
-        draft.concepts = ["why-it-exists", "trade-off"]
-        drafts.append(draft)
-    return drafts
+def _revised(noted: Noted, facts: Mapping[str, list[str]], scores: Mapping[str, float]) -> Noted:
+    """An earlier observation as the session stands now. Its commit stays."""
+    if noted.title not in facts:
+        return noted
+    commits = (fact for fact in noted.facts if fact.startswith("Commit"))
+    now = _importance(scores[noted.title])
+    return replace(
+        noted,
+        facts=(*(tidy(fact, FACT) for fact in facts[noted.title]), *commits),
+        importance=now if abs(now - noted.importance) >= CHANGED_IMPORTANCE else noted.importance,
+    )
+
+
+def _importance(score: float) -> int:
+    return round(100 / (1 + math.exp(-score)))
+
+
+def _with_facts(chosen: Sequence[ScoredStatement], choices: Sequence[ScoredStatement]) -> dict[str, list[str]]:
+    """Give each title the statements that belong to it: the nearest by words, then by place."""
+    facts: dict[str, list[ScoredStatement]] = {one.title: [] for one in chosen}
+    used = list(chosen)
+    for one in sorted(choices, key=lambda one: -one.score):
+        if (
+            not chosen
+            or one.score < (LEAST_DOUBTED_FACT if one.is_doubted else LEAST_FACT)
+            or is_question(one.statement.text)
+            or any(is_same(one.words, other.words, SAME_FACT) for other in used)
+        ):
+            continue
+        home = max(chosen, key=lambda other: _nearness(one, other))
+        if not _nearness(one, home):
+            continue
+        if sum(len(fact.statement.text) for fact in facts[home.title]) + len(one.statement.text) <= FACTS:
+            facts[home.title].append(one)
+            used.append(one)
+    place = {id(one): at for at, one in enumerate(choices)}
+    return {
+        title: [fact.statement.text for fact in sorted(kept, key=lambda fact: place[id(fact)])]
+        for title, kept in facts.items()
+    }
+
+
+def _nearness(one: ScoredStatement, other: ScoredStatement) -> float:
+    """How much two statements belong together: by common words, and by their place. 0 if they do not."""
+    shared = len(one.words & other.words) / max(4, min(len(one.words), len(other.words)))
+    apart = abs(one.statement.round - other.statement.round)
+    if apart:
+        return shared if shared >= (SHARED if apart > 1 else SHARED_NEXT) else 0.0
+    is_list = bool(one.statement.heading) and one.statement.heading == other.statement.heading
+    is_message = one.statement.turn == other.statement.turn
+    return 0.1 + shared + 0.1 * is_message + 0.1 * (is_message and is_list)
+
+
+def _observation(
+    choice: ScoredStatement, facts: list[str], round_: Round, evidence: RoundEvidence, commits: Sequence[Commit]
+) -> Observation:
+    text = choice.statement.text
+    whole = " ".join([text, *facts])
+    changed = [change.path for change in evidence.changes]
+    touched = [path for path in changed if posixpath.basename(path) in whole]
+    if not touched and (choice.statement.source == "prompt" or CUES["done"].search(text)):
+        touched = changed
+    acts = [act for change in evidence.changes if change.path in touched for act in change.acts]
+    acts += [act for act in evidence.acts if _is_about(act, whole)]
+    read = [act.path for act in evidence.acts if act.verb == "read" and posixpath.basename(act.path) in whole]
+    stop = [round_.stop.id] if round_.stop else []
+    is_cut = choice.title.endswith("…") or len(text) > len(choice.title) + 20
+    return Observation(
+        type=type_of(text, round_.prompt, bool(touched)),
+        title=tidy(choice.title, 200),
+        narrative=tidy(text, NARRATIVE) if is_cut else "",
+        facts=tuple(tidy(fact, FACT) for fact in (*facts, *map(str, commits))),
+        concepts=_concepts(choice),
+        files_read=tuple(dict.fromkeys(path for path in read if path and path not in touched))[:FILES],
+        files_modified=tuple(touched)[:FILES],
+        event_ids=tuple(dict.fromkeys([*(act.id for act in acts if act.fresh), *stop])),
+        importance=_importance(choice.score),
+    )
+
+
+def _is_about(act: Act, text: str) -> bool:
+    """Whether a text names something that a command line names, too: a test, a file, an option with a number."""
+    return any(word in text for word in _NAMES.findall(act.command[:2000]))
+
+
+def _concepts(choice: ScoredStatement) -> tuple[str, ...]:
+    text = choice.statement.text
+    cues = {
+        "what-changed": "done",
+        "problem-solution": "cause",
+        "why-it-exists": "decision",
+        "gotcha": "limit",
+    }
+    concepts = [concept for concept, cue in cues.items() if CUES[cue].search(text)]
+    return tuple(concepts) or ("how-it-works",)
+
+
+def _chosen_by_user(answer: UserAnswer) -> Observation:
+    details: list[str] = []
+    for detail in answer.details:
+        if sum(map(len, details)) + len(detail) <= PLAN:
+            details.append(tidy(detail, FACT))
+    return Observation(
+        type="decision",
+        title=tidy(answer.text, TITLE),
+        narrative=tidy(answer.text, NARRATIVE) if len(answer.text) > TITLE else "",
+        facts=tuple(details),
+        concepts=("why-it-exists",),
+        event_ids=(answer.event_id,),
+        importance=CHOSEN_IMPORTANCE,
+    )
+
+
+def _by_events(round_: Round, evidence: RoundEvidence) -> Observation | None:
+    """Tell a round of which nothing was said by its commit, else by what changed."""
+    if not evidence.changes and not evidence.commits:
+        return None
+    title = evidence.commits[-1].subject if evidence.commits else title_of_changes(evidence.changes)
+    acts = [act for change in evidence.changes for act in change.acts] + [commit.act for commit in evidence.commits]
+    purpose = asked(round_.prompt, 200)
+    return Observation(
+        type=type_of(round_.prompt, round_.prompt, True),
+        title=tidy(title, 140),
+        narrative=f"Asked: {purpose}" if purpose else "",
+        facts=tuple(map(str, (*evidence.commits[-3:], *evidence.checks[-2:]))),
+        concepts=("what-changed",),
+        files_modified=tuple(change.path for change in evidence.changes)[:FILES],
+        event_ids=tuple(dict.fromkeys(act.id for act in acts if act.fresh)),
+        importance=EVENTS_IMPORTANCE,
+    )
+
+
+def _replacing(first: Observation, round_: Round, choices: Sequence[ScoredStatement], kept: set[str]) -> Observation:
+    """Replace what was noted before and lost its place, and what was noted of this round before it ended."""
+    stated = {one.title for one in choices}
+    lost = [
+        one.id
+        for one in round_.noted
+        if one.title not in kept and (one.title in stated or one.prompt_number == round_.prompt_number)
+    ]
+    return replace(first, replaces=tuple(lost))

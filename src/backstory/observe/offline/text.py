@@ -129,7 +129,7 @@ def blocks(message: str) -> list[Block]:
             found.append(Block(kind, text, under))
         lines.clear()
 
-    for line in _prose_lines(without_reminders(message[:_MESSAGE_LIMIT])):
+    for line in prose_lines(message):
         heading = _HEADING.match(line)
         bold = _BOLD_LINE.match(line.strip())
         if not line.strip() or _RULE.match(line):
@@ -152,9 +152,10 @@ def blocks(message: str) -> list[Block]:
     return found
 
 
-def _prose_lines(message: str) -> Iterator[str]:
+def prose_lines(message: str) -> Iterator[str]:
+    """The lines of a message that are not code or a table."""
     fenced = ""
-    for line in message.split("\n"):
+    for line in without_reminders(message[:_MESSAGE_LIMIT]).split("\n"):
         mark = line.lstrip()[:3]
         if fenced:
             fenced = "" if mark == fenced else fenced

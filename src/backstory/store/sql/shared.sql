@@ -184,6 +184,9 @@ UPDATE turns SET text = :text WHERE id = :id;
 -- name: turn_put_mark
 UPDATE turns SET mark = :mark, at = :at WHERE id = :id;
 
+-- name: turns_up_to_round
+SELECT * FROM turns WHERE session_id = :session_id AND prompt_number <= :prompt_number ORDER BY number DESC LIMIT :limit;
+
 -- name: turns_of_round
 SELECT * FROM turns WHERE session_id = :session_id AND prompt_number = :prompt_number AND role = :role ORDER BY number;
 
@@ -424,10 +427,10 @@ WHERE (id = :id OR :id = 0) AND (status = 'dead' OR (status = 'queued' AND :id <
 -- name: observation_add
 INSERT INTO observations
   (session_id, prompt_number, memory_session_id, project, project_key, type, title, subtitle, narrative, facts, concepts,
-   files_read, files_modified, tool_name, tool_input_json, tool_response_text, compressed_observation, provider, instead_of, created_at)
+   files_read, files_modified, tool_name, tool_input_json, tool_response_text, compressed_observation, provider, instead_of, importance, created_at)
 VALUES
   (:session_id, :prompt_number, :memory_id, :project, :project_key, :type, :title, :subtitle, :narrative, :facts, :concepts,
-   :files_read, :files_modified, :tool_name, :tool_input_json, :tool_response_text, :compressed, :provider, :instead_of, :at)
+   :files_read, :files_modified, :tool_name, :tool_input_json, :tool_response_text, :compressed, :provider, :instead_of, :importance, :at)
 RETURNING id;
 
 -- name: observation_from_event
@@ -448,19 +451,48 @@ WHERE (:project = '' OR o.project = :project OR o.project_key = :project)
 ORDER BY o.id DESC LIMIT :limit;
 
 -- name: observations_recent
-SELECT o.id, o.type, o.title, o.files_read, o.files_modified, o.created_at, s.git_branch FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
+SELECT o.id, o.session_id, o.project, o.type, o.title, o.subtitle, o.narrative, o.facts, o.files_read, o.files_modified, o.created_at,
+  o.pinned_at, o.superseded_by, o.importance, s.agent, s.git_branch
+FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
 WHERE o.project_key = :project_key AND o.superseded_by IS NULL ORDER BY o.created_at DESC, o.id DESC LIMIT :limit;
 
+-- name: observations_important
+SELECT o.id, o.session_id, o.project, o.type, o.title, o.subtitle, o.narrative, o.facts, o.files_read, o.files_modified, o.created_at,
+  o.pinned_at, o.superseded_by, o.importance, s.agent, s.git_branch
+FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
+WHERE o.project_key = :project_key AND o.superseded_by IS NULL ORDER BY o.importance DESC, o.id DESC LIMIT :limit;
+
 -- name: observations_pinned
-SELECT o.id, o.project, o.type, o.title, o.subtitle, o.narrative, o.facts, o.files_read, o.files_modified, o.created_at,
-  o.pinned_at, o.superseded_by, s.agent
+SELECT o.id, o.session_id, o.project, o.type, o.title, o.subtitle, o.narrative, o.facts, o.files_read, o.files_modified, o.created_at,
+  o.pinned_at, o.superseded_by, o.importance, s.agent, s.git_branch
 FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
 WHERE o.project_key = :project_key AND o.pinned_at IS NOT NULL AND o.superseded_by IS NULL
 ORDER BY o.pinned_at DESC, o.id DESC LIMIT :limit;
 
--- name: observations_of_session
-SELECT id, type, title, files_read, files_modified, created_at FROM observations
-WHERE session_id = :session_id AND superseded_by IS NULL ORDER BY created_at DESC, id DESC LIMIT :limit;
+-- name: observations_noted
+-- What the rules noted of a session and nobody pinned.
+SELECT id, prompt_number, title, facts, importance FROM observations
+WHERE session_id = :session_id AND superseded_by IS NULL AND pinned_at IS NULL AND edited_at IS NULL AND provider = 'offline'
+ORDER BY id;
+
+-- name: sessions_with_notes
+SELECT s.* FROM sdk_sessions s
+WHERE s.project_key = :project_key AND s.forgotten_at IS NULL
+  AND (EXISTS (SELECT 1 FROM observations o WHERE o.session_id = s.id AND o.superseded_by IS NULL AND o.provider <> 'manual')
+    OR EXISTS (SELECT 1 FROM session_summaries m WHERE m.session_id = s.id))
+ORDER BY s.last_event_at DESC, s.id DESC LIMIT :limit;
+
+-- name: sessions_by_age
+SELECT id FROM sdk_sessions WHERE project_key = :project_key AND forgotten_at IS NULL ORDER BY last_event_at DESC, id DESC LIMIT :limit;
+
+-- name: session_stopped_at
+SELECT MAX(at) AS at FROM (
+  SELECT MAX(at) AS at FROM turns WHERE session_id = :session_id
+  UNION ALL SELECT MAX(created_at) FROM user_prompts WHERE session_id = :session_id) times;
+
+-- name: observations_standing
+SELECT o.*, s.agent, s.content_session_id FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
+WHERE o.session_id = :session_id AND o.superseded_by IS NULL ORDER BY o.created_at, o.id;
 
 -- name: summary_put
 INSERT INTO session_summaries
@@ -486,10 +518,6 @@ SELECT m.*, s.agent, s.content_session_id FROM session_summaries m JOIN sdk_sess
 WHERE (:project = '' OR m.project = :project OR m.project_key = :project)
   AND (:session_id = 0 OR m.session_id = :session_id) AND m.id < :before
 ORDER BY m.id DESC LIMIT :limit;
-
--- name: summaries_recent
-SELECT m.*, s.agent, s.git_branch, s.title FROM session_summaries m JOIN sdk_sessions s ON s.id = m.session_id
-WHERE m.project_key = :project_key AND m.source = 'stop' ORDER BY m.created_at DESC, m.id DESC LIMIT :limit;
 
 -- name: summaries_of_session
 SELECT m.*, s.agent FROM session_summaries m JOIN sdk_sessions s ON s.id = m.session_id
@@ -825,6 +853,9 @@ GROUP BY s.project_key, s.project ORDER BY last_at DESC LIMIT :limit;
 -- The latest payloads, to estimate tokens per stored character.
 SELECT e.payload, LENGTH(e.payload) AS stored FROM events e JOIN sdk_sessions s ON s.id = e.session_id
 WHERE e.payload IS NOT NULL AND (:project = '' OR s.project = :project OR s.project_key = :project) ORDER BY e.id DESC LIMIT :limit;
+
+-- name: observation_revise
+UPDATE observations SET facts = :facts, compressed_observation = :compressed_observation, importance = :importance WHERE id = :id;
 
 -- name: observation_edit
 UPDATE observations SET type = :type, title = :title, subtitle = :subtitle, narrative = :narrative, facts = :facts,

@@ -84,6 +84,7 @@ class Search(ListQuery):
 class ContextQuery(msgspec.Struct):
     project: str = ""
     cwd: str = ""
+    why: bool = False
 
 
 class Ids(msgspec.Struct):
@@ -118,20 +119,22 @@ class Recall:
         return await asyncio.to_thread(self._store.read, work)
 
     async def context(self, call: Call) -> PlainTextResponse:
-        """Render the context of a new session as Markdown."""
+        """Render the context of a new session as Markdown. With `why`, each line has its reason."""
         query: ContextQuery = call.query
         here = await asyncio.to_thread(project.find, query.cwd) if query.cwd else None
         start = SessionStart(here.branch, await worktree.changed_files(query.cwd)) if here else SessionStart()
         name_or_key = query.project or (here.key if here else "")
 
-        def work(tx: Tx) -> str:
+        def work(tx: Tx) -> context.SessionContext:
             known = projects.find(tx, name_or_key)
             key = known.key if known else name_or_key
             name = known.name if known else name_or_key.rstrip("/").rpartition("/")[2]
             budget, command = self._settings.context_tokens, self._settings.paths.called
             return context.for_start(tx, name, key, budget, command, start)
 
-        return PlainTextResponse(await self.read(work), media_type="text/markdown")
+        rendered = await self.read(work)
+        text = rendered.explained() if query.why else str(rendered)
+        return PlainTextResponse(text, media_type="text/markdown")
 
     async def search(self, call: Call) -> Page:
         """Search memory by words and meaning, best match first. POST takes a query that is too long for a URL."""
@@ -194,7 +197,7 @@ class Recall:
                 "prompts": prompts.of_session(tx, session.id),
                 "moves": sessions.moves(tx, session.id),
                 "summaries": memories.listed_summaries(tx, "", LAST, 200, session_id=session.id),
-                "observations": memories.listed_observations(tx, "", LAST, 200, session_id=session.id),
+                "observations": memories.standing_observations(tx, session.id),
             }
 
         return await self.read(work)

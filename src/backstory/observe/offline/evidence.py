@@ -1,0 +1,177 @@
+"""Evidence: what the tool events of a round show: changed files, commits, checks and open to-dos."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from backstory.model import Event, Round
+from backstory.observe.offline.acts import Act, mapping, read_acts, text_of
+from backstory.observe.offline.edits import Change, read_changes
+from backstory.observe.offline.runners import read_run
+from backstory.observe.offline.shell import Command, read_commands
+from backstory.observe.offline.text import blocks, clip, joined
+
+#: Purposes of commands that check something.
+CHECKS = ("test", "lint", "types", "build")
+#: Characters of the subject of a commit.
+SUBJECT = 120
+_COMMITTED = re.compile(
+    r"^\[(?P<branch>[^\]\s]{1,200}|detached HEAD)(?: \([\w-]+\))? (?P<hash>[0-9a-f]{7,40})\] (?P<subject>.*)$", re.M
+)
+_ANSWERED = re.compile(r'"([^"]{1,400})"="([^"]{1,400})"')
+_HERE_DOCUMENT = re.compile(r"^\$\(cat <<-?\s*['\"]?\w+['\"]?\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit that was made."""
+
+    subject: str
+    digest: str
+    act: Act
+
+    def __str__(self) -> str:
+        return f"Commit {self.digest[:10]}: {self.subject}" if self.digest else f"Commit: {self.subject}"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The last run of a check. `passed` is None if its output does not tell."""
+
+    name: str
+    passed: bool | None
+    detail: str
+    act: Act
+
+    def __str__(self) -> str:
+        state = {True: "passes", False: "fails", None: "ran, result unknown"}[self.passed]
+        return f"{self.name} {state}" + (f" ({self.detail})" if self.detail else "")
+
+
+@dataclass(frozen=True, slots=True)
+class UserAnswer:
+    """A question of the agent and what the user answered, or the heading of a plan that the user accepted."""
+
+    text: str
+    details: tuple[str, ...]
+    event_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class RoundEvidence:
+    """What the events of a round show."""
+
+    acts: Sequence[Act]
+    changes: Sequence[Change]
+    commits: Sequence[Commit]
+    checks: Sequence[Check]  #: the last run of each
+    todos: Sequence[str]  #: not done
+    answers: Sequence[UserAnswer]  #: what the user chose when the agent asked
+
+    @property
+    def uncommitted(self) -> list[str]:
+        """The files that were changed after the last commit."""
+        last = max((commit.act.at for commit in self.commits), default=-1)
+        return [change.path for change in self.changes if any(act.at > last for act in change.acts)]
+
+
+def read_evidence(round_: Round) -> RoundEvidence:
+    acts = read_acts(round_)
+    commits: list[Commit] = []
+    checks: dict[str, Check] = {}
+    for act in acts:
+        if act.verb != "run":
+            continue
+        commands = read_commands(act.command)
+        commits += _commits(commands, act)
+        if check := _check(commands, act):
+            checks.pop(check.name, None)
+            checks[check.name] = check
+    todos = unfinished([*round_.earlier, *round_.events])
+    answers = [answer for event in round_.events for answer in _answers(event)]
+    return RoundEvidence(acts, read_changes(acts), commits, list(checks.values()), todos, answers)
+
+
+def _answers(event: Event) -> list[UserAnswer]:
+    if event.kind != "tool":
+        return []
+    payload = mapping(event.payload)
+    given, response = mapping(payload.get("tool_input")), payload.get("tool_response")
+    if event.tool_name == "AskUserQuestion":
+        answers = mapping(mapping(response).get("answers"))
+        pairs = [(str(question), str(answer)) for question, answer in answers.items()] or _ANSWERED.findall(
+            text_of(response)[:20_000]
+        )
+        return [UserAnswer(f"{question} → {answer}", (), event.id) for question, answer in pairs[:8]]
+    plan = given.get("plan")
+    if event.tool_name != "ExitPlanMode" or not isinstance(plan, str) or not plan.strip():
+        return []
+    parts = blocks(plan)
+    heading = next((part.text for part in parts if part.kind == "heading"), parts[0].text if parts else "")
+    details = tuple(part.text for part in parts if part.kind != "heading" and part.text != heading)
+    return [UserAnswer(f"Plan: {heading.removeprefix('Plan: ')}", details[:8], event.id)] if heading else []
+
+
+def _commits(commands: Sequence[Command], act: Act) -> list[Commit]:
+    made = [
+        Commit(clip(match["subject"], SUBJECT), match["hash"], act)
+        for match in _COMMITTED.finditer(act.output)
+        if any(command.words[:1] == ("git",) for command in commands)
+    ]
+    if made or act.failed:
+        return made
+    subjects = [_subject(command) for command in commands if command.words[:2] == ("git", "commit")]
+    return [Commit(subject, "", act) for subject in subjects if subject]
+
+
+def _subject(command: Command) -> str:
+    """The subject that is given on the command line."""
+    words = list(command.words)
+    at = next((i for i, word in enumerate(words) if re.fullmatch(r"-[a-z]*m|--message", word)), -1)
+    if at < 0 or at + 1 >= len(words):
+        return ""
+    text = _HERE_DOCUMENT.sub("", words[at + 1]).strip()
+    return clip(text.split("\n")[0].strip("'\""), SUBJECT)
+
+
+def _check(commands: Sequence[Command], act: Act) -> Check | None:
+    """The check that a command line ran. The exit code of a pipe is not that of the check: only its output counts."""
+    main = next((command for purpose in CHECKS for command in commands if command.purpose == purpose), None)
+    if main is None or _was_interrupted(act):
+        return None
+    run = read_run(act.output)
+    if run is not None:
+        names = joined((failure.name for failure in run.failures), 3)
+        passed: bool | None = run.ok and not act.failed
+        return Check(main.key, passed, f"{run.tally}: {names}" if names else run.tally, act)
+    is_piped = "|" in act.command or "; " in act.command
+    return Check(main.key, False if act.failed else None if is_piped else True, "", act)
+
+
+def _was_interrupted(act: Act) -> bool:
+    return mapping(act.response).get("interrupted") is True or "interrupted by user" in act.output[:200]
+
+
+def unfinished(events: Iterable[Event]) -> list[str]:
+    """The to-dos still open: of the last list that was written, or of the tasks that were created one by one."""
+    items: dict[str, str] = {}
+    for event in events:
+        payload = mapping(event.payload)
+        given, response = mapping(payload.get("tool_input")), mapping(payload.get("tool_response"))
+        if event.kind != "tool":
+            continue
+        if event.tool_name == "TodoWrite" and isinstance(todos := given.get("todos"), list):
+            open_ = (todo for todo in map(mapping, todos[:50]) if todo.get("status") not in ("completed", "cancelled"))
+            items = {str(number): _text(todo.get("content")) for number, todo in enumerate(open_)}
+        elif event.tool_name == "TaskCreate":
+            task = mapping(response.get("task"))
+            items[str(task.get("id"))] = _text(task.get("subject") or given.get("subject"))
+        elif event.tool_name == "TaskUpdate" and given.get("status") in ("completed", "deleted", "cancelled"):
+            items.pop(str(given.get("taskId")), None)
+    return [item for item in items.values() if item]
+
+
+def _text(value: object) -> str:
+    return value[:300] if isinstance(value, str) else ""

@@ -1,0 +1,111 @@
+"""Chooses the statements of a session that are kept: the best ones that fit, and none that a later one overturns."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from backstory.observe.offline.rank import score_all, width
+from backstory.observe.offline.statements import Statement
+from backstory.observe.offline.text import clip
+from backstory.observe.offline.truth import OPEN_LABEL, Doubts, is_question
+from backstory.text import is_same, words_of
+
+#: Characters of a title, at most.
+TITLE = 140
+#: Characters of titles that the first round of a session may leave; `GROWTH` says how this grows with more rounds.
+TITLES = 370
+GROWTH = 0.4
+#: Statements of fewer characters say too little.
+SHORTEST = 25
+#: Two statements are about the same if this share of the words of the shorter one is in both.
+SAME = 0.4
+#: What a statement gains that was kept before, so that the memory does not change for little.
+KEPT = 0.3
+#: How much a longer title must say more. 0 ignores the length.
+LENGTH = 0.7
+#: Scores below this say nothing worth keeping; if something speaks against a statement, scores below the second.
+LEAST = -2.6
+LEAST_DOUBTED = -1.6
+
+_OPENING = re.compile(
+    r"^(?:(?:yes|no|good|great|perfect|done|ok(?:ay)?|so|now|also|sure|excellent|exactly|confirmed|found it|got it|"
+    r"interesting|right|indeed|you're (?:absolutely )?right|good (?:catch|point|question|idea|news|call))\b"
+    r"[\s,.!:–—-]*)+(?=\S)",
+    re.IGNORECASE,
+)
+_I_HAVE = re.compile(r"^I(?:'ve| have) (?:also |now |successfully )?(?!not\b)(?=\w+(?:ed|t|n)\b)")
+_ASIDE = re.compile(r"\s\((?![^)]*`)[^)]{12,}\)")
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredStatement:
+    """A statement with its title and its score."""
+
+    statement: Statement
+    title: str
+    score: float
+    is_doubted: bool  #: something speaks against it
+    words: frozenset[str]
+
+
+def choices_of(statements: Sequence[Statement]) -> list[ScoredStatement]:
+    """Return what could be kept of a session. Scores are lower for what may not be true."""
+    doubts = Doubts(statements)
+    choices = []
+    for one, score in zip(statements, score_all(statements), strict=True):
+        is_answered = is_question(one.text) and (one.source != "last" or one.round != doubts.final)
+        only_announces = one.text.endswith((":", "："))
+        if width(one.text) >= SHORTEST and not (is_answered or only_announces or _is_paste(one)):
+            doubt = doubts.of(one)
+            choices.append(ScoredStatement(one, title_of(one), score - doubt, doubt > 0, words_of(one.text)))
+    return choices
+
+
+def choose(choices: Iterable[ScoredStatement], kept: frozenset[str], rounds: int) -> list[ScoredStatement]:
+    """Return the best choices that fit, best first. `kept` are the titles that were chosen before."""
+    room = TITLES * max(rounds, 1) ** GROWTH
+    chosen: list[ScoredStatement] = []
+    for one in sorted(choices, key=lambda one: -_worth(one, one.title in kept)):
+        if one.score < (LEAST_DOUBTED if one.is_doubted else LEAST) or not _is_memory(one.statement.text):
+            continue
+        if len(one.title) <= room and not any(is_same(one.words, other.words, SAME) for other in chosen):
+            chosen.append(one)
+            room -= len(one.title)
+    return chosen
+
+
+def _is_memory(text: str) -> bool:
+    """Whether a text can stand as an observation. Questions and next steps are told as open ends."""
+    return not is_question(text) and not OPEN_LABEL.match(text)
+
+
+def _worth(choice: ScoredStatement, is_kept: bool) -> float:
+    """How likely a title tells something, for its length."""
+    likely = 1 / (1 + math.exp(-choice.score - (KEPT if is_kept else 0)))
+    return float(likely / (len(choice.title) + 20) ** LENGTH)
+
+
+def title_of(statement: Statement) -> str:
+    """Return a statement as a title: without a filler at its beginning and without asides."""
+    text = _OPENING.sub("", statement.text)
+    text = text if width(text) >= SHORTEST else statement.text
+    text = _ASIDE.sub("", _I_HAVE.sub("", text)).strip().lstrip("✅✓✔❌ ").rstrip(".")
+    return clip(text[:1].upper() + text[1:], TITLE)
+
+
+_CODE = re.compile(r"`[^`]{0,200}`")
+_SYMBOLS = frozenset("{}();=<>[]|\\+%$&*⨯•│")
+_LOG = re.compile(r"^\S+:\d+:\d+|^\$ |^❯|^[A-Z]+ \d{4}-|^(?://|\+\s|-\s)|^\S+=\S+ ")
+
+
+def _is_paste(statement: Statement) -> bool:
+    return statement.source == "prompt" and is_pasted(statement.text)
+
+
+def is_pasted(text: str) -> bool:
+    """Whether this is code, a log or a shell that somebody pasted into a prompt."""
+    sample = _CODE.sub("", text[:300])
+    return bool(_LOG.match(sample)) or (len(sample) > 12 and sum(x in _SYMBOLS for x in sample) > 0.05 * len(sample))

@@ -1,0 +1,80 @@
+"""Statements: what was said in a session, cut into sentences and list items that can stand alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from backstory.model import Turn
+from backstory.observe.offline.text import plain, prose_lines, sentences
+
+#: Messages that nobody said: the client's own machinery wrote them.
+_MACHINERY = re.compile(
+    r"\s*(?:No response requested\.?$|\[Request interrupted|<command-|<local-command|<bash-|<task-notification|Caveat:|"
+    r"This session is being continued|API Error\b|Operation stopped by hook|Stop hook feedback|"
+    r"<user-prompt-submit-hook)"
+)
+_ITEM = re.compile(r"\s{0,12}(?:[-*+•‣]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?")
+_HEADING = re.compile(r"\s{0,3}#{1,6}\s+")
+_BOLD_LINE = re.compile(r"\*\*([^*]{1,120})\*\*:?$")
+_LABEL = re.compile(r"\*\*([^*\n]{2,60}?)(?::\*\*|\*\*\s*[:：–—-])\s*")
+_RULE = re.compile(r"\s{0,3}(?:[-*_=]\s?){3,}$")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A sentence or a list item, and where it was said."""
+
+    text: str
+    source: str  #: prompt, between (tool uses) or last (message of a round)
+    round: int  #: the number of its prompt
+    turn: int  #: the place of its message in the session
+    position: int  #: in its message
+    count: int  #: of the statements in its message
+    is_item: bool = False
+    heading: str = ""  #: the heading above it, or the sentence that announces its list
+    label: str = ""  #: its bold beginning: "Root cause"
+
+
+def statements_of(turns: Iterable[Turn]) -> list[Statement]:
+    """Return all statements of a conversation, in their order."""
+    said = [turn for turn in turns if turn.text and not _MACHINERY.match(turn.text)]
+    last = {turn.prompt_number: turn.number for turn in said if turn.role == "assistant"}
+    statements = []
+    for turn in said:
+        source = "prompt" if turn.role == "user" else "last" if last[turn.prompt_number] == turn.number else "between"
+        parts = list(_split(turn.text or ""))
+        for position, (text, is_item, heading, label) in enumerate(parts):
+            place = (turn.prompt_number, turn.number, position, len(parts))
+            statements.append(Statement(text, source, *place, is_item, heading, label))
+    return statements
+
+
+def _split(message: str) -> Iterator[tuple[str, bool, str, str]]:
+    """Yield the text of each statement, whether it is an item, its heading and its label."""
+    heading, announced, is_item, lines = "", "", False, list[str]()
+    for line in [*prose_lines(message), ""]:
+        is_heading = _HEADING.match(line) or _BOLD_LINE.match(line.strip())
+        item = None if is_heading else _ITEM.match(line)
+        if lines and (is_heading or item or not line.strip() or _RULE.match(line)):
+            raw = " ".join(lines)
+            lines = []
+            found = _LABEL.match(raw)
+            label = found.group(1) if found else ""
+            if is_item:
+                yield plain(raw), True, heading or announced, label
+            else:
+                parts = sentences(plain(raw))
+                for at, part in enumerate(parts):
+                    yield part, False, heading, "" if at else label
+                announced = parts[-1].rstrip(":：") if parts and parts[-1].endswith((":", "：")) else ""
+        if is_heading:
+            heading, announced, is_item = plain(_HEADING.sub("", line)).strip("#: "), "", False
+        elif item:
+            is_item = True
+            lines.append(line[item.end() :].strip())
+        elif not line.strip() or _RULE.match(line):
+            is_item = False
+        else:
+            lines.append(line.strip())

@@ -1,0 +1,132 @@
+"""Doubts: what speaks against a statement once the session has gone on.
+
+Something false is worse than something missing. A statement loses score if the user objects to it, if a later round
+undoes what it names, or if it was only a guess, a suggestion, a plan or a failure on the way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from backstory.observe.offline.cues import CUES
+from backstory.observe.offline.statements import Statement
+
+#: What a score loses if the next prompt objects to the round.
+OBJECTED = 3.0
+#: What it loses if a later round says that something it names was removed, undone or wrong.
+OVERTURNED = 2.5
+#: What a suggestion or an open end loses when the session has gone on.
+SUGGESTED = 2.5
+#: What a failure loses when the session has gone on: it was a step on the way.
+FAILED = 1.5
+#: What a plan between tool uses loses: the edits tell whether it was carried out.
+PLANNED = 1.5
+GUESSED = 0.5
+
+_OBJECTS = re.compile(
+    r"^(?:no\b|nope|wait|hmm|but\b|why\b|that'?s (?:not|wrong)|this is (?:not|wrong)|not (?:quite|really|true)|still\b|"
+    r"revert|undo|actually|are you sure|i don'?t (?:think|agree|like)|sorry\b|i'?m questioning|"
+    r"(?:nein|aber|warum|falsch)\b|(?:pero|por qué)\b|不|为什么|いや|違|なぜ)|"
+    r"\b(?:remove .{0,40}again|(?:is|are|keeps?) failing|revert|undo|roll(?:ed)? back|wrong|doesn'?t work|not working|"
+    r"still (?:see|get|fail|broken|not))\b",
+    re.IGNORECASE,
+)
+_SUGGESTS = re.compile(
+    r"\b(?:suggest\w*|recommend\w*|options?\b|approach [0-9A-C]\b|should (?:be|likely|probably|also)|"
+    r"could (?:use|be|also)|i'?d (?:lean|go|suggest)|consider|would be|one idea|alternatively|vorschlag|sugerencia)|"
+    r"建议|提案",
+    re.IGNORECASE,
+)
+_FAILS = re.compile(
+    r"\b(?:fails?|failing|failures?|is broken|errors? out|crashes)\b|schlägt fehl|falla\b|失败|失敗", re.IGNORECASE
+)
+_UNDONE = re.compile(
+    r"\b(?:remov|delet|revert|undo|undid|dropp?|abandon|discard|roll(?:ed)? back|no longer|wrong|incorrect|mistake|"
+    r"not needed|instead|renam|replac|entfernt|rückgängig|falsch|elimin)|删除|撤销|错误|削除|取り消|間違",
+    re.IGNORECASE,
+)
+_NAME = re.compile(r"`[^`]{3,}`|\b(?:[a-z]+[A-Z]\w+|[A-Z][a-z]+[A-Z]\w+|\w+_\w+)")
+#: The word before an open end that says that it is one.
+OPEN_LABEL = re.compile(
+    r"^(?:next(?: steps?)?|to-?do|still to do|follow-?ups?|remaining(?: work)?|what remains|open(?: points?)?|left)"
+    r"\s*[:：]\s*",
+    re.IGNORECASE,
+)
+_OPEN_HEADING = re.compile(
+    r"\b(?:next(?: steps?)?|remain(?:s|ing)|to-?do|follow[- ]?ups?|outstanding|pending|left to do|still (?:to do|open)|"
+    r"open (?:questions?|points?|issues|ends?)|future work|nächste schritte|offen|pendientes?|próximos pasos)\b"
+    r"|下一步|待办|次の|残り|다음",
+    re.IGNORECASE,
+)
+_LEFT_OPEN = re.compile(
+    r"\b(?:not (?:yet|been (?:done|tested|committed|implemented|fixed))|"
+    r"have(?:n'?t| not)(?: yet)? \w+(?:ed|n|t)\b.*\byet|(?:is|are)(?: still)? (?:pending|missing|untested|unresolved)|"
+    r"still (?:needs?|to be|open|fail\w*|missing|requires?)|remains? (?:to be|open|unclear|unresolved)|"
+    r"remaining (?:change|work|step|task|issue|item)s?|once you|you(?:'ll| will)? (?:still )?(?:need|have) to|"
+    r"ready (?:to|for) (?:commit|push|review|merge)|before (?:merging|releasing|deploying)|left (?:to do|open)|"
+    r"noch (?:nicht|offen|zu)|fehlt noch|pendiente|falta)\b|尚未|还需要|まだ|未対応|아직",
+    re.IGNORECASE,
+)
+_COURTESY = re.compile(r"let me know if|feel free|happy to help|any (?:other )?questions|anything else", re.IGNORECASE)
+
+
+class Doubts:
+    """What a whole session says against its statements."""
+
+    def __init__(self, statements: Sequence[Statement]) -> None:
+        self.final = max((one.round for one in statements), default=0)
+        self.objected = objected_rounds(statements)
+        self._undone: dict[str, int] = {}  #: a name -> the last round that says that it is gone
+        for one in statements:
+            if _UNDONE.search(one.text):
+                self._undone |= dict.fromkeys(_names_in(one.text), one.round)
+
+    def of(self, statement: Statement) -> float:
+        """Return what the score of a statement loses."""
+        text, is_past = statement.text, statement.round < self.final
+        is_suggestion = is_open(statement) or _SUGGESTS.search(text) or _SUGGESTS.search(statement.heading)
+        return sum(
+            loss
+            for loss, doubt in (
+                (OBJECTED, statement.round in self.objected and statement.source != "prompt"),
+                (SUGGESTED, is_past and is_suggestion),
+                (FAILED, is_past and _FAILS.search(text)),
+                (GUESSED, CUES["guess"].search(text)),
+                (PLANNED, statement.source == "between" and CUES["plan"].search(text)),
+                (OVERTURNED, not _UNDONE.search(text) and self._is_undone(statement)),
+            )
+            if doubt
+        )
+
+    def _is_undone(self, statement: Statement) -> bool:
+        return any(self._undone.get(name, 0) > statement.round for name in _names_in(statement.text))
+
+
+def objected_rounds(statements: Iterable[Statement]) -> set[int]:
+    """Return the rounds whose answer the next prompt objects to."""
+    prompts: dict[int, str] = {}
+    for one in statements:
+        if one.source == "prompt":
+            prompts[one.round] = f"{prompts.get(one.round, '')} {one.text}".strip()[:400]
+    return {number - 1 for number, text in prompts.items() if _OBJECTS.search(text)}
+
+
+def is_question(text: str) -> bool:
+    return text.endswith(("?", "？"))
+
+
+def is_open(statement: Statement) -> bool:
+    """Whether the end of a round leaves this to be done or answered."""
+    text = statement.text
+    if statement.source != "last" or _COURTESY.search(text):
+        return False
+    if _OPEN_HEADING.search(f"{statement.heading} | {statement.label}") or OPEN_LABEL.match(text):
+        return True
+    if is_question(text):
+        return statement.position == statement.count - 1
+    return bool(_LEFT_OPEN.search(text))
+
+
+def _names_in(text: str) -> list[str]:
+    return [name.strip("`()").rsplit("/", 1)[-1] for name in _NAME.findall(text)]

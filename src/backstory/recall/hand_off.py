@@ -1,0 +1,126 @@
+"""What a new session is told about an earlier one: what was asked, what is open, and what came of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from backstory.model import Session
+from backstory.recall.relevance import Ranked
+from backstory.store.memories import SessionNotes, StoredObservation
+from backstory.text import cut, is_same, local, one_line, words_of
+
+#: Characters of what was asked first in a session, of what was asked later, and of all of that.
+MAX_ASKED = 700
+MAX_LATER_ASKED = 160
+MAX_ALL_ASKED = 1100
+#: Characters of a prompt that says something to someone who was not there.
+MIN_ASKED = 25
+#: Characters of each field of a summary.
+MAX_FIELD = 700
+#: Characters of an observation of the last session.
+MAX_LINE = 300
+#: Two lines say the same if this share of the words of the shorter one is in both.
+SAME = 0.7
+_NUMBER = re.compile(r"\d+")
+_SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+")
+
+
+class Line(NamedTuple):
+    """A line of a context."""
+
+    text: str
+    why: str = ""  #: why it is there
+    observation_id: int | None = None  #: the observation that it tells
+
+
+class Repetitions:
+    """What the lines of a context have said, so that nothing is said twice."""
+
+    def __init__(self) -> None:
+        self._lines: list[tuple[frozenset[str], set[str]]] = []
+
+    def add(self, text: str) -> None:
+        self._lines.append((words_of(text), set(_NUMBER.findall(text))))
+
+    def has(self, text: str) -> bool:
+        """Whether a line says the same. With other numbers it does not: `port 8080` is not `port 9090`."""
+        words, numbers = words_of(text), set(_NUMBER.findall(text))
+        return any(is_same(words, line, SAME) and numbers <= known for line, known in self._lines if line)
+
+
+def hand_off(notes: SessionNotes, ranked: Iterable[Ranked], where: str) -> Iterator[Line]:
+    """The section on the last session. `where` says whose last session it is."""
+    session, summary, said = notes.session, notes.summary, Repetitions()
+    yield Line("")
+    yield Line(f"## Last session ({local(session.last_event_at)}{branch(session)})", where)
+    for line in asked(notes.prompts):
+        said.add(line.text)
+        yield line
+    if summary and summary.next_steps:
+        yield Line(f"Open: {_field(summary.next_steps)}", "left open by this session")
+    if summary and summary.notes:
+        yield Line(f"Note: {_field(summary.notes)}", "the state in which it ended")
+    for one in ranked:
+        text = told(one.observation, MAX_LINE, said)
+        said.add(text)
+        yield observation_line(one, text)
+    for label, text in (("Done", summary.completed), ("Learned", summary.learned)) if summary else ():
+        if rest := " ".join(part for part in _SENTENCE_END.split(one_line(text)) if part and not said.has(part)):
+            yield Line(f"{label}: {cut(rest, MAX_FIELD)}", "from the summary of its last round")
+
+
+def heading(notes: SessionNotes) -> Iterator[Line]:
+    """The lines on an earlier session above its observations."""
+    request = "".join(telling(notes.prompts)[:1]) or "what was asked is not known"
+    yield Line(f"{local(notes.session.last_event_at)}{branch(notes.session)}: {cut(request, 120)}", "a recent session")
+    if notes.summary and notes.summary.next_steps:
+        yield Line(f"Open: {cut(one_line(notes.summary.next_steps), 240)}", "left open by this session")
+
+
+def asked(prompts: Sequence[str]) -> Iterator[Line]:
+    """What was asked: the first prompt as a whole, and the later ones as far as there is room."""
+    said = telling(prompts)
+    if not said:
+        return
+    first = cut(said[0], MAX_ASKED)
+    yield Line(f"Asked: {first}", "the task of this session")
+    room, later = MAX_ALL_ASKED - len(first), list[str]()
+    for prompt in reversed(said[1:]):
+        text = cut(prompt, MAX_LATER_ASKED)
+        if len(text) > room:
+            break
+        room -= len(text)
+        later.append(text)
+    if later:
+        yield Line(f"Then: {' · '.join(reversed(later))}", "what was asked later in this session")
+
+
+def telling(prompts: Sequence[str]) -> list[str]:
+    """The prompts that say something to someone who was not there: not `yes` or `commit`, unless there is no other."""
+    said = [prompt for prompt in map(one_line, prompts) if prompt]
+    return [prompt for prompt in said if len(prompt) >= MIN_ASKED] or said[:1]
+
+
+def told(observation: StoredObservation, limit: int, said: Repetitions | None = None) -> str:
+    """An observation with as many of its facts as fit into one line, without those that were said."""
+    whole = observation.narrative if observation.title.endswith("…") and observation.narrative else observation.title
+    text = cut(one_line(whole), min(240, max(limit, 160))).rstrip(".")
+    for fact in (cut(one_line(fact), 240).rstrip(".") for fact in observation.facts):
+        if len(text) + len(fact) + 2 <= limit and not (said and said.has(fact)):
+            text = f"{text}. {fact}"
+    return text
+
+
+def observation_line(ranked: Ranked, text: str) -> Line:
+    one = ranked.observation
+    return Line(f"#{one.id} {one.type}: {text}", ", ".join(ranked.reasons), one.id)
+
+
+def branch(session: Session) -> str:
+    return f", branch {cut(one_line(session.git_branch), 60)}" if session.git_branch else ""
+
+
+def _field(text: str) -> str:
+    return cut(one_line(text), MAX_FIELD)

@@ -1,0 +1,149 @@
+"""The offline observer: what is said is kept, what is overturned is not, and tool events are evidence."""
+
+from __future__ import annotations
+
+import pytest
+from acted import Talk, edited, ran, read, stopped, told, used, wrote
+
+from backstory.model import Reply
+from backstory.observe.offline.statements import statements_of
+
+
+def everything(reply: Reply) -> str:
+    """All that a reply keeps."""
+    parts = [text for one in reply.observations for text in (one.title, one.narrative, *one.facts)]
+    if summary := reply.summary:
+        parts += [summary.request, summary.learned, summary.completed, summary.next_steps, summary.notes]
+    return "\n".join(parts)
+
+
+CLOSING = {
+    "Next steps:\n- Add retries to the fetcher": "Add retries to the fetcher",
+    "## Next steps\n\n- Add retries to the fetcher": "Add retries to the fetcher",
+    "What remains:\n- Retries in the fetcher module": "Retries in the fetcher module",
+    "**Remaining work:**\n- Retries in the fetcher module": "Retries in the fetcher module",
+    "Still to do: retries in the fetcher module": "retries in the fetcher module",
+    "I have not implemented retries yet.": "not implemented retries",
+    "Important: never set B_TIMEOUT above 60, the proxy cuts the connection.": "never set B_TIMEOUT above 60",
+    "Note that the proxy cuts connections after 60 seconds.": "the proxy cuts connections",
+    "Note: pytest has to be run from the project's root": "pytest has to be run",
+    "We agreed to use urllib, not requests, because nothing may be installed.": "use urllib, not requests",
+    "Once you set STAGING_KEY I can run the integration tests.": "set STAGING_KEY",
+    "Entschieden: Wir nehmen urllib statt requests.": "urllib statt requests",
+}
+
+
+@pytest.mark.parametrize("reply", CLOSING)
+def test_what_a_closing_reply_leaves_is_kept(reply: str) -> None:
+    """However it is written."""
+    done = "Added the fetcher module in `fetch.py`, which reads the feed once an hour."
+    kept = everything(told("Start the fetcher module.", wrote("fetch.py", "x = 1\n"), stopped(f"{done}\n\n{reply}")))
+    assert CLOSING[reply] in kept
+
+
+def test_a_request_is_kept_whole() -> None:
+    prompt = "Start the fetcher module. Use urllib. Never touch a.py. Ask before you add a dependency."
+    reply = told(prompt, wrote("fetch.py", "x = 1\n"), stopped("Added `fetch.py`."))
+    assert reply.summary and reply.summary.request == prompt
+
+
+@pytest.mark.parametrize(
+    ("message", "kept"),
+    [
+        (
+            "Die Ursache war, dass `parse_date` die Zeitzone verwirft; jetzt bleibt sie erhalten.",
+            "die Zeitzone verwirft",
+        ),
+        ("La causa era que `parse_date` descarta la zona horaria; ahora se conserva.", "descarta la zona horaria"),
+        ("原因は `parse_date` がタイムゾーンを捨てていたことです。修正しました。", "タイムゾーンを捨てていた"),
+        ("原因是 `parse_date` 丢弃了时区,现在已经保留时区信息。", "丢弃了时区"),
+    ],
+)
+def test_other_languages_are_kept(message: str, kept: str) -> None:
+    reply = told("?", edited("dates.py", "a", "b"), stopped(message))
+    assert any(kept in f"{one.title} {one.narrative}" for one in reply.observations)
+
+
+def test_an_answered_question_is_not_open() -> None:
+    talk = Talk()
+    talk.round("Look at the cache.", stopped("The cache grows without a bound. Should I limit it to 100 entries?"))
+    reply = talk.round("yes, and make it a setting", edited("cache.py", "a", "b"), stopped("Limited the cache to 100."))
+    assert "Should I" not in everything(reply)
+    assert all("Should I" not in summary.next_steps for summary in talk.summaries.values())
+
+
+def test_what_the_user_disproves_is_withdrawn() -> None:
+    talk = Talk()
+    talk.round(
+        "Why do tests fail?", stopped("The root cause is the stale cache in `store.py`, which is never cleared.")
+    )
+    assert any("stale cache" in one.title for one in talk.standing.values())
+    talk.round(
+        "no, the cache is off in tests", read("conf.py", "x"), stopped("The tests fail because `TZ` is not set.")
+    )
+    assert not any("stale cache" in f"{one.title} {one.facts}" for one in talk.standing.values())
+    assert "stale cache" not in f"{talk.summaries[1].learned} {talk.summaries[1].completed}"
+
+
+def test_work_that_was_removed_again_is_not_told() -> None:
+    talk = Talk()
+    made = "Added `agent_type_test.go` with two tests for the flow of the agent type into the metadata."
+    talk.round("Add tests.", wrote("agent_type_test.go", "x"), stopped(made))
+    gone = "Removed `agent_type_test.go`, because `metadata_test.go` covers the agent type already."
+    talk.round("these belong into the existing tests", ran("rm agent_type_test.go"), stopped(gone))
+    assert not any(one.title.startswith("Added `agent_type_test.go`") for one in talk.standing.values())
+
+
+def test_a_failure_on_the_way_is_not_told_and_one_at_the_end_is_open() -> None:
+    failed = ran("pytest", "FAILED tests/test_cart.py::test_total - assert 1 == 2\n1 failed, 2 passed in 0.1s", 1)
+    reply = told("Fix the total.", failed, stopped("The total is still wrong for empty carts."))
+    assert (
+        reply.summary
+        and "pytest fails (1 failed, 2 passed: tests/test_cart.py::test_total)" in reply.summary.next_steps
+    )
+    fixed = (failed, edited("cart.py", "a", "b"), ran("pytest", "3 passed in 0.1s"))
+    reply = told("Fix the total.", *fixed, stopped("Fixed the total: `Cart.total` now adds up all the lines once."))
+    assert reply.summary and "fails" not in everything(reply)
+
+
+def test_a_piped_check_whose_output_says_nothing_is_not_called_passed() -> None:
+    reply = told("Check it.", ran("mypy src | tail -3", "src/a.py:1: error: x\nFound 1 error"), stopped("See above."))
+    assert "passes" not in everything(reply)
+
+
+def test_words_of_the_client_are_nobodys() -> None:
+    assert told("hello", stopped("No response requested.")).observations == ()
+    assert "interrupted" not in everything(told("[Request interrupted by user]", stopped("")))
+
+
+def test_choices_of_the_user_are_decisions() -> None:
+    asked = {"questions": [{"question": "Which auth?", "options": []}]}
+    answer = used("AskUserQuestion", asked, {"answers": {"Which auth?": "A GitHub App"}})
+    plan = used("ExitPlanMode", {"plan": "# Plan: Move the cache\n\n- Use Redis\n- Keep the old keys"}, "approved")
+    reply = told("Set up the release.", answer, plan, stopped("ok"))
+    assert {one.title for one in reply.observations if one.type == "decision"} == {
+        "Which auth? → A GitHub App",
+        "Plan: Move the cache",
+    }
+
+
+def test_a_commit_is_evidence_and_a_title_where_nothing_was_said() -> None:
+    commit = ran('git commit -m "Round once"', "[main 1234567] Round once\n 1 file changed")
+    reply = told(
+        "Commit it.", edited("cart.py", "a", "b"), commit, stopped("Fixed the rounding in `cart.py`: it is done once.")
+    )
+    assert "Commit 1234567: Round once" in reply.observations[0].facts
+    assert told("commit", edited("cart.py", "a", "b"), commit, stopped("")).observations[0].title == "Round once"
+
+
+def test_a_change_of_which_nothing_is_said_is_told_by_its_symbols() -> None:
+    reply = told("go on", wrote("shop/cart.py", "def total():\n    return 1\n"), stopped(""))
+    assert reply.observations[0].title == "Create shop/cart.py"
+    assert reply.observations[0].files_modified == ("shop/cart.py",)
+
+
+def test_items_have_their_headings() -> None:
+    talk = Talk()
+    talk.round("?", stopped("## Root cause\n\n- **Cache**: it is never cleared\n\nDone:\n- one\n"))
+    found = [(one.text, one.heading, one.label) for one in statements_of(talk.turns) if one.is_item]
+    assert found == [("Cache: it is never cleared", "Root cause", "Cache"), ("one", "Root cause", "")]
