@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transcripts import Script
 
-from backstory.agents.claude_code.transcript import MAX_LINE_BYTES, Transcript, beside
+from backstory.agents.claude_code.transcript import Transcript
+from backstory.agents.claude_code.transcript_files import MAX_LINE_BYTES, beside
 from backstory.agents.transcripts import Mark
 from backstory.model import Report
 
@@ -123,6 +124,59 @@ def test_a_rejected_tool_did_not_happen(tmp_path: Path) -> None:
     assert told(read(script.write(tmp_path))) == [("prompt", "Go."), ("reply", "Then not."), ("stop", "Then not.")]
 
 
+NO = "The user doesn't want to proceed with this tool use. The tool use was rejected."
+INTERRUPTED = [{"type": "text", "text": "[Request interrupted by user for tool use]"}]
+
+
+@pytest.mark.parametrize("more", [{"userFeedback": "Keep it."}, {}], ids=["as a field", "in the text"])
+def test_the_reason_of_a_rejection_is_told(tmp_path: Path, more: dict[str, str]) -> None:
+    """The round goes on with it."""
+    script = Script()
+    script.prompt("Go.")
+    script.uses("Bash", {"command": "rm -rf build"}, "t1")
+    said = f"{NO} To tell you how to proceed, the user said:\nKeep it."
+    script.answers("t1", said, f"Error: {said}", failed=True, **more)
+    script.says("It stays.")
+    _, rejected, _, end = read(script.write(tmp_path))
+    assert (rejected.kind, rejected.tool_name, rejected.tool_use_id) == ("tool_failure", "Bash", "t1")
+    error = "The user rejected this: Keep it."
+    assert rejected.payload == {"tool_input": {"command": "rm -rf build"}, "error": error, "rejected": "Keep it."}
+    assert end.payload == {"last_assistant_message": "It stays."}
+
+
+def test_an_interruption_ends_a_round(tmp_path: Path) -> None:
+    """The client writes the same for a tool use that was not permitted, but names no message then."""
+    ends = []
+    for more in ({"interruptedMessageId": "m1"}, {}):
+        script = Script()
+        script.prompt("Go.")
+        script.says("I'll run it.", message="m1", stop="tool_use")
+        script.uses("Bash", {"command": "make soak"}, "t1", message="m1")
+        script.answers("t1", f"{NO} STOP what you are doing.", "User rejected tool use", failed=True)
+        script.user(INTERRUPTED, **more)
+        reading = Transcript(script.write(tmp_path))
+        reports = list(reading)
+        assert reading.ended
+        ends.append([(r.kind, r.payload) for r in reports if r.kind not in ("prompt", "reply")])
+    under_way = [{"tool_name": "Bash", "tool_input": {"command": "make soak"}}]
+    unfinished = {"is_interrupted": True, "is_unfinished": True}
+    rejected = {"tool_input": {"command": "make soak"}, "error": "The user rejected this.", "rejected": ""}
+    assert ends == [
+        [("stop", {**unfinished, "under_way": under_way})],
+        [("tool_failure", rejected), ("stop", unfinished)],
+    ]
+
+
+def test_an_error_of_the_api_is_not_a_reply(tmp_path: Path) -> None:
+    script = Script()
+    script.prompt("Go.")
+    script.says("Let me see.", stop="tool_use")
+    script.says("API Error: 529 Overloaded", stop="stop_sequence", isApiErrorMessage=True)
+    *before, end = read(script.write(tmp_path))
+    assert told(before) == [("prompt", "Go."), ("reply", "Let me see.")]
+    assert end.payload == {"error": "API Error: 529 Overloaded", "is_unfinished": True}
+
+
 def test_compaction_and_rewind_lose_nothing(tmp_path: Path) -> None:
     """The summary is told, what came before stays, and a branch that was left did happen."""
     script = Script()
@@ -220,7 +274,10 @@ def test_a_round_under_way_has_not_ended(tmp_path: Path) -> None:
     reading = Transcript(path)
     assert told(list(reading)) == [("prompt", "Go."), ("reply", "Let me see.")]
     assert not reading.ended
-    assert told(read(path)) == [("prompt", "Go."), ("reply", "Let me see."), ("stop", "Let me see.")]
+    *before, end = read(path)
+    assert told(before) == [("prompt", "Go."), ("reply", "Let me see.")]
+    under_way = [{"tool_name": "Bash", "tool_input": {"command": "sleep 9"}}]
+    assert (end.kind, end.payload) == ("stop", {"is_unfinished": True, "under_way": under_way})
 
 
 def test_gzip_and_a_cut_one(tmp_path: Path) -> None:

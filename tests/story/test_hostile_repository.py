@@ -174,7 +174,7 @@ import asyncio, resource, sys
 from pathlib import Path
 from backstory import project
 from backstory.agents.claude_code.settings import read_settings
-from backstory.agents.claude_code.transcript import last_message
+from backstory.agents.claude_code.transcript_files import last_message
 from backstory.file_digests import digest
 from backstory.recall import worktree
 resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))

@@ -18,7 +18,7 @@ from backstory.capture.backfill import Backfill, report_batches
 from backstory.capture.intake import Roots
 from backstory.errors import StoreUnavailable
 from backstory.jobs import Job
-from backstory.model import Report
+from backstory.model import Report, SessionStatus
 from backstory.paths import is_observers
 from backstory.settings import Settings
 from backstory.store import events, observations, sessions
@@ -46,6 +46,7 @@ class TranscriptRequest:
     path: Path
     session_id: int | None = None  #: the session whose round waits until it is read
     is_second: bool = False
+    ended_id: int | None = None  #: the session, if it has ended
 
 
 class Reconcile:
@@ -72,7 +73,8 @@ class Reconcile:
     def soon(self, report: Report, session_id: int | None) -> None:
         """Have a report's transcript read soon if it ends a round, a session or a context window."""
         if report.kind in ("stop", "pre_compact", "session_end") and report.transcript_path:
-            self._want(TranscriptRequest(report.agent, Path(report.transcript_path), session_id))
+            ended_id = session_id if report.kind == "session_end" else None
+            self._want(TranscriptRequest(report.agent, Path(report.transcript_path), session_id, ended_id=ended_id))
 
     def read(self, report: Report) -> None:
         """Have a report's transcript read, because the report lacks its contents."""
@@ -153,14 +155,20 @@ class Reconcile:
             return 0
         transcripts = AGENTS[request.agent].transcripts
         since = await asyncio.to_thread(self._since, request.agent)
+        is_over = request.is_second and await asyncio.to_thread(self._is_over, request.ended_id)
         counts: Counter[str] = Counter()
         for part in (file, *await asyncio.to_thread(transcripts.beside, file)):
             checked = await asyncio.to_thread(self._checked_path, request.agent, part)
             if checked is not None:
-                counts += await self._read_one(request.agent, checked, since)
+                counts += await self._read_one(request.agent, checked, since, is_over)
         return counts["added"]
 
-    async def _read_one(self, agent: str, file: Path, since: str) -> Counter[str]:
+    def _is_over(self, session_id: int | None) -> bool:
+        """Whether a session has ended and was not resumed. Its last round has ended, too, even without a reply."""
+        session = self._store.read(lambda tx: sessions.by_id(tx, session_id)) if session_id is not None else None
+        return session is not None and session.status == SessionStatus.COMPLETED
+
+    async def _read_one(self, agent: str, file: Path, since: str, is_over: bool) -> Counter[str]:
         """Read on from where the last pass ended. The new place is kept when everything before it is stored."""
         transcripts = AGENTS[agent].transcripts
         before = await asyncio.to_thread(transcripts.state, file)
@@ -168,7 +176,7 @@ class Reconcile:
         if known and (known.inode, known.size, known.changed_ns) == (before.inode, before.size, before.changed_ns):
             return Counter()
         quiet = time.time() - before.changed_ns / 1e9 > QUIET_S
-        reading = transcripts.read(file, _mark(known, before), quiet)
+        reading = transcripts.read(file, _mark(known, before), quiet or is_over)
         pieces = report_batches(report for report in reading if report.occurred_at >= since)
         counts: Counter[str] = Counter()
         while batch := await asyncio.to_thread(next, pieces, None):

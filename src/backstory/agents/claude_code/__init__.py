@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from backstory.agents.agent import Agent
-from backstory.agents.claude_code import payloads, settings, transcript
+from backstory.agents.claude_code import payloads, settings, transcript, transcript_files
 from backstory.agents.transcripts import Transcripts
 
 AGENT = Agent(
@@ -14,10 +14,10 @@ AGENT = Agent(
     transcripts=Transcripts(
         roots=settings.roots,
         suffixes=(".jsonl", ".jsonl.gz"),
-        find=transcript.find,
+        find=transcript_files.find,
         read=transcript.Transcript,
-        beside=transcript.beside,
-        last_message=transcript.last_message,
+        beside=transcript_files.beside,
+        last_message=transcript_files.last_message,
         retention=settings.retention,
     ),
     parts=settings.parts,

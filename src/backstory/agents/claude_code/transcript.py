@@ -1,32 +1,23 @@
-"""Reads Claude Code's transcripts as reports, in order, however long or damaged the file is."""
+"""Reads Claude Code's transcripts as reports, in order."""
 
 from __future__ import annotations
 
-import gzip
-import json
-import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
 from backstory import ids
 from backstory.agents.claude_code import lines
 from backstory.agents.claude_code.payloads import NAME, without_reminders
+from backstory.agents.claude_code.transcript_files import entries
 from backstory.agents.transcripts import Mark
-from backstory.files import open_regular
 from backstory.model import ContentId, Kind, Report
 
-#: Bytes at the end of a transcript that are read for the last message.
-TAIL_BYTES = 1 << 20
-#: Maximum bytes of a line. Longer ones are skipped.
-MAX_LINE_BYTES = 32 << 20
 #: Maximum tool uses that wait for their result. If there are more, the oldest are dropped.
 MAX_OPEN_USES = 256
 _SESSION = re.compile(r"[\w.:-]{1,128}")
-_CHAIN = (b'"type":"user"', b'"type":"assistant"', b'"type":"system"', b'"type": "')
-_BEGINS = (b'{"type":"queue-operation"', *(b"{" + mark for mark in _CHAIN))
 
 
 @dataclass(slots=True)
@@ -38,6 +29,10 @@ class _Round:
     tools: int = 0
     said_by: str | None = None  #: the id of the message that `said` holds
     said: list[str] = field(default_factory=list)
+    is_answered: bool = False  #: the assistant spoke last, not a tool
+    is_interrupted: bool = False
+    error: str = ""  #: the error of the API that ended it
+    rejected: list[_Rejected] = field(default_factory=list)
     ended: bool = False
     last: Mapping[str, Any] = field(default_factory=dict)
 
@@ -57,6 +52,16 @@ class _Use:
 
     name: str
     given: Any
+    round: str | None  #: the uuid of its prompt; None for a use of a subagent
+
+
+@dataclass(slots=True)
+class _Rejected:
+    """A tool use without a result, because the user rejected it or interrupted it."""
+
+    id: str
+    use: _Use
+    entry: Mapping[str, Any]
 
 
 class Transcript:
@@ -132,23 +137,33 @@ class Transcript:
             yield from self._compacted(entry)
         elif kind == "user":
             yield from self._results(entry, aside)
-            if not aside and (text := lines.prompt(entry)) is not None:
+            if not aside and lines.is_interruption(entry):
+                yield from self._interrupted(entry)
+            elif not aside and (text := lines.prompt(entry)) is not None:
                 yield from self._asked(entry, text)
             elif not aside:
                 self._pass_over(entry)
 
     def _read_assistant(self, entry: Mapping[str, Any], aside: bool) -> None:
         message = entry["message"] if isinstance(entry["message"], dict) else {}
-        texts = []
+        if entry.get("isApiErrorMessage") and not aside:
+            self._round.error = lines.text_of(message.get("content"))[:1000] or "API Error"
+            self._round.ended, self._round.last = True, entry
+            return
+        texts, home, is_answered = [], None if aside else self._round.uuid, self._round.is_answered
         for block in lines.blocks(message):
             if block.get("type") == "tool_use" and isinstance(block.get("id"), str):
-                self._open[block["id"][:512]] = _Use(str(block.get("name") or "unknown")[:200], block.get("input"))
+                use = _Use(str(block.get("name") or "unknown")[:200], block.get("input"), home)
+                self._open[block["id"][:512]] = use
+                is_answered = False
                 if len(self._open) > MAX_OPEN_USES:
                     del self._open[next(iter(self._open))]
             elif block.get("type") == "text" and isinstance(block.get("text"), str):
                 texts.append(block["text"])
+                is_answered = True
         if aside:
             return
+        self._round.is_answered, self._round.error = is_answered, ""
         # Each block of a message is a line, so its texts come one after the other under its id.
         if texts:
             said_by = _message(entry)
@@ -170,7 +185,10 @@ class Transcript:
         results = [block for block in lines.blocks(entry["message"]) if block.get("type") == "tool_result"]
         for block in results:
             use = self._open.pop(str(block.get("tool_use_id"))[:512], None)
-            if use is None or lines.was_rejected(entry, block):
+            if use is None:
+                continue
+            if lines.was_rejected(entry, block):
+                yield from self._not_done(entry, block, use, aside)
                 continue
             # The entry holds the whole answer, but only if there is one result.
             whole = entry.get("toolUseResult") if len(results) == 1 else None
@@ -185,7 +203,38 @@ class Transcript:
             yield self._report(entry, kind, str(block["tool_use_id"])[:512], payload, use.name)
             if not aside:
                 self._round.tools += 1
-                self._round.ended, self._round.last = False, entry
+                self._round.ended, self._round.last, self._round.is_answered = False, entry, False
+
+    def _not_done(self, entry: Mapping[str, Any], block: Mapping[str, Any], use: _Use, aside: bool) -> Iterator[Report]:
+        """Report a tool use that the user rejected with a reason. Without one, the next entry tells what happened."""
+        reason = lines.rejection(entry, block)
+        if aside or reason is None:
+            return
+        rejected = _Rejected(str(block["tool_use_id"])[:512], use, entry)
+        if reason:
+            yield self._rejection(rejected, reason)
+        else:
+            self._round.rejected.append(rejected)
+        self._round.ended, self._round.last, self._round.is_answered = False, entry, False
+
+    def _rejection(self, rejected: _Rejected, reason: str) -> Report:
+        use = rejected.use
+        error = f"The user rejected this: {reason}" if reason else "The user rejected this."
+        payload = {"tool_input": use.given, "error": error, "rejected": reason}
+        return self._report(rejected.entry, "tool_failure", rejected.id, payload, use.name)
+
+    def _interrupted(self, entry: Mapping[str, Any]) -> Iterator[Report]:
+        """The user interrupted the round. It ends here, and no hook tells of it.
+
+        The client writes the same for a tool use that ran and for one that the user did not permit. Only in the first
+        case the entry names the message that was interrupted.
+        """
+        now = self._round
+        if "interruptedMessageId" not in entry:
+            yield from (self._rejection(rejected, "") for rejected in now.rejected)
+            now.rejected = []
+        now.is_interrupted = now.ended = True
+        now.last = entry
 
     def _asked(self, entry: Mapping[str, Any], text: str) -> Iterator[Report]:
         yield from self._end()
@@ -205,13 +254,23 @@ class Transcript:
     def _end(self) -> Iterator[Report]:
         """Report the end of a round in which something was done or said."""
         now = self._round
-        if not now.last or not (now.said or now.tools):
+        if not now.last or not (now.said or now.tools or now.is_interrupted or now.error):
             return
-        message = without_reminders("\n".join(now.said))
-        yield self._report(
-            now.last, "stop", f"stop-{now.uuid or now.last['uuid']}", {"last_assistant_message": message}
-        )
+        yield self._report(now.last, "stop", f"stop-{now.uuid or now.last['uuid']}", self._ending(now))
         self._round = _Round(now.uuid, now.prompt_id)
+
+    def _ending(self, now: _Round) -> dict[str, Any]:
+        """Return the last message of a round, or how the round ended without one and what was under way."""
+        if now.is_answered and not now.is_interrupted and not now.error:
+            return {"last_assistant_message": without_reminders("\n".join(now.said))}
+        uses = [rejected.use for rejected in now.rejected]
+        uses += [use for use in self._open.values() if use.round == now.uuid]
+        return {
+            "error": now.error or None,
+            "is_interrupted": now.is_interrupted or None,
+            "is_unfinished": True,
+            "under_way": [{"tool_name": use.name, "tool_input": use.given} for use in uses] or None,
+        }
 
     def _compacted(self, entry: Mapping[str, Any]) -> Iterator[Report]:
         about = self._boundary.get("compactMetadata")
@@ -252,119 +311,9 @@ def _message(entry: Mapping[str, Any]) -> str:
     return str(message.get("id")) if isinstance(message, dict) and entry.get("type") == "assistant" else ""
 
 
-def opened(path: Path) -> IO[bytes]:
-    """Open a regular file, gzipped or not. Anything else is refused, because reading a pipe could block for ever."""
-    raw = os.fdopen(open_regular(path), "rb", buffering=1 << 18)
-    return cast(IO[bytes], _Unzipped(raw)) if path.suffix == ".gz" else raw
-
-
-class _Unzipped(gzip.GzipFile):
-    """A gzip reader that also closes the file under it."""
-
-    def __init__(self, under: IO[bytes]) -> None:
-        super().__init__(fileobj=under, mode="rb")
-        self._under = under
-
-    def close(self) -> None:
-        super().close()
-        self._under.close()
-
-
-def entries(path: Path, offset: int, whole: bool) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the entries that matter, each with the offset of its line."""
-    with opened(path) as source:
-        source.seek(offset)
-        for at, line in _lines(source, offset, whole):
-            if _matters(line) and (entry := _parsed(line)):
-                yield at, entry
-
-
-def _lines(source: IO[bytes], offset: int, whole: bool) -> Iterator[tuple[int, bytes]]:
-    """Yield each line with its offset; a line that is too long becomes an empty one. A truncated gzip just ends."""
-    while True:
-        try:
-            line = source.readline(MAX_LINE_BYTES)
-            size = len(line)
-            while len(line) == MAX_LINE_BYTES and not line.endswith(b"\n"):
-                line = source.readline(MAX_LINE_BYTES)
-                size += len(line)
-                if len(line) < MAX_LINE_BYTES or line.endswith(b"\n"):
-                    line = b"\n"
-        except (EOFError, gzip.BadGzipFile, OSError):
-            return
-        # A line without its end is still being written.
-        if not line or not (line.endswith(b"\n") or whole):
-            return
-        yield offset, line
-        offset += size
-
-
-def _parsed(line: bytes) -> dict[str, Any] | None:
-    try:
-        entry = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return entry if isinstance(entry, dict) else None
-
-
-def _matters(line: bytes) -> bool:
-    """Whether to parse a line. Most bytes of a file are in lines of other kinds."""
-    if line.startswith(b'{"type":"'):
-        return line.startswith(_BEGINS)
-    return b'"attachment":{' not in line[:1000] and any(mark in line for mark in _CHAIN)
-
-
 def _stamp(given: Any) -> str | None:
     """Return a time in our form; None if it is not a time."""
     try:
         return ids.from_ms(ids.at_ms(given)) if isinstance(given, str) else None
     except (ValueError, OverflowError, OSError):
         return None
-
-
-def beside(path: Path) -> list[Path]:
-    """Return the transcripts of a session's subagents. They are in a folder named after the session."""
-    folder = path.with_suffix("") / "subagents"
-    return sorted(folder.rglob("*.jsonl")) if folder.is_dir() else []
-
-
-def find(root: Path) -> Iterable[Path]:
-    """Return the transcripts of sessions. There is one folder for each working directory."""
-    return root.glob("*/*.jsonl")
-
-
-def last_message(path: str, roots: tuple[Path, ...]) -> str:
-    """Return the assistant's last message in a transcript. Only files under the agent's roots are opened."""
-    try:
-        file = Path(path).resolve(strict=True)
-        if file.suffix != ".jsonl" or not any(file.is_relative_to(root.resolve()) for root in roots):
-            return ""
-        with os.fdopen(open_regular(file), "rb") as source:
-            source.seek(max(0, os.fstat(source.fileno()).st_size - TAIL_BYTES))
-            tail = source.read(TAIL_BYTES).splitlines()
-    except (OSError, ValueError, RuntimeError):  # RuntimeError: a loop of links, in Python 3.11
-        return ""
-    parts: list[str] = []
-    message_id = None
-    # Each block is a line. Those of the last message share its id.
-    for line in reversed(tail):
-        message = _assistant(line)
-        if message is None:
-            continue
-        if message_id not in (None, message.get("id")):
-            break
-        blocks = [block for block in lines.blocks(message) if block.get("type") == "text"]
-        if texts := [block["text"] for block in blocks if isinstance(block.get("text"), str)]:
-            message_id = message.get("id")
-            parts[:0] = texts
-    return without_reminders("\n".join(parts))
-
-
-def _assistant(line: bytes) -> dict[str, Any] | None:
-    if b'"assistant"' not in line:
-        return None
-    entry = _parsed(line)
-    if entry is None or entry.get("type") != "assistant" or entry.get("isSidechain"):
-        return None
-    message = entry.get("message")
-    return message if isinstance(message, dict) and isinstance(message.get("content"), list) else None
