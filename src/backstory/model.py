@@ -181,6 +181,7 @@ class Round:
     earlier: tuple[Event, ...] = ()  #: events of this round that were observed before; they are context only
     turns: tuple[Turn, ...] = ()  #: what was said in the session up to the end of this round
     noted: tuple[Noted, ...] = ()  #: what stands of the rules' earlier observations of this session
+    notes_before: str = ""  #: the notes of the rules' summary of the round before
     resume: MemoryId | None = None  #: the observer's conversation to resume; None starts a new one
 
     @property
@@ -257,5 +258,5 @@ class Reply:
     calls: tuple[ModelCall, ...] = ()  #: the model calls that it took
     revised: tuple[Noted, ...] = ()  #: earlier observations as they are now: other facts, another importance
     withdrawn: tuple[str, ...] = ()  #: sentences of earlier summaries that no longer hold
-    carries_open_ends: bool = False  #: the summary repeats what earlier rounds left open and is open still
+    carries_open_ends: bool = False  #: the summary repeats what earlier rounds left open or uncommitted and is so still
     grown: bool = False  #: the conversation has become long, so the next round starts a new one

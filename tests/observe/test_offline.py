@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-from acted import Talk, edited, ran, read, stopped, told, used, wrote
+from dataclasses import replace
+from typing import Any
 
-from backstory.model import Reply
+import pytest
+from acted import HOME, Talk, a_round, edited, event, failed, later, ran, read, stopped, told, used, wrote
+
+from backstory.model import Event, Reply, Turn
+from backstory.observe.offline import tell
 from backstory.observe.offline.statements import statements_of
 
 
@@ -147,3 +151,121 @@ def test_items_have_their_headings() -> None:
     talk.round("?", stopped("## Root cause\n\n- **Cache**: it is never cleared\n\nDone:\n- one\n"))
     found = [(one.text, one.heading, one.label) for one in statements_of(talk.turns) if one.is_item]
     assert found == [("Cache: it is never cleared", "Root cause", "Cache"), ("one", "Root cause", "")]
+
+
+def interrupted(**ending: Any) -> Event:
+    """The end of a round that the user interrupted."""
+    return event("stop", None, {"is_interrupted": True, "is_unfinished": True, **ending})
+
+
+def under_way(tool: str, **given: str) -> dict[str, Any]:
+    return {"under_way": [{"tool_name": tool, "tool_input": given}]}
+
+
+@pytest.mark.parametrize(
+    ("end", "left"),
+    [
+        (
+            interrupted(**under_way("Bash", command="make soak")),
+            "Interrupted by the user while running `make soak`, after editing cart.py.",
+        ),
+        (
+            interrupted(**under_way("Edit", file_path=f"{HOME}/b.py", old_string="a", new_string="b")),
+            "Interrupted by the user while editing b.py, after editing cart.py.",
+        ),
+        (interrupted(), "Interrupted by the user, after editing cart.py."),
+        (event("stop", None, {"is_unfinished": True}), "Ended without a closing reply, after editing cart.py."),
+        (
+            event("stop", None, {"error": "rate_limit"}),
+            "Ended with an API error (rate_limit), after editing cart.py.",
+        ),
+    ],
+)
+def test_a_round_without_a_closing_reply_says_so(end: Event, left: str) -> None:
+    reply = told("Make the total right, then run the soak.", edited("cart.py", "a", "b"), end)
+    assert reply.summary
+    assert reply.summary.request == "Make the total right, then run the soak."
+    assert reply.summary.next_steps == left
+    assert reply.summary.notes == "Not committed: cart.py."
+    assert not reply.summary.completed
+
+
+def test_words_before_an_interruption_are_no_closing_reply() -> None:
+    """What the agent says between tool uses may never have come true."""
+    turns = (("user", "Make the total right."), ("assistant", "Next step: I have fixed the total, now all tests pass."))
+    said = tuple(Turn(at, 1, at, 1, role, None, text, "", None) for at, (role, text) in enumerate(turns))
+    events = (edited("cart.py", "a", "b"), interrupted(**under_way("Bash", command="make test")))
+    summary = tell(replace(a_round(turns[0][1], *events), turns=said)).summary
+    assert summary and "all tests pass" not in f"{summary.completed} {summary.next_steps} {summary.learned}"
+
+
+def test_a_command_that_was_interrupted_is_not_done() -> None:
+    """Older clients report its output."""
+    error = "Exit code 137\n[Request interrupted by user for tool use]\n3 passed in 0.1s"
+    for stopped_run in (
+        failed("Bash", {"command": "pytest"}, error),
+        used("Bash", {"command": "pytest"}, {"stdout": "3 passed in 0.1s", "stderr": "", "interrupted": True}),
+    ):
+        reply = told("Test the cart.", edited("cart.py", "a", "b"), stopped_run, interrupted())
+        assert reply.summary and "passes" not in everything(reply)
+        assert "Interrupted by the user while running `pytest`, after editing cart.py." in reply.summary.next_steps
+
+
+def test_what_the_user_rejected_is_kept() -> None:
+    """With the reason, whatever follows; without one, it ends the round."""
+    given = {"tool_input": {"command": "rm -rf build"}, "error": "The user rejected this."}
+    reason = "never delete the build folder, the release is signed from it"
+    rejected = event("tool_failure", "Bash", {**given, "rejected": reason})
+    kept = everything(told("Clean the repository up.", rejected, stopped("I left the build folder alone.")))
+    assert f"The user rejected running `rm -rf build`: {reason}" in kept
+    reply = told("Clean the repository up.", event("tool_failure", "Bash", {**given, "rejected": ""}), interrupted())
+    assert reply.summary and reply.summary.next_steps == "The user rejected running `rm -rf build`."
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "left"),
+    [
+        ("ExitPlanMode", {"plan": "# Plan: Move the cache\n\n- Use Redis"}, "rejected the plan “Move the cache”"),
+        ("AskUserQuestion", {"questions": [{"question": "Which auth?"}]}, "did not answer “Which auth?”"),
+        ("Write", {"file_path": f"{HOME}/b.py", "content": "x"}, "rejected writing b.py"),
+        ("mcp__tracker__comment", {"body": "x"}, "rejected using mcp__tracker__comment"),
+    ],
+)
+def test_what_can_be_rejected(tool: str, given: Any, left: str) -> None:
+    rejected = event("tool_failure", tool, {"tool_input": given, "error": "The user rejected this.", "rejected": ""})
+    summary = told("Set up the release.", rejected, interrupted()).summary
+    assert summary and f"The user {left}" in summary.next_steps
+
+
+def test_a_reason_does_not_object_to_the_round_before() -> None:
+    talk = Talk()
+    talk.round(
+        "Why do tests fail?", stopped("The root cause is the stale cache in `store.py`, which is never cleared.")
+    )
+    given = {"tool_input": {"file_path": f"{HOME}/store.py"}, "error": "The user rejected this."}
+    wrong = event("tool_failure", "Edit", {**given, "rejected": "wrong file. Revert it and edit cache.py"})
+    talk.round(
+        "Clear it.", wrong, edited("cache.py", "a", "b"), stopped("`cache.py` now clears the cache at the start.")
+    )
+    assert any("stale cache" in one.title for one in talk.standing.values())
+
+
+def test_a_round_that_has_not_ended_says_what_was_done_last() -> None:
+    """The agent may have been killed, and then nothing more comes."""
+    whole = a_round("Make the total right.", edited("cart.py", "a", "b"), ran("make check | tail -1"))
+    summary = tell(whole).summary
+    assert summary and summary.next_steps.startswith(
+        "No closing reply so far, after editing cart.py, running `make check"
+    )
+    assert (summary.request, summary.notes) == ("Make the total right.", "Not committed: cart.py.")
+    assert tell(later(replace(whole, events=(*whole.events, stopped("Done."))), ran("ls"))).summary is None
+
+
+def test_files_stay_uncommitted_until_a_commit() -> None:
+    """Whichever round of the session changed them."""
+    run = replace(a_round("Run the soak.", interrupted()), notes_before="Not committed: cart.py, b.py and 3 more.")
+    summary = tell(run).summary
+    assert summary and summary.notes == "Not committed: cart.py, b.py."
+    commit = ran('git commit -am "Round once"', "[main 1234567] Round once\n 2 files changed")
+    summary = tell(replace(run, events=(commit, stopped("Committed.")))).summary
+    assert summary and not summary.notes

@@ -289,6 +289,7 @@ def round_of(tx: Tx, session: Session, waiting: tuple[Event, ...], provider: str
         earlier=decode_sound(reversed(earlier))[0],
         turns=tuple(turns.up_to_round(tx, session.id, number, MAX_TURNS)),
         noted=tuple(observations.noted(tx, session.id)),
+        notes_before=observations.notes_before(tx, session.id, number),
         resume=sessions.resume(
             session.memory_session_id,
             session.prompt_counter,

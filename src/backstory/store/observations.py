@@ -65,13 +65,19 @@ def noted(tx: Tx, session_id: int) -> list[Noted]:
     return [Noted(**row | {"facts": tuple(json_list(row["facts"]))}) for row in rows]
 
 
+def notes_before(tx: Tx, session_id: int, prompt_number: int) -> str:
+    """Return the notes of the rules' last summary of a session before a round."""
+    row = tx.one("summary_notes_before", session_id=session_id, prompt_number=prompt_number)
+    return row["notes"] if row and isinstance(row["notes"], str) else ""
+
+
 def _revise_summaries(tx: Tx, session: Session, prompt_number: int, reply: Reply) -> None:
     """Bring the earlier summaries of a session in line with a reply that withdraws claims or carries open ends on."""
     for row in tx.all("summaries_of_whole_session", session_id=session.id):
         number, known = row["prompt_number"], {each.name: row[each.name] for each in fields(Summary)}
         revised = dict(known)
         if reply.carries_open_ends and number < prompt_number:
-            revised["next_steps"] = ""
+            revised |= {"next_steps": "", "notes": ""}
         if number < prompt_number:
             revised |= {name: _without(revised[name], reply.withdrawn) for name in ("learned", "completed")}
         if row["provider"] == reply.provider and revised != known:

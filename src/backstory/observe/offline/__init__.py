@@ -16,11 +16,12 @@ from dataclasses import replace
 from backstory.model import Noted, Observation, Reply, Round, Turn
 from backstory.observe.offline.acts import Act, mapping
 from backstory.observe.offline.cues import CUES
+from backstory.observe.offline.endings import is_unfinished, rejections
 from backstory.observe.offline.evidence import Commit, RoundEvidence, UserAnswer, read_evidence
 from backstory.observe.offline.prompt import asked
 from backstory.observe.offline.select import TITLE, ScoredStatement, choices_of, choose
 from backstory.observe.offline.statements import statements_of
-from backstory.observe.offline.summary import summarize
+from backstory.observe.offline.summary import summarize, summarize_so_far
 from backstory.observe.offline.text import tidy
 from backstory.observe.offline.titles import title_of_changes, type_of
 from backstory.observe.offline.truth import is_question
@@ -63,7 +64,8 @@ def tell(round_: Round) -> Reply:
     """Do the same, for callers that are not async. The same round always gets the same reply."""
     evidence = read_evidence(round_)
     turns = _turns(round_)
-    statements = statements_of(turns) if round_.stop else []
+    unanswered = round_.prompt_number if is_unfinished(round_) else None
+    statements = statements_of(turns, unanswered) if round_.stop else []
     choices = choices_of(statements)
     noted = frozenset(one.title for one in round_.noted)
     chosen = choose(choices, noted, len({turn.prompt_number for turn in turns}))
@@ -82,7 +84,7 @@ def tell(round_: Round) -> Reply:
     if observations:
         observations[0] = _replacing(observations[0], round_, choices, kept)
     if not round_.stop:
-        return Reply(tuple(observations))
+        return Reply(tuple(observations), summarize_so_far(round_, evidence))
     summary = summarize(round_, choices, kept, evidence)
     withdrawn = tuple(
         one.statement.text for one in choices if one.score < LEAST_CLAIM and one.statement.source == "last"
@@ -102,7 +104,17 @@ def _turns(round_: Round) -> Sequence[Turn]:
     for number, (role, text) in enumerate(said, at):
         if isinstance(text, str) and text.strip() and not any(turn.role == role for turn in ours):
             turns.append(Turn(0, round_.session_id, number, round_.prompt_number, role, None, text, "", None))
-    return turns
+    return _with_rejections(turns, round_)
+
+
+def _with_rejections(turns: list[Turn], round_: Round) -> list[Turn]:
+    """Add what the user said when rejecting tool uses. It follows the prompt, and is not stored as a turn."""
+    at = next((at for at, turn in enumerate(turns, 1) if turn.prompt_number == round_.prompt_number), len(turns))
+    said = [
+        Turn(0, round_.session_id, -number, round_.prompt_number, "user", None, text, "", None)
+        for number, text in enumerate(rejections(round_), 2)
+    ]
+    return [*turns[:at], *said, *turns[at:]]
 
 
 def _revised(noted: Noted, facts: Mapping[str, list[str]], scores: Mapping[str, float]) -> Noted:

@@ -37,10 +37,11 @@ class Statement:
     label: str = ""  #: its bold beginning: "Root cause"
 
 
-def statements_of(turns: Iterable[Turn]) -> list[Statement]:
-    """Return all statements of a conversation, in their order."""
+def statements_of(turns: Iterable[Turn], unanswered: int | None = None) -> list[Statement]:
+    """Return all statements of a conversation, in their order. `unanswered` is a round without a closing reply."""
     said = [turn for turn in turns if turn.text and not _MACHINERY.match(turn.text)]
     last = {turn.prompt_number: turn.number for turn in said if turn.role == "assistant"}
+    last |= {} if unanswered is None else {unanswered: -1}
     statements = []
     for turn in said:
         source = "prompt" if turn.role == "user" else "last" if last[turn.prompt_number] == turn.number else "between"

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from backstory.model import Round, Summary
 from backstory.observe.offline.cues import CUES
+from backstory.observe.offline.endings import ending_of
 from backstory.observe.offline.evidence import RoundEvidence
 from backstory.observe.offline.prompt import asked
 from backstory.observe.offline.rank import width
@@ -22,6 +23,10 @@ LEARNED = 240
 COMPLETED = 360
 OPEN = 420
 NOTES = 160
+#: Files that are named as not committed, at most.
+LOOSE = 6
+NOT_COMMITTED = "Not committed: "
+_MORE = re.compile(r" and \d+ more$")
 #: Open ends of earlier rounds that a summary repeats, at most.
 CARRIED = 3
 
@@ -56,14 +61,26 @@ def summarize(
         *(str(commit) for commit in evidence.commits[-3:]),
     ]
     left = [*open_ends, *_still_open(choices, round_.prompt_number)]
+    ending = ending_of(round_, evidence.acts)
     summary = Summary(
         request=asked(round_.prompt, REQUEST),
         completed=_joined([*_texts(done, said), *completed], COMPLETED),
         learned=_joined(_texts([*marked, *reasons], said), LEARNED),
-        next_steps=_joined([*_failing(evidence), *_to_do(evidence), *_texts(left, [])], OPEN),
-        notes=_joined(_loose(evidence), NOTES),
+        next_steps=_joined([ending, *_failing(evidence), *_to_do(evidence), *_texts(left, [])], OPEN),
+        notes=_joined(_loose(round_, evidence), NOTES),
     )
     return None if summary == Summary() else summary
+
+
+def summarize_so_far(round_: Round, evidence: RoundEvidence) -> Summary | None:
+    """Return the summary of a round that has not ended, and may never: the agent may have been killed."""
+    if any(event.kind == "stop" for event in round_.earlier) or not (ending := ending_of(round_, evidence.acts)):
+        return None  # it has ended, and what came late changes nothing; or nothing was done
+    return Summary(
+        request=asked(round_.prompt, REQUEST),
+        next_steps=_joined([ending, *_failing(evidence), *_to_do(evidence)], OPEN),
+        notes=_joined(_loose(round_, evidence), NOTES),
+    )
 
 
 def _still_open(choices: Sequence[ScoredStatement], number: int) -> list[ScoredStatement]:
@@ -113,6 +130,9 @@ def _to_do(evidence: RoundEvidence) -> list[str]:
     return [f"Not done: {joined(evidence.todos, 5)}"] if evidence.todos else []
 
 
-def _loose(evidence: RoundEvidence) -> list[str]:
-    loose = evidence.uncommitted
-    return [f"Not committed: {joined(loose, 4)}"] if loose else []
+def _loose(round_: Round, evidence: RoundEvidence) -> list[str]:
+    """The files that the session has changed since its last commit."""
+    before = round_.notes_before.rstrip(".").partition(NOT_COMMITTED)[2] if not evidence.commits else ""
+    names = [name for name in _MORE.sub("", before).split(", ") if name]
+    loose = dict.fromkeys([*evidence.uncommitted, *names])
+    return [f"{NOT_COMMITTED}{joined(loose, LOOSE)}"] if loose else []

@@ -106,8 +106,9 @@ class Doubts:
 def objected_rounds(statements: Iterable[Statement]) -> set[int]:
     """Return the rounds whose answer the next prompt objects to."""
     prompts: dict[int, str] = {}
+    turns: dict[int, int] = {}  #: round -> its prompt; what the user says later in a round is about that round
     for one in statements:
-        if one.source == "prompt":
+        if one.source == "prompt" and one.turn == turns.setdefault(one.round, one.turn):
             prompts[one.round] = f"{prompts.get(one.round, '')} {one.text}".strip()[:400]
     return {number - 1 for number, text in prompts.items() if _OBJECTS.search(text)}
 

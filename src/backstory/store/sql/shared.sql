@@ -507,6 +507,11 @@ ON CONFLICT (session_id, prompt_number, source) DO UPDATE SET
   provider = excluded.provider, instead_of = NULL, created_at = excluded.created_at
 RETURNING id;
 
+-- name: summary_notes_before
+SELECT notes FROM session_summaries
+WHERE session_id = :session_id AND prompt_number < :prompt_number AND provider = 'offline' AND source = 'stop'
+ORDER BY prompt_number DESC LIMIT 1;
+
 -- name: summary_set_instead_of
 UPDATE session_summaries SET instead_of = :instead_of WHERE id = :id;
 
