@@ -11,6 +11,7 @@ import sys
 import time
 
 NETWORK_S = 0.4  # seconds for the response of a running worker
+START_S = 1.2  # seconds for that at the start of a session: the worker may finish the last session's memory first
 TOTAL_S = 1.8  # seconds for everything; agents wait longer
 SESSION_END_S = 0.9  # seconds at the end of a session: agents kill this hook earlier, Claude Code after 1.5 s
 RESERVE_S = 0.5  # seconds of these for an event that could not be stripped in time
@@ -60,7 +61,7 @@ def _deliver(data: str, agent: str, event: str, deadline: float) -> None:
         f"POST /hooks/{agent}/{event} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
         f"X-Backstory-Event: {event_id}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     ).encode() + body
-    status, reply = _send(request, time.monotonic() + NETWORK_S)
+    status, reply = _send(request, time.monotonic() + (START_S if event.lower() == "sessionstart" else NETWORK_S))
     if status == 0 and (fallback := _fallback(agent)) and event in fallback.STARTS_WORKER:
         started = _start_worker(fallback)
         # Wait if the response is the context of the session.

@@ -12,7 +12,7 @@ from backstory.errors import LeaseLost
 from backstory.model import ContentId, Observation, Reply, Report, Round, Session, Summary
 from backstory.observe.observer import Observer, Pace
 from backstory.project import Project
-from backstory.store import events, sessions
+from backstory.store import events, observations, sessions
 from backstory.store.db import Store, Tx
 from backstory.store.observations import Stored
 
@@ -93,6 +93,30 @@ def test_a_round_waits_until_it_is_quiet_or_over(store: Store) -> None:
     put(store, "a", kind="stop", settle_ms=60_000)
     claim = take(store)
     assert claim and claim.round.stop is not None and len(claim.round.events) == 2
+
+
+def test_a_session_that_ended_settles_until_its_last_round_is_stored(store: Store) -> None:
+    """While its transcript is read, and while its events wait or are being observed."""
+
+    def is_settling(project: str = "shop") -> bool:
+        return store.read(lambda tx: events.is_settling(tx, project))
+
+    put(store, "a", "1")
+    assert not is_settling()  # it may go on
+    session = store.write(lambda tx: session_of(tx, "a"))
+    store.write(lambda tx: sessions.move(tx, session, "end", "clear", ids.now()))
+    assert is_settling()
+    assert not is_settling("another")
+    claim = take(store)
+    assert claim and is_settling()
+    summary = Summary(request="Count.", notes="Not committed: a.py.")
+    store.write(lambda tx: events.finish(tx, claim, Stored(Reply(summary=summary), "offline")))
+    assert not is_settling()
+    store.write(lambda tx: events.close_round(tx, session.id, hold_ms=60_000))
+    assert is_settling()
+    number = claim.round.prompt_number
+    assert store.read(lambda tx: observations.notes_before(tx, session.id, number)) == ""
+    assert store.read(lambda tx: observations.notes_before(tx, session.id, number + 1)) == summary.notes
 
 
 def test_what_happens_now_goes_before_an_import(store: Store) -> None:

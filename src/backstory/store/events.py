@@ -34,6 +34,8 @@ MAX_EVENTS = 400
 MAX_TURNS = 600
 #: Milliseconds. Newer events are observed before older ones, such as those of an import.
 RECENT_MS = 3_600_000
+#: Milliseconds in which the last round of a session that ended is normally observed.
+ENDED_MS = 10_000
 #: Milliseconds after which a round is observed although it has not ended.
 LONG_MS = 120_000
 
@@ -223,6 +225,13 @@ def is_in_other_session(tx: Tx, report: Report) -> bool:
 def close_round(tx: Tx, session_id: int, hold_ms: int = 0) -> None:
     """Let a round be observed now, or after its transcript was read, because no more events will come."""
     tx.run("session_settle", id=session_id, settles_at=ids.now_ms() + hold_ms if hold_ms else 0)
+
+
+def is_settling(tx: Tx, project_key: str) -> bool:
+    """Tell whether a session of a project ended just now and its last round is not observed yet."""
+    now = ids.now_ms()
+    since = ids.from_ms(now - ENDED_MS)
+    return tx.one("session_settling", project_key=project_key, now=now, since=since) is not None
 
 
 def claim(tx: Tx, lease_ms: int, worker: str = "", long_ms: int = LONG_MS, provider: str = "") -> Claim | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import time
 from collections.abc import Iterable
 
 from backstory import ids
@@ -15,10 +17,14 @@ from backstory.recall.prompt_context import PromptQuestion, for_prompt
 from backstory.recall.relevance import SessionStart
 from backstory.recall.search import MemorySearch
 from backstory.settings import Settings
+from backstory.store import events
 from backstory.store.db import Store, Tx
 
 #: Seconds for the context of a prompt. The agent waits for it.
 PROMPT_S = 0.25
+#: Seconds to wait until the session before is observed, and between two looks. The agent waits for this, too.
+SETTLE_S = 0.7
+LOOK_S = 0.03
 #: Milliseconds after which a report comes from the spool, and nobody waits for the answer.
 LATE_MS = 10_000
 #: Sessions whose given observations are remembered, at most.
@@ -41,6 +47,8 @@ class ContextReplies:
         budget, command = self._settings.context_tokens, self._settings.paths.called
         shorter = {"compact": context.for_compact, "resume": context.for_resume, "fork": context.for_resume}
         for_continued = shorter.get(str(report.payload.get("source"))) if session else None
+        if not for_continued:
+            await self._settled(where.key)
         # The agent waits, so the working tree is read only if it is used.
         changed = frozenset() if for_continued else await worktree.changed_files(report.cwd)
 
@@ -56,6 +64,16 @@ class ContextReplies:
         if session:
             self._remember(session.id, rendered.observation_ids)
         return str(rendered.with_trouble((await self._model.state()).trouble))
+
+    async def _settled(self, project_key: str) -> None:
+        """Wait for the memory of a session that ended just now: a new one often follows at once. A model takes longer,
+        and is not waited for."""
+        deadline = time.monotonic() + SETTLE_S if self._model.settings.provider == "offline" else 0
+        with contextlib.suppress(StoreUnavailable):
+            while time.monotonic() < deadline:
+                if not await asyncio.to_thread(self._store.read, lambda tx: events.is_settling(tx, project_key)):
+                    return
+                await asyncio.sleep(LOOK_S)
 
     async def at_prompt(self, report: Report, taken: Receipt) -> str:
         """Return observations that clearly concern a prompt and that the session was not given yet."""

@@ -72,6 +72,14 @@ WHERE id = :id;
 -- name: session_settle
 UPDATE sdk_sessions SET settles_at = :settles_at WHERE id = :id;
 
+-- name: session_settling
+-- A session of a project that ended lately and is still being observed, or whose transcript is being read.
+SELECT s.id FROM sdk_sessions s
+WHERE s.project_key = :project_key AND s.status = 'completed' AND s.completed_at >= :since
+  AND (s.settles_at > :now
+    OR EXISTS (SELECT 1 FROM events e WHERE e.session_id = s.id AND e.status IN ('queued', 'leased')))
+LIMIT 1;
+
 -- name: session_set_memory_id
 UPDATE sdk_sessions SET memory_session_id = :memory_id, memory_provider = :provider, force_init = 0 WHERE id = :id;
 
