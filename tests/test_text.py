@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstory.observe.prompts import escape_tags
+from backstory.observe.quotes import escape_tags
 from backstory.text import cut, escaped, fit, harmless, tokens, width
 
 #: Everything that a reader does not see, by what Unicode says of it.

@@ -87,7 +87,8 @@ def clean_round(round: Round) -> Round:
         tuple(replace(event, payload=payload(event.payload)) for event in some)
         for some in (round.events, round.earlier)
     )
-    return replace(round, prompt=text(round.prompt), events=events, earlier=earlier)
+    turns = tuple(replace(turn, text=turn.text and text(turn.text)) for turn in round.turns)
+    return replace(round, prompt=text(round.prompt), events=events, earlier=earlier, turns=turns)
 
 
 @lru_cache(4096)

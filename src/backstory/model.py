@@ -258,5 +258,5 @@ class Reply:
     calls: tuple[ModelCall, ...] = ()  #: the model calls that it took
     revised: tuple[Noted, ...] = ()  #: earlier observations as they are now: other facts, another importance
     withdrawn: tuple[str, ...] = ()  #: sentences of earlier summaries that no longer hold
-    carries_open_ends: bool = False  #: the summary repeats what earlier rounds left open or uncommitted and is so still
+    carries: tuple[str, ...] = ()  #: fields of earlier summaries that this summary repeats where they still hold
     grown: bool = False  #: the conversation has become long, so the next round starts a new one

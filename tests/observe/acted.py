@@ -120,7 +120,7 @@ class Talk:
             if known := self.standing.get(noted_.id):
                 self.standing[noted_.id] = replace(known, facts=noted_.facts, importance=noted_.importance)
         for number, summary in self.summaries.items():
-            kept = replace(summary, next_steps="", notes="") if reply.carries_open_ends else summary
+            kept = replace(summary, next_steps="", notes="") if reply.carries else summary
             for claim in reply.withdrawn:
                 kept = replace(
                     kept, learned=kept.learned.replace(claim, ""), completed=kept.completed.replace(claim, "")

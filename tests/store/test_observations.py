@@ -96,33 +96,33 @@ def told(tx: Tx, round: Round, title: str, *replaces: int) -> int:
 
 
 def test_what_a_round_may_replace_is_about_the_same_and_holds(store: Store) -> None:
-    """By its words or a file; nothing that was replaced, that only happened, is later, or another project's; a
-    handful of it."""
+    """By its words or a file, a fix as well, which may have been undone; nothing that was replaced, is later, or
+    another project's; a handful of it."""
 
     def remember(tx: Tx, title: str, kind: str = "decision", file: str = "", month: int = 1, name: str = "a") -> int:
         round = round_of(tx, name, at=f"2026-0{month}-01T00:00:00.000Z")
         seen = Observation(kind, title, files_read=(file,) if file else (), event_ids=(round.events[0].id,))
         return observations.store(tx, round, observations.Stored(Reply((seen,)), "offline")).observation_ids[0]
 
-    def fill(tx: Tx) -> tuple[int, int]:
+    def fill(tx: Tx) -> tuple[int, int, int]:
         for other in ("Releases are cut on Tuesdays", "Parser errors name a line", "Themes are kept in colours.css"):
             remember(tx, other)
         wanted = remember(tx, "Login sessions are cached in Redis")
         by_file = remember(tx, "Retries wait five seconds", "change", "src/retry.py")
-        remember(tx, "Fixed login sessions that Redis had cached", "bugfix")
+        fix = remember(tx, "Fixed login sessions that Redis had cached", "bugfix")
         remember(tx, "Cached login sessions will leave Redis", month=3)
         elsewhere(tx)
         remember(tx, "Login sessions are cached in Redis there", name="elsewhere")
         old = remember(tx, "Cached login sessions: Redis in one process")
         observations.supersede(tx, old, wanted)
-        return wanted, by_file
+        return wanted, by_file, fix
 
-    wanted, by_file = store.write(fill)
+    wanted, by_file, fix = store.write(fill)
 
     def shown(about: str, *files: str) -> list[int]:
         return [one.id for one in store.write(lambda tx: replaceable.find(tx, round_of(tx), about, files))]
 
-    assert shown("Move the cached login sessions from Redis to Postgres") == [wanted]
+    assert shown("Move the cached login sessions from Redis to Postgres") == [fix, wanted]
     assert shown("src/retry.py\nwait longer before retries", "src/retry.py") == [by_file]
     for nothing in ("Make the page wider", "login", "", '"* OR NEAR('):
         assert shown(nothing) == []

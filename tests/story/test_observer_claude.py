@@ -33,7 +33,7 @@ class Model:
             return self.instead.pop(0)
         asked = request.texts("user")[-1]
         mark = re.findall(r'<memory round="(\w+)">', asked)[-1]
-        seen = re.findall(r"note-[\w-]+", asked)
+        seen = re.findall(r"note-[\w-]+", asked.partition("</previous>")[2] or asked)
         told = (
             f'<memory round="{mark}"><observation><type>change</type><title>Saw {seen[0]}</title><facts><fact>It was '
             f"{len(seen)} times.</fact></facts></observation><summary><request>{seen[0]}</request></summary></memory>"

@@ -17,7 +17,7 @@ from backstory.observe.own_transcripts import OwnTranscripts
 from backstory.observe.pauses import Pauses
 from backstory.observe.providers import DEFAULT_MODELS, Answer, Ask, Choice, Model, ProviderFailure, connect
 from backstory.settings import ConfigWatch, Settings
-from backstory.store import replaceable
+from backstory.store import memories, replaceable
 from backstory.store.db import Store
 from backstory.text import tokens
 
@@ -180,6 +180,7 @@ class ModelObserver:
                 log.info("session %s: %s", round.session_id, error)
                 continue
             summary = parsed.summary
+            carries = ("next_steps",) if round.stop and summary else ()
             if round.stop and summary is None and not parsed.skips_summary:
                 summary = (await _observe_offline(round)).summary  # every round that ended has a summary
             return Reply(
@@ -187,6 +188,7 @@ class ModelObserver:
                 summary if round.stop else None,
                 answer.memory_id,
                 calls=tuple(calls),
+                carries=carries,
                 grown=answer.grown,
             )
         # Without one complete observation, a smaller question would not help.
@@ -211,12 +213,13 @@ class ModelObserver:
         return replace(reply, observations=tuple(observations), calls=tuple(calls), grown=grown)
 
     def _question(self, round: Round) -> Question:
-        """The question about a round. It shows the model the observations that the round may replace."""
+        """The question about a round, with what was left open and the observations that the round may replace."""
         from backstory.observe import prompts
 
         topic, files = prompts.topic_of(round)
         known = self._store.read(lambda tx: replaceable.find(tx, round, topic, files))
-        return prompts.question(round, self._current_mode(), self._settings.language, known)
+        left_open = self._store.read(lambda tx: memories.left_open(tx, round.session_id, round.prompt_number))
+        return prompts.question(round, self._current_mode(), self._settings.language, known, left_open)
 
     async def _call(self, ask: Ask, calls: list[ModelCall]) -> Answer:
         chosen, model = self._settings, await self._connect()

@@ -24,7 +24,7 @@ MAX_FACTS = 12
 MAX_CONCEPTS = 8
 MAX_FILES = 40
 #: Maximum characters of the texts of an observation.
-TITLE_CHARS = 160
+TITLE_CHARS = 140
 SUBTITLE_CHARS = 300
 NARRATIVE_CHARS = 2000
 FACT_CHARS = 400
@@ -171,6 +171,9 @@ def _observation(
     title = _text(texts["title"], TITLE_CHARS) or cut(subtitle or next(iter(facts), "") or narrative, TITLE_CHARS)
     if not title:
         return None
+    told = words_of(title)  # what only repeats the title says nothing
+    subtitle = "" if words_of(subtitle) <= told else subtitle
+    facts = [fact for fact in facts if not words_of(fact) <= told]
     read_files = [evidence.relative_path(path) for path in _items(body, "files_read", PATH_CHARS)]
     changed = map(evidence.changed_path, _items(body, "files_modified", PATH_CHARS))
     modified = tuple(dict.fromkeys(filter(None, changed)))[:MAX_FILES]

@@ -139,6 +139,13 @@ def summaries_of_session(tx: Tx, session_id: int, limit: int) -> list[StoredSumm
     return [_summary(row) for row in tx.all("summaries_of_session", session_id=session_id, limit=limit)]
 
 
+def left_open(tx: Tx, session_id: int, prompt_number: int) -> str:
+    """Return what the last summary of a session before a round names as open."""
+    rows = tx.all("summaries_of_whole_session", session_id=session_id)
+    before = [row for row in rows if row["prompt_number"] < prompt_number and row["source"] == "stop"]
+    return max(before, key=lambda row: row["prompt_number"])["next_steps"] or "" if before else ""
+
+
 def observed_files(tx: Tx, observation_ids: Sequence[int]) -> list[ObservedFile]:
     """Return the files of some observations."""
     rows = tx.all("observation_file_digests", ids=json.dumps(observation_ids)) if observation_ids else []

@@ -49,7 +49,7 @@ def store(tx: Tx, round: Round, stored: Stored) -> StoredRows:
     summary_id = None
     for noted_ in reply.revised:
         _revise_observation(tx, noted_)
-    if reply.withdrawn or reply.carries_open_ends:
+    if reply.withdrawn or reply.carries:
         _revise_summaries(tx, session, round.prompt_number, replace(reply, provider=reply.provider or stored.provider))
     if reply.summary:
         at = round.events[-1].occurred_at
@@ -76,9 +76,8 @@ def _revise_summaries(tx: Tx, session: Session, prompt_number: int, reply: Reply
     for row in tx.all("summaries_of_whole_session", session_id=session.id):
         number, known = row["prompt_number"], {each.name: row[each.name] for each in fields(Summary)}
         revised = dict(known)
-        if reply.carries_open_ends and number < prompt_number:
-            revised |= {"next_steps": "", "notes": ""}
         if number < prompt_number:
+            revised |= dict.fromkeys(reply.carries, "")
             revised |= {name: _without(revised[name], reply.withdrawn) for name in ("learned", "completed")}
         if row["provider"] == reply.provider and revised != known:
             rest = (row["provider"], row["memory_session_id"], row["created_at"], row["source"])

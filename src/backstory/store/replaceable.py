@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from backstory.model import Round
-from backstory.store import sessions
+from backstory.store import observations, sessions
 from backstory.store.db import Tx
 from backstory.store.index import search, search_rows, tokens
 from backstory.store.index.hits import Filter
@@ -17,8 +17,6 @@ MAX_SHOWN = 6
 MAX_HITS = 30
 #: Files of a round whose observations are searched.
 MAX_FILES = 5
-#: Types that describe an event. An event does not become false, unlike a decision or a finding.
-NOT_REPLACEABLE = frozenset({"bugfix", "refactor"})
 #: The score from which on an observation is shown. A word that only one observation has scores 1, others less.
 MIN_SCORE = 1.7
 #: The score of a common file.
@@ -33,7 +31,7 @@ class Standing:
 
     id: int
     type: str
-    title: str
+    title: str  #: in full; if it was cut, the narrative that it was cut from
     words: frozenset[str] = field(repr=False)  #: tokens of its title
 
 
@@ -45,20 +43,26 @@ def find(tx: Tx, round: Round, about: str, files: Sequence[str]) -> tuple[Standi
     here = Filter(project=session.project_key)
     weights = search_rows.token_weights(tx, about, here, MIN_TOTAL)
     scores: dict[int, float] = {}
+    counts = search.Counts()
     for path in (*files[:MAX_FILES], ""):  # files first, so that `SAME_FILE` counts
         where = Filter(project=here.project, file=path)
-        for hit in search.by_words(tx, about, ("observation",), where, MAX_HITS):
+        for hit in search.by_words(tx, about, ("observation",), where, MAX_HITS, known=counts):
             scores.setdefault(hit.item_id, SAME_FILE if path else 0.0)
     before = round.events[0].occurred_at
     standing = [
         Standing(row["id"], row["type"], row["title"], words_of(row["title"]))
         for row in search_rows.observation_statuses(tx, scores).values()
-        if not row["superseded_by"] and row["type"] not in NOT_REPLACEABLE and row["created_at"] < before
+        if not row["superseded_by"] and row["created_at"] < before
     ]
     for one in standing:
         scores[one.id] += sum(weights.get(word, 0.0) for word in one.words)
     best = sorted(standing, key=lambda one: (-scores[one.id], -one.id))[:MAX_SHOWN]
-    return tuple(one for one in best if scores[one.id] >= MIN_SCORE)
+    return tuple(_in_full(tx, one) for one in best if scores[one.id] >= MIN_SCORE)
+
+
+def _in_full(tx: Tx, one: Standing) -> Standing:
+    row = observations.by_id(tx, one.id) if one.title.endswith("…") else None
+    return replace(one, title=row["narrative"]) if row and row["narrative"] else one
 
 
 def words_of(text: str) -> frozenset[str]:

@@ -91,7 +91,7 @@ def tell(round_: Round) -> Reply:
     )
     scores = {one.title: one.score for one in chosen}
     revised = tuple(now for one in round_.noted if (now := _revised(one, facts, scores)) != one)
-    return Reply(tuple(observations), summary, revised=revised, withdrawn=withdrawn, carries_open_ends=True)
+    return Reply(tuple(observations), summary, revised=revised, withdrawn=withdrawn, carries=("next_steps", "notes"))
 
 
 def _turns(round_: Round) -> Sequence[Turn]:
