@@ -63,13 +63,13 @@ class Intake:
     async def write(self, work: Callable[[Tx], T]) -> T:
         return await asyncio.wrap_future(self._store.submit(work))
 
-    async def project(self, cwd: str, name: str = "") -> Project:
-        """Return the project of a directory. It is cached, and git's files are read in a thread."""
+    async def project(self, cwd: str, name: str = "", reread: bool = False) -> Project:
+        """Return the project of a directory. It is cached unless `reread`, and git's files are read in a thread."""
         if not cwd:
             return Project(name, name)
         now = time.monotonic()
         known = self._projects.get(cwd)
-        if known is None or known[0] < now:
+        if known is None or known[0] < now or reread:
             if len(self._projects) > 1000:
                 self._projects.clear()
             known = (now + PROJECT_S, await asyncio.to_thread(projects.find, cwd))
@@ -84,7 +84,8 @@ class Intake:
         `untold` says what to do if the prompt of the report is not known yet: store it, store it without its contents,
         or refuse it for now.
         """
-        where = await self.project(report.cwd, project_name)
+        # The branch may have been switched before a session or a prompt.
+        where = await self.project(report.cwd, project_name, report.kind in ("session_start", "prompt"))
         if reason := await self.unwanted(report, where):
             return Receipt(report.event_id, skipped=reason)
         report = await self._complete(report)

@@ -93,8 +93,9 @@ def for_start(
         f"`{command} show ID` tells the whole of one, `{command} search WORDS` finds more.",
     )
     page.pin(memories.pinned_observations(tx, project_key, limit=MAX_PINS))
+    is_clean = start.branch is not None and not start.changed
     if sessions:
-        page.hand_over(sessions[0], _whose(sessions[0], start), HAND_OFF_SHARE)
+        page.hand_over(sessions[0], _whose(sessions[0], start), HAND_OFF_SHARE, is_clean)
     page.add(sessions[1 : 1 + MAX_EARLIER], ranked)
     return page.rendered()
 
@@ -156,10 +157,10 @@ class _Page:
         """Add pinned observations, in up to half of the room."""
         self._pins = self._take(_pinned(observations), 0.5)
 
-    def hand_over(self, notes: SessionNotes, where: str, share: float) -> None:
-        """Add what is known of the last session."""
+    def hand_over(self, notes: SessionNotes, where: str, share: float, is_clean: bool = False) -> None:
+        """Add what is known of the last session. With `is_clean`, nothing is uncommitted now."""
         own = by_worth((one for one in notes.observations if one.id not in self._shown), {}, SessionStart())
-        self._hand_off = self._take(hand_off(notes, own, where), share)
+        self._hand_off = self._take(hand_off(notes, own, where, is_clean), share)
 
     def add(self, sessions: Sequence[SessionNotes], ranked: Iterable[Ranked]) -> None:
         """Add recent sessions and the best observations, of these and of older ones, that are not shown yet."""

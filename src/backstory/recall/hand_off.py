@@ -23,6 +23,8 @@ MAX_FIELD = 700
 MAX_LINE = 300
 #: Two lines say the same if this share of the words of the shorter one is in both.
 SAME = 0.7
+#: How the notes of a summary on uncommitted changes begin.
+NOT_COMMITTED = "Not committed: "
 _NUMBER = re.compile(r"\d+")
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+")
 
@@ -50,8 +52,9 @@ class Repetitions:
         return any(is_same(words, line, SAME) and numbers <= known for line, known in self._lines if line)
 
 
-def hand_off(notes: SessionNotes, ranked: Iterable[Ranked], where: str) -> Iterator[Line]:
-    """The section on the last session. `where` says whose last session it is."""
+def hand_off(notes: SessionNotes, ranked: Iterable[Ranked], where: str, is_clean: bool = False) -> Iterator[Line]:
+    """The section on the last session. `where` says whose last session it is. With `is_clean`, the working tree has no
+    uncommitted changes now."""
     session, summary, said = notes.session, notes.summary, Repetitions()
     yield Line("")
     yield Line(f"## Last session ({local(session.last_event_at)}{branch(session)})", where)
@@ -60,7 +63,7 @@ def hand_off(notes: SessionNotes, ranked: Iterable[Ranked], where: str) -> Itera
         yield line
     if summary and summary.next_steps:
         yield Line(f"Open: {_field(summary.next_steps)}", "left open by this session")
-    if summary and summary.notes:
+    if summary and summary.notes and not (is_clean and summary.notes.startswith(NOT_COMMITTED)):
         yield Line(f"Note: {_field(summary.notes)}", "the state in which it ended")
     for one in ranked:
         text = told(one.observation, MAX_LINE, said)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from backstory.observe.offline.rank import score_all, width
 from backstory.observe.offline.statements import Statement
 from backstory.observe.offline.text import clip
-from backstory.observe.offline.truth import OPEN_LABEL, Doubts, is_question
+from backstory.observe.offline.truth import OPEN_LABEL, Doubts, is_open, is_question
 from backstory.text import is_same, words_of
 
 #: Characters of a title, at most.
@@ -20,6 +20,8 @@ TITLES = 370
 GROWTH = 0.4
 #: Statements of fewer characters say too little.
 SHORTEST = 25
+#: An open end may be shorter: `run the tests`.
+SHORTEST_OPEN = 9
 #: Two statements are about the same if this share of the words of the shorter one is in both.
 SAME = 0.4
 #: What a statement gains that was kept before, so that the memory does not change for little.
@@ -58,7 +60,8 @@ def choices_of(statements: Sequence[Statement]) -> list[ScoredStatement]:
     for one, score in zip(statements, score_all(statements), strict=True):
         is_answered = is_question(one.text) and (one.source != "last" or one.round != doubts.final)
         only_announces = one.text.endswith((":", "："))
-        if width(one.text) >= SHORTEST and not (is_answered or only_announces or _is_paste(one)):
+        shortest = SHORTEST_OPEN if is_open(one) else SHORTEST
+        if width(one.text) >= shortest and not (is_answered or only_announces or _is_paste(one)):
             doubt = doubts.of(one)
             choices.append(ScoredStatement(one, title_of(one), score - doubt, doubt > 0, words_of(one.text)))
     return choices
