@@ -31,7 +31,6 @@ VERBS = {
 }
 _VERB_OF = {name: verb for verb, names in VERBS.items() for name in names.split()}
 _PATH_KEYS = ("file_path", "filePath", "notebook_path", "path", "target_file", "filename", "absolute_path", "file")
-_NUMBERED = re.compile(r"^ {0,8}(\d+)[→\t]", re.M)
 _EXIT = re.compile(r"(?:Error: )?Exit code:? (\d{1,6})\s*")
 _REJECTED = re.compile(
     r"doesn't want to proceed with this tool use|^\[Request interrupted by user|user rejected|^Permission to use "
@@ -165,17 +164,6 @@ def text_of(value: Any, depth: int = 0) -> str:
         keys = ("text", "content", "result", "output", "file", "error", "message", "results", "filenames")
         return next((text for key in keys if (text := text_of(value.get(key), depth + 1))), "")
     return ""
-
-
-def file_text(act: Act) -> tuple[str, int]:
-    """The text that an act read, and the number of its first line."""
-    file = mapping(mapping(act.response).get("file"))
-    start = file.get("startLine")
-    if isinstance(content := file.get("content"), str):
-        return content, start if isinstance(start, int) else 1
-    if numbered := _NUMBERED.match(act.output):
-        return _NUMBERED.sub("", act.output[:60_000]), int(numbered.group(1)[:9])
-    return act.output, 1
 
 
 def mapping(value: Any) -> Mapping[str, Any]:

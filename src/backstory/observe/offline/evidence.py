@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from backstory.model import Event, Round
 from backstory.observe.offline.acts import Act, mapping, read_acts, text_of
+from backstory.observe.offline.checks import read_result
 from backstory.observe.offline.edits import Change, read_changes
-from backstory.observe.offline.runners import read_run
-from backstory.observe.offline.shell import Command, read_commands
-from backstory.observe.offline.text import blocks, clip, joined
+from backstory.observe.offline.shell import QUIET, Command, read_commands
+from backstory.observe.offline.text import blocks, clip
 
 #: Purposes of commands that check something.
 CHECKS = ("test", "lint", "types", "build")
@@ -21,6 +21,11 @@ _COMMITTED = re.compile(
     r"^\[(?P<branch>[^\]\s]{1,200}|detached HEAD)(?: \([\w-]+\))? (?P<hash>[0-9a-f]{7,40})\] (?P<subject>.*)$", re.M
 )
 _ANSWERED = re.compile(r'"([^"]{1,400})"="([^"]{1,400})"')
+_HEAD = re.compile(r"\|\s*head\b(?:\s*-n?\s*(\d{1,6}))?")
+#: Picks lines of an output, but not those of failures.
+_PICKS = re.compile(r"\|\s*(?:grep|rg)\b(?!.*(?:-v|fail))", re.IGNORECASE)
+#: The exit code of such a line is not that of each command in it.
+_HIDES_EXIT_CODE = re.compile(r"[|;]|(?<!\\)\n|(?<![&>])&(?![&>])")
 _HERE_DOCUMENT = re.compile(r"^\$\(cat <<-?\s*['\"]?\w+['\"]?\s*")
 
 
@@ -137,17 +142,30 @@ def _subject(command: Command) -> str:
 
 
 def _check(commands: Sequence[Command], act: Act) -> Check | None:
-    """The check that a command line ran. The exit code of a pipe is not that of the check: only its output counts."""
+    """The check that a command line ran. Where others ran beside it, the exit code may be theirs."""
     main = next((command for purpose in CHECKS for command in commands if command.purpose == purpose), None)
     if main is None or _was_interrupted(act):
         return None
-    run = read_run(act.output)
-    if run is not None:
-        names = joined((failure.name for failure in run.failures), 3)
-        passed: bool | None = run.ok and not act.failed
-        return Check(main.key, passed, f"{run.tally}: {names}" if names else run.tally, act)
-    is_piped = "|" in act.command or "; " in act.command
-    return Check(main.key, False if act.failed else None if is_piped else True, "", act)
+    result = read_result(act.output, main.words[0])
+    passed: bool | None = None
+    if result and not result.passed:
+        passed = False
+    elif act.failed:
+        later = commands[commands.index(main) + 1 :]
+        is_certain = all(one is main or not one.purpose for one in commands)
+        passed = False if is_certain and all(one.words[0] in QUIET for one in later) else None
+    elif result:
+        passed = None if _is_cut(act) else True
+    elif not _HIDES_EXIT_CODE.search(act.command) and not act.input.get("run_in_background"):
+        passed = True
+    return Check(main.name, passed, result.detail if result else "", act)
+
+
+def _is_cut(act: Act) -> bool:
+    """Whether the output may go on with failures that are not shown."""
+    head = _HEAD.search(act.command)
+    is_long = head is not None and act.output.count("\n") + 1 >= int(head[1] or 10)
+    return is_long or _PICKS.search(act.command) is not None
 
 
 def _was_interrupted(act: Act) -> bool:

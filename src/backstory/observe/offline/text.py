@@ -99,7 +99,6 @@ class Block:
 
     kind: str  #: text, item, heading
     text: str
-    under: str = ""  #: the heading above it
 
 
 _ITEM = re.compile(r"\s{0,12}(?:[-*+•‣]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?")
@@ -122,11 +121,11 @@ def plain(line: str) -> str:
 def blocks(message: str) -> list[Block]:
     """A message's paragraphs, items and headings; code and tables are left out."""
     found: list[Block] = []
-    under, kind, lines = "", "text", list[str]()
+    kind, lines = "text", list[str]()
 
     def close() -> None:
         if text := " ".join(lines):
-            found.append(Block(kind, text, under))
+            found.append(Block(kind, text))
         lines.clear()
 
     for line in prose_lines(message):
@@ -137,8 +136,8 @@ def blocks(message: str) -> list[Block]:
             kind = "text"
         elif heading or bold:
             close()
-            under = plain(line[heading.end() :] if heading else bold.group(1) if bold else line).strip("#: ")
-            found.append(Block("heading", under))
+            title = plain(line[heading.end() :] if heading else bold.group(1) if bold else line)
+            found.append(Block("heading", title.strip("#: ")))
             kind = "text"
         elif item := _ITEM.match(line):
             close()
@@ -174,16 +173,6 @@ _SENTENCE_END = re.compile(
 def sentences(text: str) -> list[str]:
     """The sentences of a plain text."""
     return [part.strip() for part in _SENTENCE_END.split(text[:_MESSAGE_LIMIT]) if part and part.strip()]
-
-
-def lead(text: str, limit: int, count: int = 2) -> str:
-    """The first sentences of a text, as many as fit; at least a part of the first."""
-    told = ""
-    for sentence in sentences(text)[:count]:
-        if told and len(told) + len(sentence) + 1 > limit:
-            break
-        told = f"{told} {sentence}".strip()
-    return tidy(told, limit)
 
 
 def joined(names: Iterable[str], most: int = 4) -> str:

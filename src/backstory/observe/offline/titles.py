@@ -54,7 +54,7 @@ def type_of(statement: str, prompt: str, has_changes: bool) -> str:
 def title_of_changes(changes: Sequence[Change]) -> str:
     """Return a title for changed files: what became of the one that changed most."""
     main = max(changes, key=lambda change: change.weight)
-    names = joined((code(name, 60) for name in (*main.added, *main.touched, *main.removed)), 3)
+    names = joined((code(name, 60) for name in main.added or main.removed or main.touched), 3)
     verb = "Create" if main.created else "Add" if main.added else "Remove" if main.removed else "Change"
     title = f"{verb} {names} in {main.path}" if names and not main.created else f"{verb} {main.path}"
     return title + (f" and {plural(len(changes) - 1, 'more file')}" if len(changes) > 1 else "")
