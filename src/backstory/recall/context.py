@@ -43,7 +43,7 @@ HAND_OFF_SHARE = 0.55
 #: The share of what is left for the heading of each of these sessions.
 HEADING_SHARE = 0.12
 #: Characters of an observation of one of these sessions, and of an older one.
-MAX_EARLIER_LINE = 200
+MAX_EARLIER_LINE = 320
 MAX_STANDING_LINE = 140
 
 
