@@ -114,7 +114,7 @@ def git(box: Box, *words: str) -> None:
 
 def test_a_session_is_told_first_of_what_is_being_worked_on(box: Box) -> None:
     """With little room, an observation about a file that has changes outlives newer ones about others."""
-    box.settings["BACKSTORY_CONTEXT_TOKENS"] = "250"
+    box.settings["BACKSTORY_CONTEXT_TOKENS"] = "210"
     box.start()
     git(box, "init", "-q")
     change(box, "s0", "ledger.py", "a = 0\n")

@@ -9,6 +9,9 @@ from backstory.store.memories import StoredObservation
 
 #: How much likelier a decision is needed than its importance says. It holds until something replaces it.
 DECISION_ODDS = 4.0
+#: The same for what works on people who do not know it, and for what only says what changed: the code has that.
+GOTCHA_ODDS = 1.5
+CHANGE_ODDS = 0.5
 #: How fast importance fades with the number of newer sessions: 1 / (1 + newer sessions) ** AGE_POWER.
 AGE_POWER = 0.7
 #: How much less the further observations of one session count, so that all sessions have their say.
@@ -42,7 +45,7 @@ class Ranked:
 def by_worth(observations: Iterable[StoredObservation], ages: Mapping[int, int], start: SessionStart) -> list[Ranked]:
     """The observations, the most useful first. `ages` says how many sessions are newer than that of an observation."""
     by_session: dict[int, list[StoredObservation]] = {}
-    for one in sorted(observations, key=lambda one: (-_weight(one), -one.id)):
+    for one in sorted(observations, key=lambda one: (-_weight(one, ages.get(one.session_id, len(ages))), -one.id)):
         by_session.setdefault(one.session_id, []).append(one)
     ranked = [
         _ranked(one, place, ages.get(number, len(ages)), start)
@@ -52,15 +55,24 @@ def by_worth(observations: Iterable[StoredObservation], ages: Mapping[int, int],
     return sorted(ranked, key=lambda one: (-one.worth, -one.observation.id))
 
 
-def _weight(observation: StoredObservation) -> float:
-    """How likely the observation is needed, whatever its age."""
+def _weight(observation: StoredObservation, age: int) -> float:
+    """How likely the observation is needed by what it says. What changed in the latest session is of interest still."""
     likely = min(observation.importance, 100) / 100
-    return likely * DECISION_ODDS / (1 - likely + likely * DECISION_ODDS) if observation.type == "decision" else likely
+    odds = _odds(observation) if age or observation.type == "decision" else 1.0
+    return likely * odds / (1 - likely + likely * odds)
+
+
+def _odds(observation: StoredObservation) -> float:
+    if observation.type == "decision":
+        return DECISION_ODDS
+    if not {"gotcha", "problem-solution", "why-it-exists"}.isdisjoint(observation.concepts):
+        return GOTCHA_ODDS
+    return CHANGE_ODDS if "what-changed" in observation.concepts else 1.0
 
 
 def _ranked(observation: StoredObservation, place: int, age: int, start: SessionStart) -> Ranked:
     reasons = list(_reasons(observation, start))
-    worth = _weight(observation) * place**-PLACE_POWER * (1 + age) ** -AGE_POWER
+    worth = _weight(observation, age) * place**-PLACE_POWER * (1 + age) ** -AGE_POWER
     worth *= max(len(observation.title), 20) ** -LENGTH_POWER
     for factor, _ in reasons:
         worth *= factor

@@ -26,6 +26,7 @@ class StoredObservation:
     subtitle: str
     narrative: str
     facts: Sequence[str]
+    concepts: Sequence[str]
     files_read: Sequence[str]
     files_modified: Sequence[str]
     created_at: str
@@ -62,7 +63,7 @@ class ObservedFile:
     digest: str
 
 
-_LISTS = ("facts", "files_read", "files_modified")
+_LISTS = ("facts", "concepts", "files_read", "files_modified")
 _OBSERVATION = tuple(each.name for each in fields(StoredObservation) if each.name != "git_branch")
 _SUMMARY = tuple(each.name for each in fields(StoredSummary))
 

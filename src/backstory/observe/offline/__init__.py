@@ -24,7 +24,7 @@ from backstory.observe.offline.statements import statements_of
 from backstory.observe.offline.summary import summarize, summarize_so_far
 from backstory.observe.offline.text import tidy
 from backstory.observe.offline.titles import title_of_changes, type_of
-from backstory.observe.offline.truth import is_question
+from backstory.observe.offline.truth import is_question, only_asks, only_thinks_aloud
 from backstory.text import is_same
 
 #: Characters of the facts of an observation, and of one of them, at most.
@@ -153,10 +153,12 @@ def _with_facts(chosen: Sequence[ScoredStatement], choices: Sequence[ScoredState
             facts[home.title].append(one)
             used.append(one)
     place = {id(one): at for at, one in enumerate(choices)}
-    return {
-        title: [fact.statement.text for fact in sorted(kept, key=lambda fact: place[id(fact)])]
-        for title, kept in facts.items()
-    }
+
+    def order(fact: ScoredStatement) -> tuple[bool, int]:
+        # Where there is no room for all, what was only asked or thought aloud is left out first.
+        return only_asks(fact.statement) or only_thinks_aloud(fact.statement), place[id(fact)]
+
+    return {title: [fact.statement.text for fact in sorted(kept, key=order)] for title, kept in facts.items()}
 
 
 def _nearness(one: ScoredStatement, other: ScoredStatement) -> float:

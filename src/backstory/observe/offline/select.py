@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from backstory.observe.offline.rank import score_all, width
 from backstory.observe.offline.statements import Statement
 from backstory.observe.offline.text import clip
-from backstory.observe.offline.truth import OPEN_LABEL, Doubts, is_open, is_question
+from backstory.observe.offline.truth import OPEN_LABEL, Doubts, is_open, is_question, only_asks, only_thinks_aloud
 from backstory.text import is_same, words_of
 
 #: Characters of a title, at most.
@@ -72,7 +72,7 @@ def choose(choices: Iterable[ScoredStatement], kept: frozenset[str], rounds: int
     room = TITLES * max(rounds, 1) ** GROWTH
     chosen: list[ScoredStatement] = []
     for one in sorted(choices, key=lambda one: -_worth(one, one.title in kept)):
-        if one.score < (LEAST_DOUBTED if one.is_doubted else LEAST) or not _is_memory(one.statement.text):
+        if one.score < (LEAST_DOUBTED if one.is_doubted else LEAST) or not _is_memory(one.statement):
             continue
         if len(one.title) <= room and not any(is_same(one.words, other.words, SAME) for other in chosen):
             chosen.append(one)
@@ -80,9 +80,9 @@ def choose(choices: Iterable[ScoredStatement], kept: frozenset[str], rounds: int
     return chosen
 
 
-def _is_memory(text: str) -> bool:
-    """Whether a text can stand as an observation. Questions and next steps are told as open ends."""
-    return not is_question(text) and not OPEN_LABEL.match(text)
+def _is_memory(statement: Statement) -> bool:
+    """Whether a statement can stand as an observation. Questions and next steps are told as open ends."""
+    return not only_asks(statement) and not only_thinks_aloud(statement) and not OPEN_LABEL.match(statement.text)
 
 
 def _worth(choice: ScoredStatement, is_kept: bool) -> float:

@@ -68,6 +68,17 @@ _LEFT_OPEN = re.compile(
     r"noch (?:nicht|offen|zu)|fehlt noch|pendiente|falta)\b|尚未|还需要|まだ|未対応|아직",
     re.IGNORECASE,
 )
+_ASKS = re.compile(
+    r"(?:(?:question|ok(?:ay)?|and|so|but|also|hmm|yeah|yes|no)\b[\s:,.-]*)*(?:how|what|why|when|where|which|who|can|could|is|"
+    r"are|does|do|did|should|would|will|any idea|was|were|wie|was ist|warum|kannst|wann|cómo|qué|puedes)\b",
+    re.IGNORECASE,
+)
+_ALOUD = re.compile(
+    r"(?:(?:good|great|perfect|ok(?:ay)?|hmm|wait|so|now|actually|interesting|you're right)\b[\s,.!:–—-]*)*"
+    r"(?:let(?:'s| me| us)\b|i (?:see|notice|need to|should|think|want to|have to|can see)\b|"
+    r"i(?:'ll|'d like| will|'m going)\b|looking at|checking|lass mich|ich sehe|veo que|déjame)",
+    re.IGNORECASE,
+)
 _COURTESY = re.compile(r"let me know if|feel free|happy to help|any (?:other )?questions|anything else", re.IGNORECASE)
 
 
@@ -115,6 +126,16 @@ def objected_rounds(statements: Iterable[Statement]) -> set[int]:
 
 def is_question(text: str) -> bool:
     return text.endswith(("?", "？"))
+
+
+def only_asks(statement: Statement) -> bool:
+    """Whether a statement is a question, also without its mark: `can you look at the tests`."""
+    return is_question(statement.text) or (statement.source == "prompt" and bool(_ASKS.match(statement.text)))
+
+
+def only_thinks_aloud(statement: Statement) -> bool:
+    """Whether an agent says this to itself while it works: `Let me look at the tests`."""
+    return statement.source != "prompt" and bool(_ALOUD.match(statement.text))
 
 
 def is_open(statement: Statement) -> bool:

@@ -459,20 +459,20 @@ WHERE (:project = '' OR o.project = :project OR o.project_key = :project)
 ORDER BY o.id DESC LIMIT :limit;
 
 -- name: observations_recent
-SELECT o.id, o.session_id, o.project, o.type, o.title, o.subtitle, o.narrative, o.facts, o.files_read, o.files_modified, o.created_at,
-  o.pinned_at, o.superseded_by, o.importance, s.agent, s.git_branch
+SELECT o.id, o.session_id, o.project, o.type, o.title, o.subtitle, o.narrative, o.facts, o.concepts, o.files_read, o.files_modified,
+  o.created_at, o.pinned_at, o.superseded_by, o.importance, s.agent, s.git_branch
 FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
 WHERE o.project_key = :project_key AND o.superseded_by IS NULL ORDER BY o.created_at DESC, o.id DESC LIMIT :limit;
 
 -- name: observations_important
-SELECT o.id, o.session_id, o.project, o.type, o.title, o.subtitle, o.narrative, o.facts, o.files_read, o.files_modified, o.created_at,
-  o.pinned_at, o.superseded_by, o.importance, s.agent, s.git_branch
+SELECT o.id, o.session_id, o.project, o.type, o.title, o.subtitle, o.narrative, o.facts, o.concepts, o.files_read, o.files_modified,
+  o.created_at, o.pinned_at, o.superseded_by, o.importance, s.agent, s.git_branch
 FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
 WHERE o.project_key = :project_key AND o.superseded_by IS NULL ORDER BY o.importance DESC, o.id DESC LIMIT :limit;
 
 -- name: observations_pinned
-SELECT o.id, o.session_id, o.project, o.type, o.title, o.subtitle, o.narrative, o.facts, o.files_read, o.files_modified, o.created_at,
-  o.pinned_at, o.superseded_by, o.importance, s.agent, s.git_branch
+SELECT o.id, o.session_id, o.project, o.type, o.title, o.subtitle, o.narrative, o.facts, o.concepts, o.files_read, o.files_modified,
+  o.created_at, o.pinned_at, o.superseded_by, o.importance, s.agent, s.git_branch
 FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
 WHERE o.project_key = :project_key AND o.pinned_at IS NOT NULL AND o.superseded_by IS NULL
 ORDER BY o.pinned_at DESC, o.id DESC LIMIT :limit;
