@@ -269,3 +269,17 @@ def test_files_stay_uncommitted_until_a_commit() -> None:
     commit = ran('git commit -am "Round once"', "[main 1234567] Round once\n 2 files changed")
     summary = tell(replace(run, events=(commit, stopped("Committed.")))).summary
     assert summary and not summary.notes
+
+
+def test_a_fragment_is_told_with_its_heading() -> None:
+    """A file or a name alone tells nothing; what its list is about does."""
+    talk = Talk()
+    talk.round(
+        "Which files does the release touch, and why is it slow",
+        stopped(
+            "The release is slow because it signs every file twice.\n\n**Signed twice by the release:**\n- `app.exe`"
+        ),
+    )
+    titles = [one.title for one in talk.standing.values()]
+    assert "`app.exe`" not in titles
+    assert all("app.exe" not in title or "Signed twice" in title for title in titles)

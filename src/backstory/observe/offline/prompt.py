@@ -12,13 +12,6 @@ _FILLER = re.compile(
     r"please|done|excellent|good)\b[\s,.!:;-]*){1,4}",
     re.IGNORECASE,
 )
-_AGREED = re.compile(
-    r"(?:y|yes|yep|yeah|yup|ok|okay|sure|please|do|it|that|this|go|ahead|on|for|continue|proceed|let'?s|sounds|"
-    r"good|great|perfect|thanks|thank you|both|all|commit|push|"
-    r"right|correct|exactly|now|then|so|looks|lgtm|the|and|is|fine|cool|nice|one|first|second|option|no|\d+|"
-    r"[\s,.!?:)(]){1,12}$",
-    re.IGNORECASE,
-)
 _NOT_ASKED = (
     "<command-",
     "<local-command",
@@ -41,12 +34,6 @@ def asked(prompt: str, limit: int) -> str:
     if filler and len(whole) - filler.end() > 15:
         whole = whole[filler.end() :]
     return clip(tidy(whole, 4 * limit), limit)
-
-
-def is_agreement(prompt: str) -> bool:
-    """Whether a prompt says nothing to someone who was not there: `yes`, `commit`, `go ahead`."""
-    text = asked(prompt, 200)
-    return len(text) < 60 and bool(_AGREED.match(text))
 
 
 def _typed_command(prompt: str) -> str:

@@ -20,6 +20,8 @@ TITLES = 370
 GROWTH = 0.4
 #: Statements of fewer characters say too little.
 SHORTEST = 25
+#: A title needs this much beside code and paths: `cart.py` alone, or `Before: x = 1`, tells nothing.
+SHORTEST_PROSE = 22
 #: An open end may be shorter: `run the tests`.
 SHORTEST_OPEN = 9
 #: Two statements are about the same if this share of the words of the shorter one is in both.
@@ -82,7 +84,14 @@ def choose(choices: Iterable[ScoredStatement], kept: frozenset[str], rounds: int
 
 def _is_memory(statement: Statement) -> bool:
     """Whether a statement can stand as an observation. Questions and next steps are told as open ends."""
-    return not only_asks(statement) and not only_thinks_aloud(statement) and not OPEN_LABEL.match(statement.text)
+    if only_asks(statement) or only_thinks_aloud(statement) or OPEN_LABEL.match(statement.text):
+        return False
+    return bool(statement.heading) or _prose(statement.text) >= SHORTEST_PROSE
+
+
+def _prose(text: str) -> int:
+    """How much a text says beside names of code, files and numbers."""
+    return width("".join(_PROSE.findall(_CODE.sub("", text))))
 
 
 def _worth(choice: ScoredStatement, is_kept: bool) -> float:
@@ -93,6 +102,8 @@ def _worth(choice: ScoredStatement, is_kept: bool) -> float:
 
 def title_of(statement: Statement) -> str:
     """Return a statement as a title: without a filler at its beginning and without asides."""
+    if statement.heading and _prose(statement.text) < SHORTEST_PROSE:
+        return clip(f"{statement.heading}: {statement.text.rstrip('.')}", TITLE)
     text = _OPENING.sub("", statement.text)
     text = text if width(text) >= SHORTEST else statement.text
     text = _ASIDE.sub("", _I_HAVE.sub("", text)).strip().lstrip("✅✓✔❌ ").rstrip(".")
@@ -100,6 +111,8 @@ def title_of(statement: Statement) -> str:
 
 
 _CODE = re.compile(r"`[^`]{0,200}`")
+#: Words that are no names of code, files or symbols.
+_PROSE = re.compile(r"(?<![\w./:#-])[^\W\d_]{2,}(?!\w|[./#:-]\w|\()")
 _SYMBOLS = frozenset("{}();=<>[]|\\+%$&*⨯•│")
 _LOG = re.compile(r"^\S+:\d+:\d+|^\$ |^❯|^[A-Z]+ \d{4}-|^(?://|\+\s|-\s)|^\S+=\S+ ")
 
