@@ -217,6 +217,10 @@ class Observation:
         object.__setattr__(self, "type", gate.text(self.type))
 
 
+#: How the notes of a summary name files with uncommitted changes.
+NOT_COMMITTED = "Not committed: "
+
+
 @dataclass(frozen=True, slots=True)
 class Summary:
     """The summary of a round. The constructor removes private text and secrets."""

@@ -24,6 +24,7 @@ def test_what_is_pinned_always_stands_in_context(running: Box) -> None:
         text = f"Something else that takes a line of its own, as long as a line of a context can be, number {count}."
         running.client.post("/api/memories", {"text": text, "cwd": str(running.project)})
     assert f"#{number} " not in running.told()
+    assert 9_300 < len(running.told()) <= 9_500
     assert "Pinned: #" in running.cli("pin", str(number)).stdout
     told = running.told()
     assert told.count(f"#{number} decision: Prices are kept in cents") == 1

@@ -20,6 +20,8 @@ from backstory.text import cut, harmless, one_line, tokens
 
 OPEN = "<backstory-context>"
 CLOSE = "</backstory-context>"
+BEFORE = "## Before that"
+STANDING = "## Still worth knowing, of older sessions"
 #: The most characters that Claude Code accepts. With one more, the model gets only a preview.
 MAX_CHARS = 9_500
 #: The share of the budget for a session that continues. It knows most of the context, and repeating it costs tokens.
@@ -141,7 +143,7 @@ class _Page:
     """Takes the lines that fit into a budget of tokens and characters, the most important first."""
 
     def __init__(self, tx: Tx, budget: int) -> None:
-        self._tx, self._budget = tx, budget
+        self._tx = tx
         self._head: list[Line] = []
         self._pins: list[Line] = []
         self._hand_off: list[Line] = []
@@ -164,6 +166,8 @@ class _Page:
 
     def add(self, sessions: Sequence[SessionNotes], ranked: Iterable[Ranked]) -> None:
         """Add recent sessions and the best observations, of these and of older ones, that are not shown yet."""
+        for title in (BEFORE, STANDING):
+            self._room.take(f"\n{title}")
         heads: dict[int, list[Line]] = {}
         for notes in sessions:
             heads[notes.session.id] = self._take(heading(notes), HEADING_SHARE)
@@ -179,18 +183,13 @@ class _Page:
                 self._said.add(text)
                 self._shown.add(observation.id)
                 lines.setdefault(number, []).append(line)
-        self._earlier = [*self._with_heading("## Before that", self._groups(heads, lines))]
-        self._earlier += self._with_heading("## Still worth knowing, of older sessions", lines.get(None, ()))
+        self._earlier = _section(BEFORE, self._groups(heads, lines)) + _section(STANDING, lines.get(None, ()))
 
     @staticmethod
     def _groups(heads: dict[int, list[Line]], lines: dict[int | None, list[Line]]) -> Iterator[Line]:
         for number, head in heads.items():
             yield from head
             yield from lines.get(number, ())
-
-    def _with_heading(self, text: str, lines: Iterable[Line]) -> list[Line]:
-        kept = list(lines)
-        return [Line(""), Line(text), *kept] if kept else []
 
     def _take(self, lines: Iterable[Line], share: float) -> list[Line]:
         """The lines that fit into a share of the room. A heading without lines below it is dropped."""
@@ -212,6 +211,11 @@ class _Page:
         while not self._room.fits("".join(CHANGED for line in noted if line.observation_id in changed)):
             self._room.give_back(noted.pop().text)
         return SessionContext(tuple(noted))
+
+
+def _section(title: str, lines: Iterable[Line]) -> list[Line]:
+    kept = list(lines)
+    return [Line(""), Line(title), *kept] if kept else []
 
 
 def _pinned(observations: Sequence[StoredObservation]) -> Iterator[Line]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from backstory.model import Session
+from backstory.model import NOT_COMMITTED, Session
 from backstory.recall.relevance import Ranked
 from backstory.store.memories import SessionNotes, StoredObservation
 from backstory.text import cut, is_same, local, one_line, words_of
@@ -23,8 +23,6 @@ MAX_FIELD = 700
 MAX_LINE = 430
 #: Two lines say the same if this share of the words of the shorter one is in both.
 SAME = 0.7
-#: How the notes of a summary on uncommitted changes begin.
-NOT_COMMITTED = "Not committed: "
 _NUMBER = re.compile(r"\d+")
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+")
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from backstory.store.memories import StoredObservation
 
 #: How much likelier a decision is needed than its importance says. It holds until something replaces it.
 DECISION_ODDS = 4.0
-#: The same for what works on people who do not know it, and for what only says what changed: the code has that.
+#: The same for a cause, a reason or a constraint of an older session, and for a change, which the code shows.
 GOTCHA_ODDS = 1.5
 CHANGE_ODDS = 0.5
 #: How fast importance fades with the number of newer sessions: 1 / (1 + newer sessions) ** AGE_POWER.
@@ -38,8 +38,7 @@ class Ranked:
 
     observation: StoredObservation
     worth: float
-    age: int  #: newer sessions of the project
-    reasons: tuple[str, ...] = field(default=())
+    reasons: tuple[str, ...]
 
 
 def by_worth(observations: Iterable[StoredObservation], ages: Mapping[int, int], start: SessionStart) -> list[Ranked]:
@@ -77,7 +76,7 @@ def _ranked(observation: StoredObservation, place: int, age: int, start: Session
     for factor, _ in reasons:
         worth *= factor
     known = f"importance {observation.importance} %", _age_in_words(age)
-    return Ranked(observation, worth, age, (*known, *(reason for _, reason in reasons)))
+    return Ranked(observation, worth, (*known, *(reason for _, reason in reasons)))
 
 
 def _reasons(observation: StoredObservation, start: SessionStart) -> Iterator[tuple[float, str]]:

@@ -36,7 +36,7 @@ PLAN = 500
 #: Two facts are the same if this share of the words of the shorter one is in both.
 SAME_FACT = 0.8
 FILES = 40
-#: A fact of another round belongs to a title if they share this part of their words.
+#: A fact of another round belongs to a title if they share this part of their words; of the next round, the second.
 SHARED = 0.2
 SHARED_NEXT = 0.1
 #: Facts below this score say nothing worth keeping; if something speaks against them, below the second.
@@ -49,8 +49,6 @@ CHANGED_IMPORTANCE = 5
 #: The importance of what the user chose when the agent asked, and of what only events show.
 CHOSEN_IMPORTANCE = 70
 EVENTS_IMPORTANCE = 20
-
-
 #: Words that are names and no common words: `test_cart`, `cart.py`, `db3`.
 _NAMES = re.compile(r"[A-Za-z][\w.-]*(?:[._]\w|\d)[\w.-]*\w")
 

@@ -1,7 +1,7 @@
 """Ranks statements by how much a later session needs to know them: a linear model over cues, structure and place.
 
-The weights were fitted on recorded sessions by `bench/fit_ranking.py`, which also prints figures for sessions that were
-left out of the fit.
+The weights were fitted on recorded sessions by a logistic regression. `bench/fit_ranking.py` fits them anew, and prints
+figures for sessions that were left out of the fit.
 """
 
 from __future__ import annotations

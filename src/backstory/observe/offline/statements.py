@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from backstory.model import Turn
-from backstory.observe.offline.text import plain, prose_lines, sentences
+from backstory.observe.offline.text import BOLD_LINE, HEADING, ITEM, RULE, plain, prose_lines, sentences
 
 #: Messages that nobody said: the client's own machinery wrote them.
 _MACHINERY = re.compile(
@@ -15,11 +15,7 @@ _MACHINERY = re.compile(
     r"This session is being continued|API Error\b|Operation stopped by hook|Stop hook feedback|"
     r"<user-prompt-submit-hook)"
 )
-_ITEM = re.compile(r"\s{0,12}(?:[-*+•‣]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?")
-_HEADING = re.compile(r"\s{0,3}#{1,6}\s+")
-_BOLD_LINE = re.compile(r"\*\*([^*]{1,120})\*\*:?$")
 _LABEL = re.compile(r"\*\*([^*\n]{2,60}?)(?::\*\*|\*\*\s*[:：–—-])\s*")
-_RULE = re.compile(r"\s{0,3}(?:[-*_=]\s?){3,}$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +52,9 @@ def _split(message: str) -> Iterator[tuple[str, bool, str, str]]:
     """Yield the text of each statement, whether it is an item, its heading and its label."""
     heading, announced, is_item, lines = "", "", False, list[str]()
     for line in [*prose_lines(message), ""]:
-        is_heading = _HEADING.match(line) or _BOLD_LINE.match(line.strip())
-        item = None if is_heading else _ITEM.match(line)
-        if lines and (is_heading or item or not line.strip() or _RULE.match(line)):
+        is_heading = HEADING.match(line) or BOLD_LINE.match(line.strip())
+        item = None if is_heading else ITEM.match(line)
+        if lines and (is_heading or item or not line.strip() or RULE.match(line)):
             raw = " ".join(lines)
             lines = []
             found = _LABEL.match(raw)
@@ -71,11 +67,11 @@ def _split(message: str) -> Iterator[tuple[str, bool, str, str]]:
                     yield part, False, heading, "" if at else label
                 announced = parts[-1].rstrip(":：") if parts and parts[-1].endswith((":", "：")) else ""
         if is_heading:
-            heading, announced, is_item = plain(_HEADING.sub("", line)).strip("#: "), "", False
+            heading, announced, is_item = plain(HEADING.sub("", line)).strip("#: "), "", False
         elif item:
             is_item = True
             lines.append(line[item.end() :].strip())
-        elif not line.strip() or _RULE.match(line):
+        elif not line.strip() or RULE.match(line):
             is_item = False
         else:
             lines.append(line.strip())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from backstory.model import Round, Summary
+from backstory.model import NOT_COMMITTED, Round, Summary
 from backstory.observe.offline.cues import CUES
 from backstory.observe.offline.endings import ending_of
 from backstory.observe.offline.evidence import RoundEvidence
@@ -25,7 +25,6 @@ OPEN = 420
 NOTES = 160
 #: Files that are named as not committed, at most.
 LOOSE = 6
-NOT_COMMITTED = "Not committed: "
 _MORE = re.compile(r" and \d+ more$")
 #: Open ends of earlier rounds that a summary repeats, at most.
 CARRIED = 3

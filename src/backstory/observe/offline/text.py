@@ -101,12 +101,12 @@ class Block:
     text: str
 
 
-_ITEM = re.compile(r"\s{0,12}(?:[-*+•‣]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?")
-_HEADING = re.compile(r"\s{0,3}#{1,6}\s+")
-_BOLD_LINE = re.compile(r"\*\*([^*]{1,120})\*\*:?$")
+ITEM = re.compile(r"\s{0,12}(?:[-*+•‣]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?")
+HEADING = re.compile(r"\s{0,3}#{1,6}\s+")
+BOLD_LINE = re.compile(r"\*\*([^*]{1,120})\*\*:?$")
 _LINK = re.compile(r"!?\[([^\]\n]{1,300})\]\([^)\s]{1,500}\)")
 _EMPHASIS = re.compile(r"(?<![\w*])\*([^*\s][^*\n]{0,200}?)\*(?![\w*])")
-_RULE = re.compile(r"\s{0,3}(?:[-*_=]\s?){3,}$")
+RULE = re.compile(r"\s{0,3}(?:[-*_=]\s?){3,}$")
 _MESSAGE_LIMIT = 40_000
 
 
@@ -129,9 +129,9 @@ def blocks(message: str) -> list[Block]:
         lines.clear()
 
     for line in prose_lines(message):
-        heading = _HEADING.match(line)
-        bold = _BOLD_LINE.match(line.strip())
-        if not line.strip() or _RULE.match(line):
+        heading = HEADING.match(line)
+        bold = BOLD_LINE.match(line.strip())
+        if not line.strip() or RULE.match(line):
             close()
             kind = "text"
         elif heading or bold:
@@ -139,13 +139,13 @@ def blocks(message: str) -> list[Block]:
             title = plain(line[heading.end() :] if heading else bold.group(1) if bold else line)
             found.append(Block("heading", title.strip("#: ")))
             kind = "text"
-        elif item := _ITEM.match(line):
+        elif item := ITEM.match(line):
             close()
             kind = "item"
             lines.append(plain(line[item.end() :]))
         else:
             text = plain(line)
-            number = _ITEM.match(text) if line.startswith("**") else None
+            number = ITEM.match(text) if line.startswith("**") else None
             lines.append(text[number.end() :] if number else text)
     close()
     return found
