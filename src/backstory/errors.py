@@ -78,6 +78,25 @@ class LeaseLost(BackstoryError):
     """Another worker has taken over these events."""
 
 
+class SessionBusy(BackstoryError):
+    """The session is in use: one caller at a time may drive it."""
+
+    hint = "Wait until the other call has ended, or start a session of your own."
+    status = 409
+
+
+class ImpossibleMove(BackstoryError):
+    """The session cannot move to that state."""
+
+    status = 409
+
+
+class SessionUnreadable(BackstoryError):
+    """The session.json of this session could not be read."""
+
+    hint = "Repair the file, or move it away to start without the earlier messages."
+
+
 class WorkerAway(BackstoryError):
     """The worker does not answer."""
 

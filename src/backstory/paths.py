@@ -33,6 +33,8 @@ class Paths:
         self.mcp = self.bin / "backstory-mcp"  #: the MCP server that agents start; it forwards messages to the worker
         self.start_worker = self.bin / "backstory-worker"
         self.command = self.bin / "backstory"
+        # Sessions of the Python API: `{content id}/session.json` and the lock of whoever is using the session
+        self.agent_sessions = data / "agent-sessions"
         # Backups
         self.backups = data / "backups"  #: recent intact copies of the database
         self.suspect = data / "suspect"  #: exists if the database may be damaged; the next start then checks all of it
