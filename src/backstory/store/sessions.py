@@ -9,6 +9,7 @@ from backstory import ids
 from backstory.model import FROM_LINE, ContentId, MemoryId, Prompt, Report, Session, SessionStatus
 from backstory.project import Project
 from backstory.sessions import states
+from backstory.sessions.states import SessionKind
 from backstory.store import prompts, turns
 from backstory.store.db import Row, Tx
 from backstory.store.index.hits import item_of
@@ -100,7 +101,12 @@ def _link_to_parent(tx: Tx, session: Session, report: Report) -> None:
         others = tx.all("sessions_in_same_folder", **about)
         parent = min(others, key=lambda row: abs(ids.stored_ms(row["last_event_at"]) - last_ms), default=None)
     if parent:
-        tx.run("session_set_parent", id=session.id, parent_id=parent["id"])
+        set_parent(tx, session, parent["id"])
+
+
+def set_parent(tx: Tx, session: Session, parent_id: int) -> None:
+    """Link a session to the one that it goes on from, unless it is linked already."""
+    tx.run("session_set_parent", id=session.id, parent_id=parent_id)
 
 
 def by_content_id(tx: Tx, agent: str, content_id: ContentId) -> Session | None:
@@ -150,16 +156,28 @@ def hold(tx: Tx, number: int) -> Session:
     return from_row(row)
 
 
-def move(tx: Tx, session: Session, cause: str, reason: str | None = None, at: str | None = None) -> SessionStatus:
-    """Apply a cause to a session's state and record the move. Return the state after it."""
+def move(
+    tx: Tx,
+    session: Session,
+    cause: str,
+    reason: str | None = None,
+    at: str | None = None,
+    kind: SessionKind = SessionKind.HOOK,
+) -> SessionStatus:
+    """Apply a cause to a session's state and record the move. Return the state after it.
+
+    A cause that is impossible in this state changes nothing.
+    """
     at = at or ids.now()
-    before, after = session.status, states.after(session.status, cause)
+    before, after = session.status, states.after(session.status, cause, kind)
+    if after is None:
+        return before
     if before == SessionStatus.COMPLETED and at < (session.completed_at or ""):
         return before  # reported after the session ended, but happened before
     if cause == "end" and tx.one("session_active_after", id=session.id, at=at):
         return before  # an end that was reported late: the session has been resumed since
-    if cause == "end" and after == SessionStatus.COMPLETED:
-        tx.run("session_complete", id=session.id, at=at, reason=reason)
+    if states.MOVES[cause].to == SessionStatus.COMPLETED:
+        tx.run("session_complete", id=session.id, at=at, reason=reason or (None if cause == "end" else cause))
     if after == before:
         return after
     tx.run("session_set_status", id=session.id, status=after)
