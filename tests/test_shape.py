@@ -55,7 +55,7 @@ MAY_IMPORT = {
     "sessions": GROUND,
     "store": GROUND | {"sessions"},
     "agents": GROUND,
-    "capture": GROUND | {"store", "agents"},
+    "capture": GROUND | {"sessions", "store", "agents"},
     "observe": GROUND | {"store"},
     "recall": GROUND | {"store"},
     "exchange": GROUND | {"store"},

@@ -59,6 +59,7 @@ def fill(box: Box) -> None:
     with closing(sqlite3.connect(box.data / "backstory.db")) as db:
         # A parent that comes later in the file.
         db.execute("UPDATE sdk_sessions SET parent_id = (SELECT MAX(id) FROM sdk_sessions) WHERE id = 1")
+        db.execute("INSERT INTO agent_sessions VALUES (1, 'm', 4, 2, 900, 80, 1200, 'end_turn')")
         db.execute("INSERT INTO sessions VALUES ('main', 'abc', 3, NULL)")
         db.execute("INSERT INTO session_history VALUES (7, 'main', 'old', 'first', '2026-01-01', '2026-01-02')")
         db.execute(

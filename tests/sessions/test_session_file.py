@@ -114,6 +114,14 @@ def test_a_forgotten_session_is_not_written_again(paths: Paths) -> None:
     assert not (paths.agent_sessions / "unknown").exists()
 
 
+def test_a_status_is_changed_without_touching_the_messages(paths: Paths) -> None:
+    session_file.set_status(paths, ID, SessionStatus.PAUSED)
+    assert session_file.read(paths, ID) is None
+    session_file.write(paths, SessionFile(ID, METADATA, MESSAGES))
+    session_file.set_status(paths, ID, SessionStatus.EXPIRED)
+    assert session_file.read(paths, ID) == SessionFile(ID, replace(METADATA, status=SessionStatus.EXPIRED), MESSAGES)
+
+
 def test_one_caller_at_a_time(paths: Paths) -> None:
     assert not lock.is_held(paths, ID)
     with lock.hold(paths, ID):
@@ -125,6 +133,16 @@ def test_one_caller_at_a_time(paths: Paths) -> None:
     assert not lock.is_held(paths, ID)
     with lock.hold(paths, ID):
         pass
+
+
+def test_a_caller_waits_for_a_lock_of_a_moment(paths: Paths) -> None:
+    """The sweep has it for as long as it takes to move a session."""
+    held = lock.hold(paths, ID)
+    held.__enter__()
+    release = threading.Timer(0.1, held.__exit__, (None, None, None))
+    release.start()
+    with lock.hold(paths, ID, wait_s=60):
+        release.join()
 
 
 def test_a_look_at_the_lock_disturbs_nobody(paths: Paths) -> None:

@@ -77,6 +77,8 @@ def record_unreleased(store: Store, last: int) -> None:
     for undo in (
         "DROP INDEX observations_by_importance;",
         "ALTER TABLE observations DROP COLUMN importance;",
+        "DROP TABLE agent_sessions;",
+        "DROP INDEX sdk_sessions_active;",
         "DELETE FROM schema_versions WHERE version > 1;",
     ):
         store.write(lambda tx, sql=undo: tx.script(sql))  # type: ignore[misc]

@@ -39,6 +39,7 @@ def test_the_document_is_valid_and_names_every_route(running: Box) -> None:
         "/api/sessions",
         "/api/sessions/{id}",
         "/api/projects",
+        "/api/agent-sessions/{content_id}",
         "/api/queue",
         "/api/import/reports",
         "/mcp",

@@ -18,6 +18,7 @@ from backstory.errors import NotFound
 from backstory.model import FROM_LINE, Report, Session, Summary
 from backstory.paths import OBSERVING
 from backstory.project import Project
+from backstory.sessions import lock
 from backstory.settings import ConfigWatch, Settings
 from backstory.store import events, observations, rounds, sessions, turns
 from backstory.store.db import Store, Tx
@@ -237,7 +238,10 @@ def _take_end(tx: Tx, settings: Settings, report: Report, where: Project, number
     session = sessions.hold(tx, known.id)
     events.add(tx, session, report)
     reason = report.payload.get("reason")
-    status = sessions.move(tx, session, "end", reason if isinstance(reason, str) else None, report.occurred_at)
+    status = session.status
+    # A program that drives the session through the Python API says itself how it ended.
+    if not lock.is_held(settings.paths, report.content_id):
+        status = sessions.move(tx, session, "end", reason if isinstance(reason, str) else None, report.occurred_at)
     events.close_round(tx, session.id, _hold_ms(report))
     return Receipt(report.event_id, replace(session, status=status), session.prompt_counter)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -78,14 +78,24 @@ class SessionFile:
 
     id: ContentId
     metadata: Metadata
-    messages: tuple[Message, ...] = field(default=())
+    messages: tuple[Message, ...] = ()
+
+
+def check_id(content_id: str) -> None:
+    """Raise BadInput for an id that cannot be the name of a directory."""
+    if not _ID.fullmatch(content_id):
+        raise BadInput("The session id is not valid.", "Use letters, digits, `-` and `_`, at most 128 of them.")
 
 
 def folder_of(paths: Paths, content_id: str) -> Path:
     """Return the directory of a session. Raises BadInput for an id that cannot be the name of one."""
-    if not _ID.fullmatch(content_id):
-        raise BadInput("The session id is not valid.", "Use letters, digits, `-` and `_`, at most 128 of them.")
+    check_id(content_id)
     return paths.agent_sessions / content_id
+
+
+def has_folder(paths: Paths, content_id: str) -> bool:
+    """Tell whether a session has a directory in this data directory."""
+    return _ID.fullmatch(content_id) is not None and folder_of(paths, content_id).is_dir()
 
 
 def make_folder(paths: Paths, content_id: str) -> Path:
@@ -99,37 +109,87 @@ def make_folder(paths: Paths, content_id: str) -> Path:
 
 def read(paths: Paths, content_id: str) -> SessionFile | None:
     """Read the file of a session. Returns None if there is none."""
-    path = folder_of(paths, content_id) / "session.json"
+    value = _load(paths, content_id)
     try:
-        value = json.loads(files.read_regular(path, MAX_BYTES))
-        return _from_json(value)
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise SessionUnreadable(f"{path} could not be read ({type(error).__name__}).") from None
+        return None if value is None else _from_json(value)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _unreadable(paths, content_id, error) from None
 
 
 def write(paths: Paths, session: SessionFile) -> None:
     """Write the file of a session atomically. The caller holds the lock. A forgotten session is not written again."""
-    path = make_folder(paths, session.id) / "session.json"
-    text = json.dumps(_to_json(session), ensure_ascii=False, indent=2)
-    write_private(path, text.encode(errors="replace"))
-    if path.with_name("forgotten").exists():  # looked up afterwards, because `forget` does not wait for the lock
-        path.unlink(missing_ok=True)
+    _write(paths, session.id, _to_json(session))
 
 
 def set_status(paths: Paths, content_id: str, status: SessionStatus) -> None:
     """Change the status in the file of a session, if there is a file. The caller holds the lock."""
-    if session := read(paths, content_id):
-        write(paths, replace(session, metadata=replace(session.metadata, status=status)))
+    if (value := _load(paths, content_id)) is not None:
+        value["metadata"]["status"] = status
+        _write(paths, content_id, value)
+
+
+def change(paths: Paths, content_id: str, work: Callable[[list[Any]], list[Any]]) -> None:
+    """Change the messages in the file of a session, as JSON, if there is a file. The caller holds the lock."""
+    if (value := _load(paths, content_id)) is not None:
+        messages = value["messages"]
+        value["messages"] = work(messages)
+        if value["messages"] != messages:
+            _write(paths, content_id, value)
+
+
+def names(paths: Paths) -> list[str]:
+    """Return the content ids of the sessions that have a directory."""
+    return sorted(path.name for path in paths.agent_sessions.glob("*") if has_folder(paths, path.name))
+
+
+def mark(paths: Paths, content_id: str) -> None:
+    """Mark a file that may hold forgotten text. A restart of the worker does not lose the mark."""
+    (folder_of(paths, content_id) / "unclean").touch(0o600)
+
+
+def unmark(paths: Paths, content_id: str) -> None:
+    (folder_of(paths, content_id) / "unclean").unlink(missing_ok=True)
+
+
+def marked(paths: Paths) -> list[str]:
+    """Return the content ids of the sessions whose files are marked."""
+    return sorted(path.parent.name for path in paths.agent_sessions.glob("*/unclean"))
 
 
 def forget(paths: Paths, content_id: str) -> None:
     """Delete the file of a session, and keep a caller who is using the session from writing it again."""
-    if _ID.fullmatch(content_id) and (folder := folder_of(paths, content_id)).is_dir():
+    if has_folder(paths, content_id):
+        folder = folder_of(paths, content_id)
         (folder / "forgotten").touch(0o600)
-        for file in (folder / "session.json", *folder.glob(".session.json.*.tmp")):
+        for file in (folder / "session.json", folder / "unclean", *folder.glob(".session.json.*.tmp")):
             file.unlink(missing_ok=True)
+
+
+def _load(paths: Paths, content_id: str) -> dict[str, Any] | None:
+    """Return the content of the file, with its parts checked; None if there is no file."""
+    path = folder_of(paths, content_id) / "session.json"
+    try:
+        value: dict[str, Any] = json.loads(files.read_regular(path, MAX_BYTES))
+        if not (isinstance(value["metadata"], dict) and isinstance(value["messages"], list)):
+            raise TypeError
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise _unreadable(paths, content_id, error) from None
+    else:
+        return value
+
+
+def _unreadable(paths: Paths, content_id: str, error: Exception) -> SessionUnreadable:
+    path = folder_of(paths, content_id) / "session.json"
+    return SessionUnreadable(f"{path} could not be read ({type(error).__name__}).")
+
+
+def _write(paths: Paths, content_id: str, value: dict[str, Any]) -> None:
+    path = make_folder(paths, content_id) / "session.json"
+    write_private(path, json.dumps(value, ensure_ascii=False, indent=2).encode(errors="replace"))
+    if path.with_name("forgotten").exists():  # looked up afterwards, because `forget` does not wait for the lock
+        path.unlink(missing_ok=True)
 
 
 def _to_json(session: SessionFile) -> dict[str, Any]:

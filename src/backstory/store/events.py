@@ -222,6 +222,11 @@ def is_in_other_session(tx: Tx, report: Report) -> bool:
     return tx.one("event_in_other_session", **names, **about) is not None
 
 
+def forgotten_tool_uses(tx: Tx, session_id: int) -> set[str]:
+    """Return the agent's ids of the tool uses of a session that were forgotten."""
+    return {row["tool_use_id"] for row in tx.all("forgotten_tool_uses", session_id=session_id)}
+
+
 def close_round(tx: Tx, session_id: int, hold_ms: int = 0) -> None:
     """Let a round be observed now, or after its transcript was read, because no more events will come."""
     tx.run("session_settle", id=session_id, settles_at=ids.now_ms() + hold_ms if hold_ms else 0)

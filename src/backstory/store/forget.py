@@ -12,7 +12,7 @@ from typing import Any
 from backstory import ids
 from backstory.errors import NotFound
 from backstory.model import OURSELVES, Prompt, Turn
-from backstory.store import forgotten, ledger, observations, prompts, sessions, turns
+from backstory.store import agent_sessions, forgotten, ledger, observations, prompts, sessions, turns
 from backstory.store.db import LAST, Row, Tx
 from backstory.store.index import bm25, chunks, search, tokens
 from backstory.store.payloads import read_or_nothing
@@ -40,6 +40,7 @@ class Forgotten:
     names: set[str] = field(default_factory=set)  #: ids by which copies outside of the database are found
     key: bytes = b""  #: the key of the digests by which texts are recognised; empty to recognise none
     needles: tuple[str, ...] = ()  #: a text with all of these words is kept out at any time
+    project: str = ""  #: the project in which the needles were looked for; empty for all
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +131,7 @@ def session(tx: Tx, number: int, gone: Forgotten) -> None:
     _events(tx, tx.all("events_of_whole_session", session_id=number), gone)
     _turns(tx, turns.of_session(tx, number), gone)
     # A session of memories that people add by hand is not closed: more of them may come.
+    agent_sessions.forget(tx, number)
     tx.run("session_forget", id=number, at=None if known.agent == OURSELVES else ids.now())
     if not tx.one("project_key_of", project=known.project_key):
         ledger.forget_project(tx, known.project_key)  # this was the last session of the project
@@ -195,7 +197,7 @@ def _has_words(tx: Tx, item: Row, words: str) -> bool:
 def matching(tx: Tx, words: str, project_name: str, gone: Forgotten) -> None:
     """Forget everything that contains these words, until nothing does."""
     by_kind = {"observation": observation, "summary": summary, "prompt": prompt, "turn": turn}
-    gone.needles = _needles(words)
+    gone.needles, gone.project = _needles(words), project_name
     for _ in range(1000):
         matches = find(tx, words, project_name)
         before = _size(gone)

@@ -38,12 +38,14 @@ from backstory.store.observations import StoredRows
 from backstory.worker import endpoints, guard
 from backstory.worker.context_replies import ContextReplies
 from backstory.worker.endpoints import Endpoint
+from backstory.worker.forgotten_files import ForgottenFiles
 from backstory.worker.jobs.embedding import EmbeddingJob
 from backstory.worker.jobs.maintenance import Maintenance
 from backstory.worker.jobs.reindex import Reindex
 from backstory.worker.live import Live
 from backstory.worker.mcp.server import Mcp
 from backstory.worker.routes.admin import Admin, document
+from backstory.worker.routes.agent_sessions import AgentSessions
 from backstory.worker.routes.exchange import Exchange
 from backstory.worker.routes.hooks import Reporting
 from backstory.worker.routes.imports import Imports
@@ -110,7 +112,14 @@ class App:
         self.maintenance = Maintenance(settings, store)
         self.reindex = Reindex(store)
         self.memories = Memories(
-            store, self.intake, self.spool, self.live, self.embedding, self.own_transcripts, self.forgotten_key
+            store,
+            self.intake,
+            self.spool,
+            self.live,
+            self.embedding,
+            self.own_transcripts,
+            ForgottenFiles(settings.paths, store, self.forgotten_key),
+            self.forgotten_key,
         )
         self.intake.wipe = self.memories.job.start
         self.browsers = Browsers()
@@ -136,6 +145,7 @@ class App:
             *Recall(settings, store, search).table(),
             *Imports(store, self.backfill).table(),
             *TurnImports(self.intake, self.embedding.wake, self.forgotten_key).table(),
+            *AgentSessions(store, self.intake).table(),
             *self.embedding.table(),
             *self.memories.table(),
             *Overview(settings, store, search).table(),

@@ -63,6 +63,46 @@ SELECT 1 AS found FROM session_moves WHERE session_id = :id AND to_status = 'act
 -- name: session_moves
 SELECT from_status, to_status, cause, at FROM session_moves WHERE session_id = :id ORDER BY id;
 
+-- name: agent_session_put
+-- Changes what is given. NULL and an empty model leave the row as it is.
+INSERT INTO agent_sessions
+  (session_id, model, message_count, turn_count, input_tokens, output_tokens, cost_micros, last_stop_reason)
+VALUES
+  (:session_id, :model, COALESCE(:message_count, 0), COALESCE(:turn_count, 0), COALESCE(:input_tokens, 0),
+   COALESCE(:output_tokens, 0), COALESCE(:cost_micros, 0), :last_stop_reason)
+ON CONFLICT (session_id) DO UPDATE SET
+  model = COALESCE(NULLIF(:model, ''), agent_sessions.model),
+  message_count = COALESCE(:message_count, agent_sessions.message_count),
+  turn_count = COALESCE(:turn_count, agent_sessions.turn_count),
+  input_tokens = COALESCE(:input_tokens, agent_sessions.input_tokens),
+  output_tokens = COALESCE(:output_tokens, agent_sessions.output_tokens),
+  cost_micros = COALESCE(:cost_micros, agent_sessions.cost_micros),
+  last_stop_reason = COALESCE(:last_stop_reason, agent_sessions.last_stop_reason);
+
+-- name: agent_session
+SELECT * FROM agent_sessions WHERE session_id = :session_id;
+
+-- name: agent_session_forget
+DELETE FROM agent_sessions WHERE session_id = :session_id;
+
+-- name: sessions_idle
+-- Active sessions without an event since a moment.
+SELECT * FROM sdk_sessions WHERE status = 'active' AND last_event_at < :since AND id > :after ORDER BY id LIMIT :limit;
+
+-- name: agent_sessions_paused
+-- The same for paused sessions of the Python API.
+SELECT s.* FROM agent_sessions a JOIN sdk_sessions s ON s.id = a.session_id
+WHERE s.status = 'paused' AND s.last_event_at < :since AND s.id > :after ORDER BY s.id LIMIT :limit;
+
+-- name: session_waiting_event
+SELECT id FROM events WHERE session_id = :id AND status IN ('queued', 'leased') LIMIT 1;
+
+-- name: session_last_step
+-- The last thing that happened in a round. By time, because a transcript adds tool uses after the end of their round.
+SELECT kind, occurred_at FROM events
+WHERE session_id = :id AND prompt_number = :prompt_number AND kind IN ('prompt', 'tool', 'tool_failure', 'stop')
+ORDER BY occurred_at DESC, id DESC LIMIT 1;
+
 -- name: session_count_prompt
 UPDATE sdk_sessions SET
   prompt_counter = CASE WHEN prompt_counter < :number THEN :number ELSE prompt_counter END,
@@ -721,6 +761,9 @@ SELECT * FROM observations WHERE session_id = :session_id;
 -- name: event_forget
 UPDATE events SET status = 'tombstone', payload = NULL, tool_name = NULL, reason = 'forgotten', lease_until = NULL, lease_owner = NULL, last_error = NULL
 WHERE id = :id AND NOT (status = 'tombstone' AND payload IS NULL AND COALESCE(reason, '') <> 'untold');
+
+-- name: forgotten_tool_uses
+SELECT tool_use_id FROM events WHERE session_id = :session_id AND tool_use_id IS NOT NULL AND reason = 'forgotten';
 
 -- name: events_of_summaries
 SELECT id, event_id, tool_use_id FROM events

@@ -25,6 +25,7 @@ from backstory.store.db import Row, Store, Tx
 from backstory.store.forget import Forgotten
 from backstory.text import cut, one_line
 from backstory.worker.endpoints import Call, Endpoint, needs_write
+from backstory.worker.forgotten_files import ForgottenFiles
 from backstory.worker.jobs.embedding import EmbeddingJob
 from backstory.worker.live import Live
 
@@ -102,10 +103,11 @@ class Memories:
         live: Live,
         embedding: EmbeddingJob,
         own_transcripts: OwnTranscripts,
+        files: ForgottenFiles,
         key: bytes,
     ) -> None:
         self._store, self._intake, self._spool, self._live = store, intake, spool, live
-        self._embedding, self._own_transcripts = embedding, own_transcripts
+        self._embedding, self._own_transcripts, self._files = embedding, own_transcripts, files
         self._key = key
         self._wiping = asyncio.Lock()
         self.job = Job("wipe", self._wipe_until_done)
@@ -225,7 +227,7 @@ class Memories:
         await asyncio.to_thread(self._spool.forget, gone.names)
         # The conversations of the observer quote it, and are sent again with each round that continues them.
         await asyncio.to_thread(self._own_transcripts.remove)
-        if not (wiped := await self._wipe()):
+        if not (wiped := await self._wipe(gone)):
             self.job.start()
         return _to_gone(gone, wiped)
 
@@ -234,19 +236,20 @@ class Memories:
         while not await self._wipe():
             await asyncio.sleep(RETRY_S)
 
-    async def _wipe(self) -> bool:
-        """Remove deleted text from the files. Return False if a reader holds them open."""
+    async def _wipe(self, gone: Forgotten | None = None) -> bool:
+        """Remove deleted text from the files. Return False if somebody uses them."""
         async with self._wiping:
             try:
                 erasure = await asyncio.to_thread(self._store.read, forget.open_erasure)
                 if erasure is None:
-                    return True
+                    return await asyncio.to_thread(self._files.clean_marked)
+                await asyncio.to_thread(self._files.clean, gone or Forgotten())
                 await asyncio.to_thread(self._store.scrub)
             except StoreUnavailable as error:
                 log.warning("%s", error)
                 return False
             await self._intake.write(lambda tx: forget.finish_erasures(tx, erasure))
-            return True
+            return await asyncio.to_thread(self._files.clean_marked)
 
 
 def _to_gone(gone: Forgotten, wiped: bool, items: list[Row] | None = None) -> Gone:

@@ -1,0 +1,90 @@
+"""Removes forgotten text from the session.json files of the Python API."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from backstory.agents import DEFAULT_AGENT
+from backstory.errors import SessionBusy, SessionUnreadable
+from backstory.model import ContentId, Session
+from backstory.paths import Paths
+from backstory.sessions import lock, session_file
+from backstory.store import events, forgotten, sessions
+from backstory.store.db import Store, Tx
+from backstory.store.forget import Forgotten
+
+log = logging.getLogger(__name__)
+#: A message or a block, as it is in the file.
+Json = dict[str, Any]
+
+
+class ForgottenFiles:
+    """The files that may hold forgotten text. One whose session is in use is marked, and cleaned when it is free."""
+
+    def __init__(self, paths: Paths, store: Store, key: bytes) -> None:
+        self._paths, self._store, self._key = paths, store, key
+        self._words: list[Forgotten] = []  #: texts with the words of one of these were forgotten
+
+    def clean(self, gone: Forgotten) -> None:
+        """Clean every file, or mark it to be cleaned later."""
+        if gone.needles:
+            self._words.append(gone)
+        for name in session_file.names(self._paths):
+            self._clean(name)
+
+    def clean_marked(self) -> bool:
+        """Clean the files that are marked. Return whether none is left."""
+        left = [name for name in session_file.marked(self._paths) if not self._clean(name)]
+        if not left:
+            self._words.clear()
+        return not left
+
+    def _clean(self, name: str) -> bool:
+        session = self._store.read(lambda tx: sessions.by_content_id(tx, DEFAULT_AGENT, ContentId(name)))
+        if session and session.forgotten_at:
+            session_file.forget(self._paths, name)
+            return True
+        try:
+            with lock.hold(self._paths, name, wait_s=0):
+                session_file.change(
+                    self._paths, name, lambda messages: self._store.read(lambda tx: self._kept(tx, session, messages))
+                )
+        except SessionBusy:
+            session_file.mark(self._paths, name)
+            return False
+        except (SessionUnreadable, *events.DAMAGE_ERRORS) as error:
+            log.warning("session.json of %s may hold forgotten text: %s", name, type(error).__name__)
+        session_file.unmark(self._paths, name)
+        return True
+
+    def _kept(self, tx: Tx, session: Session | None, messages: Iterable[Json]) -> list[Json]:
+        """Return the messages without the blocks that were forgotten."""
+        tool_uses = events.forgotten_tool_uses(tx, session.id) if session else set()
+        projects = ("", session.project, session.project_key) if session else ("",)
+        words = [gone.needles for gone in self._words if gone.project in projects]
+        kept = []
+        for message in messages:
+            at = str(message.get("timestamp") or "")
+            blocks = [
+                block
+                for block in message["content"]
+                if not (_has_words(block, words) or self._is_forgotten(tx, block, at, tool_uses))
+            ]
+            if blocks:
+                kept.append(message | {"content": blocks})
+        return kept
+
+    def _is_forgotten(self, tx: Tx, block: Json, at: str, tool_uses: set[str]) -> bool:
+        use, result = block.get("tool_use") or {}, block.get("tool_result") or {}
+        if {use.get("id"), result.get("tool_use_id")} & tool_uses:
+            return True
+        values = {"text": block.get("text"), "input": use.get("input"), "content": result.get("content")}
+        return forgotten.without(tx, self._key, values, at) is not values
+
+
+def _has_words(block: Json, words: Iterable[tuple[str, ...]]) -> bool:
+    text = json.dumps(block, ensure_ascii=False).lower()
+    return any(all(needle in text for needle in needles) for needles in words)
