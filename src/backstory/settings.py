@@ -126,6 +126,11 @@ class Settings:
     )
     backup_hours: float = _setting(24.0, "Hours between backups of the database. 0: no backups.")
     output_days: int = _setting(0, "Days for which the output of tools is kept after it was observed. 0: forever.")
+    pause_minutes: float = _setting(5.0, "Minutes without an event after which a session is paused. 0: never.")
+    expire_minutes: float = _setting(
+        30.0, "Minutes without an event after which a session of the Python API expires. 0: never."
+    )
+    sweep_minutes: float = _setting(5.0, "Minutes between two looks for idle sessions. 0: never look.")
     tuning: Tuning = Tuning()
 
     @property

@@ -42,6 +42,7 @@ from backstory.worker.forgotten_files import ForgottenFiles
 from backstory.worker.jobs.embedding import EmbeddingJob
 from backstory.worker.jobs.maintenance import Maintenance
 from backstory.worker.jobs.reindex import Reindex
+from backstory.worker.jobs.sweep import Sweep
 from backstory.worker.live import Live
 from backstory.worker.mcp.server import Mcp
 from backstory.worker.routes.admin import Admin, document
@@ -110,6 +111,7 @@ class App:
         self.reporting = Reporting(store, self.intake, self.live, replies, self.reconcile)
         self.spool = Spool(settings.paths, self.reporting.deliver, spool_looked)
         self.maintenance = Maintenance(settings, store)
+        self.sweep = Sweep(settings, store)
         self.reindex = Reindex(store)
         self.memories = Memories(
             store,
@@ -131,6 +133,7 @@ class App:
             self.spool.job,
             self.reconcile.job,
             self.maintenance.job,
+            self.sweep.job,
             self.memories.job,
             self.reindex.job,
             self.embedding.job,

@@ -1,0 +1,95 @@
+"""The sweep: pauses idle sessions, and expires those of the Python API. It never touches a session at work."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from backstory import ids
+from backstory.errors import SessionBusy, SessionUnreadable, StoreUnavailable
+from backstory.jobs import Job
+from backstory.model import Session, SessionStatus
+from backstory.sessions import lock, session_file
+from backstory.settings import Settings
+from backstory.store import idle_sessions
+from backstory.store.db import Store
+
+log = logging.getLogger(__name__)
+#: Sessions that are read at once.
+PAGE = 100
+#: Finds sessions without an event `since` a moment, with an id `after` the last page's.
+Find = Callable[..., list[Session]]
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """The sessions that a sweep has moved, by our ids."""
+
+    paused: list[int]
+    expired: list[int]
+
+
+class Sweep:
+    """A job that looks for idle sessions every `sweep_minutes`."""
+
+    def __init__(self, settings: Settings, store: Store) -> None:
+        self._settings, self._paths, self._store = settings, settings.paths, store
+        self.job = Job("sweep", self._repeat, self._end)
+        self._stopping = False
+
+    async def _end(self) -> None:
+        self._stopping = True
+
+    async def _repeat(self) -> None:
+        while self._settings.sweep_minutes:
+            # The transcripts of open sessions are read first, after a start.
+            await asyncio.sleep(self._settings.sweep_minutes * 60)
+            try:
+                await asyncio.to_thread(self.run, ids.now_ms())
+            except StoreUnavailable as error:
+                log.warning("the sweep has to wait: %s", error)
+
+    def run(self, now_ms: int) -> Swept:
+        """Move the sessions that are idle at a moment: first from active to paused, then from paused to expired."""
+        chosen = self._settings
+        return Swept(
+            paused=self._sweep(idle_sessions.active, "idle", chosen.pause_minutes, now_ms),
+            expired=self._sweep(idle_sessions.paused_agents, "timeout", chosen.expire_minutes, now_ms),
+        )
+
+    def _sweep(self, find: Find, cause: str, minutes: float, now_ms: int) -> list[int]:
+        """Apply a cause to the sessions without an event for some minutes. Return those that have moved."""
+        moved: list[int] = []
+        since, after = ids.from_ms(now_ms - int(minutes * 60_000)), 0
+        while minutes and not self._stopping:
+            page = self._store.read(partial(find, since=since, after=after, limit=PAGE))
+            moved += [session.id for session in page if self._move(session, cause, since, now_ms)]
+            if len(page) < PAGE:
+                break
+            after = page[-1].id
+        return moved
+
+    def _move(self, session: Session, cause: str, since: str, now_ms: int) -> bool:
+        """Move a session, unless it is at work. One with a directory is at work while somebody holds its lock."""
+        name, work = session.content_session_id, partial(idle_sessions.move, number=session.id, cause=cause)
+        work = partial(work, since=since, now_ms=now_ms)
+        if not session_file.has_folder(self._paths, name):
+            # The lock of a session of the Python API may be on another machine, so such a session is not expired here.
+            return cause == "idle" and self._store.write(work) is not None
+        try:
+            with lock.hold(self._paths, name, wait_s=0):
+                status = self._store.write(partial(work, is_locked=True))
+                if status:
+                    self._write_status(session, status)
+                return status is not None
+        except SessionBusy:
+            return False
+
+    def _write_status(self, session: Session, status: SessionStatus) -> None:
+        try:
+            session_file.set_status(self._paths, session.content_session_id, status)
+        except (SessionUnreadable, OSError) as error:
+            log.warning("the file of session %s could not be written: %s", session.id, type(error).__name__)
