@@ -75,6 +75,7 @@ def test_i17_an_older_index_is_made_anew_from_the_rows(tmp_path: Path, monkeypat
 def record_unreleased(store: Store, last: int) -> None:
     """Make the schema that of the first step, and record the steps of unreleased versions."""
     for undo in (
+        "DROP INDEX events_compactions;",
         "DROP INDEX observations_by_importance;",
         "ALTER TABLE observations DROP COLUMN importance;",
         "DROP TABLE agent_sessions;",

@@ -66,6 +66,7 @@ CALLS: list[tuple[str, dict[str, Any], str]] = [
     ("session_context", {}, "## Pinned"),
     ("find_sessions", {"query": "port"}, "S"),
     ("get_session", {"id": 1}, "S1 "),
+    ("get_turns", {"id": 1, "page": -1}, "S1, page 1 of 1"),
     ("forget", {"ids": [2]}, "Forgotten: #2."),
     ("get_observations", {"ids": [2]}, "There is no observation 2."),
 ]
@@ -73,7 +74,7 @@ CALLS: list[tuple[str, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize("how", ["install", "project", "plugin"])
 def test_a_model_calls_every_tool_through_the_real_client(box: Box, how: str) -> None:
-    """Ten tools and a mistake, each result in the model's next request, in the project where the client runs."""
+    """Eleven tools and a mistake, each result in the model's next request, in the project where the client runs."""
     prefix = "mcp__plugin_backstory_backstory__" if how == "plugin" else "mcp__backstory__"
     script: list[Step] = [*(tool_use(prefix + name, given) for name, given, _ in CALLS), "Done."]
     with Endpoint(once_offered(script)) as endpoint:
@@ -100,11 +101,11 @@ def test_a_model_calls_every_tool_through_the_real_client(box: Box, how: str) ->
 
 
 def test_installed_twice_the_tools_are_offered_once(box: Box) -> None:
-    """The plugin's entry is the installer's, so the client starts one of them; ten tools cost their tokens once."""
+    """The plugin's entry is the installer's, so the client starts one of them; the tools cost their tokens once."""
     with Endpoint(once_offered(["Hello."])) as endpoint:
         client = Claude(box.home, box.project, endpoint, env=settings(box))
         install_plugin(client)
         box.cli("install")
         client.run("Hello?")
         offered = [tool["name"] for tool in endpoint.of(Kind.MAIN)[-1].body["tools"]]
-    assert len([name for name in offered if "backstory" in name]) == 10
+    assert len([name for name in offered if "backstory" in name]) == 11

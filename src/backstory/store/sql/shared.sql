@@ -120,6 +120,11 @@ WHERE s.project_key = :project_key AND s.status = 'completed' AND s.completed_at
     OR EXISTS (SELECT 1 FROM events e WHERE e.session_id = s.id AND e.status IN ('queued', 'leased')))
 LIMIT 1;
 
+-- name: session_reading
+SELECT s.id FROM sdk_sessions s
+WHERE s.id = :id AND (s.settles_at > :now
+  OR EXISTS (SELECT 1 FROM events e WHERE e.session_id = s.id AND e.status IN ('queued', 'leased')));
+
 -- name: session_set_memory_id
 UPDATE sdk_sessions SET memory_session_id = :memory_id, memory_provider = :provider, force_init = 0 WHERE id = :id;
 
@@ -275,6 +280,19 @@ VALUES (:session_id, :first_turn, :last_turn, :text, :at) RETURNING id;
 SELECT * FROM events
 WHERE session_id = :session_id AND kind IN ('tool', 'tool_failure') AND payload IS NOT NULL AND (occurred_at, id) > (:at, :after)
 ORDER BY occurred_at, id LIMIT :limit;
+
+-- name: tools_last
+SELECT * FROM events WHERE session_id = :session_id AND kind IN ('tool', 'tool_failure') AND payload IS NOT NULL
+ORDER BY occurred_at DESC, id DESC LIMIT :limit;
+
+-- name: compactions_of_session
+-- A compaction begins with `pre_compact`, and ends with the start of a session after it, `post_compact`, or both.
+SELECT kind, occurred_at, payload FROM events
+WHERE session_id = :session_id AND kind IN ('pre_compact', 'session_start', 'post_compact')
+ORDER BY occurred_at, id;
+
+-- name: turns_between
+SELECT * FROM turns WHERE session_id = :session_id AND at > :since AND at <= :until ORDER BY at, number;
 
 -- name: turns_list
 SELECT * FROM turns WHERE id < :before ORDER BY id DESC LIMIT :limit;

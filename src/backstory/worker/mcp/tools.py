@@ -50,6 +50,12 @@ class SessionArguments(msgspec.Struct, forbid_unknown_fields=True):
     id: Annotated[Id | str, Meta(description="its number (12 for S12), or the agent's own id")]
 
 
+class TurnsArguments(msgspec.Struct, forbid_unknown_fields=True):
+    id: Id | str
+    segment: Annotated[int, Meta(ge=0, le=2**62, description="1: up to the first compaction …; 0: all")] = 0
+    page: Annotated[int, Meta(ge=-(2**62), le=2**62, description="from 1; -1: the last")] = 1
+
+
 class Context(msgspec.Struct, forbid_unknown_fields=True):
     project: ProjectOrThis = ""
 
@@ -121,6 +127,12 @@ class Tools:
             Tool("timeline", "Step 2: what happened around an observation.", TimelineArguments, self.timeline),
             Tool("get_observations", "Step 3: observations in full, by id.", IdsArguments, self.get_observations),
             Tool("get_session", "A session: its prompts and results.", SessionArguments, self.get_session),
+            Tool(
+                "get_turns",
+                "What was said in a session, word for word, in pages, with a line per tool use.",
+                TurnsArguments,
+                self.get_turns,
+            ),
             Tool("find_sessions", "Sessions about a topic, or the newest.", FindSessions, self.find_sessions),
             Tool("session_context", "The context of a new session.", Context, self.session_context, fenced=True),
             Tool(
@@ -191,9 +203,15 @@ class Tools:
         return "\n\n".join([*parts, *(f"There is no observation {number}." for number in missing)])
 
     async def get_session(self, arguments: SessionArguments, caller: Caller) -> str:
-        name = str(arguments.id)
-        name = name.removeprefix("S") if ids.number(name[1:]) is not None else name
-        return "\n".join(_session_lines(await self._request(caller, "GET", "/api/sessions/{id}", id=name)))
+        row = await self._request(caller, "GET", "/api/sessions/{id}", id=_session_name(arguments.id))
+        return "\n".join(_session_lines(row))
+
+    async def get_turns(self, arguments: TurnsArguments, caller: Caller) -> str:
+        name, query = _session_name(arguments.id), {"segment": arguments.segment, "page": arguments.page}
+        page = await self._request(caller, "GET", "/api/sessions/{id}/turns/text", query, id=name)
+        segment = f"segment {page['segment']} of {page['segments']}, " if page["segment"] else ""
+        more = "" if page["page"] == page["pages"] else f"\n\n(page {page['page'] + 1} goes on)"
+        return f"S{page['session_id']}, {segment}page {page['page']} of {page['pages']}\n\n{page['text']}{more}"
 
     async def find_sessions(self, arguments: FindSessions, caller: Caller) -> str:
         query = {"project": arguments.project, "limit": arguments.limit}
@@ -241,6 +259,12 @@ def _convert(value: Any, shape: type | None) -> Any:
         return msgspec.convert(value, shape) if shape else None
     except msgspec.ValidationError as error:
         raise BadInput(f"{error}.") from None
+
+
+def _session_name(given: int | str) -> str:
+    """Return the number or the agent's id of a session. `S12` is the session with the number 12."""
+    name = str(given)
+    return name.removeprefix("S") if ids.number(name[1:]) is not None else name
 
 
 def _shortened(schema: Any) -> Any:
@@ -295,5 +319,7 @@ def _session_lines(row: dict[str, Any]) -> Iterator[str]:
             if text := _line(summary.get(name), 300):
                 yield f"   {label}: {text}"
         yield from (f"   {_item_line(o)}" for o in reversed(row["observations"]) if o["prompt_number"] == number)
+    if len(row["segments"]) > 1:
+        yield f"It was compacted: `get_turns` reads its segments 1 to {len(row['segments'])}."
     if not row["prompts"]:
         yield from (_item_line(o) for o in reversed(row["observations"][:50]))

@@ -16,11 +16,11 @@ from starlette.responses import PlainTextResponse
 from backstory import ids, project
 from backstory.errors import BadInput, NotFound
 from backstory.model import Session
-from backstory.recall import changed_files, context, worktree
+from backstory.recall import changed_files, context, turn_pages, worktree
 from backstory.recall.relevance import SessionStart
 from backstory.recall.search import FAMILIES, MemorySearch, Query
 from backstory.settings import Settings
-from backstory.store import memories, observations, projects, prompts, sessions, turns
+from backstory.store import memories, observations, projects, prompts, segments, sessions, turns
 from backstory.store.db import LAST, Row, Store, Tx
 from backstory.store.index.hits import Filter
 from backstory.worker.endpoints import Call, Endpoint, needs_read
@@ -41,6 +41,13 @@ class Page(msgspec.Struct):
 class PageQuery(msgspec.Struct):
     limit: Limit = 20
     cursor: str = ""
+
+
+class TurnPageQuery(msgspec.Struct):
+    """A page of a conversation. Segment 0 is all of it, page -1 the last one."""
+
+    segment: Annotated[int, msgspec.Meta(ge=0, le=LAST)] = 0
+    page: Annotated[int, msgspec.Meta(ge=-LAST, le=LAST)] = 1
 
 
 class ListQuery(msgspec.Struct):
@@ -112,6 +119,7 @@ class Recall:
             needs_read("GET", "/api/sessions", self.sessions, Page, query=SessionsQuery),
             needs_read("GET", "/api/sessions/{id}", self.session),
             needs_read("GET", "/api/sessions/{id}/turns", self.turns, Page, query=PageQuery),
+            needs_read("GET", "/api/sessions/{id}/turns/text", self.turns_text, query=TurnPageQuery, fails=(404,)),
             needs_read("GET", "/api/projects", self.projects, Page),
         ]
 
@@ -196,6 +204,7 @@ class Recall:
             return sessions.shown(session) | {
                 "prompts": prompts.of_session(tx, session.id),
                 "moves": sessions.moves(tx, session.id),
+                "segments": [asdict(segment) for segment in segments.of_session(tx, session.id)],
                 "summaries": memories.listed_summaries(tx, "", LAST, 200, session_id=session.id),
                 "observations": memories.standing_observations(tx, session.id),
             }
@@ -212,6 +221,16 @@ class Recall:
             return [asdict(turn) for turn in turns.of_session(tx, session.id, after, query.limit + 1)]
 
         return page_of(await self.read(work), query.limit, "number")
+
+    async def turns_text(self, call: Call) -> Row:
+        """Show what was said in a session as text, in pages, with a line for each tool use."""
+        query: TurnPageQuery = call.query
+
+        def work(tx: Tx) -> turn_pages.TurnPage:
+            session = _get_session(tx, call.request.path_params["id"])
+            return turn_pages.read(tx, session, query.segment, query.page)
+
+        return asdict(await self.read(work))
 
     async def projects(self, call: Call) -> Page:
         """List projects, most recently used first."""
