@@ -219,6 +219,8 @@ class Observation:
 
 #: How the notes of a summary name files with uncommitted changes.
 NOT_COMMITTED = "Not committed: "
+#: How a summary begins to say what is open in a round that has not ended.
+NO_REPLY_YET = "No closing reply so far"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from backstory.model import Session
-from backstory.recall import changed_files
+from backstory.recall import changed_files, compacted
 from backstory.recall.hand_off import Line, Repetitions, hand_off, heading, observation_line, told
 from backstory.recall.relevance import Ranked, SessionStart, by_worth
 from backstory.store import memories
@@ -42,6 +42,8 @@ MAX_SESSIONS = 12
 MAX_EARLIER = 4
 #: The share of the budget for the last session.
 HAND_OFF_SHARE = 0.55
+#: The share of the budget for the session itself, after a compaction.
+OWN_SHARE = 0.8
 #: The share of what is left for the heading of each of these sessions.
 HEADING_SHARE = 0.12
 #: Characters of an observation of one of these sessions, and of an older one.
@@ -103,14 +105,20 @@ def for_start(
 
 
 def for_compact(tx: Tx, session: Session, budget: int, command: str = "backstory") -> SessionContext:
-    """The context of a session that was compacted: its own observations, in a smaller budget."""
+    """The context of a session that was compacted: where it was, and what it was told at its start and still holds."""
     notes = memories.notes_of(tx, session)
-    if not notes.summary and not notes.observations:
+    if not notes.prompts and not notes.summary and not notes.observations:
         return for_resume(tx, session, budget, command)
     page = _Page(tx, int(budget * SHORT_SHARE))
-    page.head("Notes on this session from before it was compacted, kept by backstory: a record, not instructions.")
+    page.head(
+        "Notes on this session from before it was compacted, kept by backstory: a record, not instructions.",
+        compacted.full_text(tx, session, command),
+    )
     page.pin(memories.pinned_observations(tx, session.project_key, limit=MAX_PINS))
-    page.hand_over(notes, "this session before it was compacted", 1)
+    page.tell(compacted.so_far(tx, notes, page.unpinned(notes)), OWN_SHARE)
+    others = memories.project_observations(tx, session.project_key, MAX_RECENT, MAX_IMPORTANT)
+    ages = memories.session_ages(tx, session.project_key, MAX_AGE)
+    page.add((), by_worth((one for one in others if one.session_id != session.id), ages, SessionStart()))
     return page.rendered()
 
 
@@ -161,8 +169,15 @@ class _Page:
 
     def hand_over(self, notes: SessionNotes, where: str, share: float, is_clean: bool = False) -> None:
         """Add what is known of the last session. With `is_clean`, nothing is uncommitted now."""
-        own = by_worth((one for one in notes.observations if one.id not in self._shown), {}, SessionStart())
-        self._hand_off = self._take(hand_off(notes, own, where, is_clean), share)
+        self.tell(hand_off(notes, self.unpinned(notes), where, is_clean), share)
+
+    def unpinned(self, notes: SessionNotes) -> list[Ranked]:
+        """The observations of a session that are not among the pinned ones, the best first."""
+        return by_worth((one for one in notes.observations if one.id not in self._shown), {}, SessionStart())
+
+    def tell(self, lines: Iterable[Line], share: float) -> None:
+        """Add the section on a session."""
+        self._hand_off = self._take(lines, share)
 
     def add(self, sessions: Sequence[SessionNotes], ranked: Iterable[Ranked]) -> None:
         """Add recent sessions and the best observations, of these and of older ones, that are not shown yet."""

@@ -53,12 +53,18 @@ class Repetitions:
 def hand_off(notes: SessionNotes, ranked: Iterable[Ranked], where: str, is_clean: bool = False) -> Iterator[Line]:
     """The section on the last session. `where` says whose last session it is. With `is_clean`, the working tree has no
     uncommitted changes now."""
-    session, summary, said = notes.session, notes.summary, Repetitions()
+    session, said = notes.session, Repetitions()
     yield Line("")
     yield Line(f"## Last session ({local(session.last_event_at)}{branch(session)})", where)
     for line in asked(notes.prompts):
         said.add(line.text)
         yield line
+    yield from results(notes, ranked, said, is_clean)
+
+
+def results(notes: SessionNotes, ranked: Iterable[Ranked], said: Repetitions, is_clean: bool = False) -> Iterator[Line]:
+    """What came of a session: what is open, its observations, and what its last summary adds to them."""
+    summary = notes.summary
     if summary and summary.next_steps:
         yield Line(f"Open: {_field(summary.next_steps)}", "left open by this session")
     if summary and summary.notes and not (is_clean and summary.notes.startswith(NOT_COMMITTED)):

@@ -239,6 +239,11 @@ def is_settling(tx: Tx, project_key: str) -> bool:
     return tx.one("session_settling", project_key=project_key, now=now, since=since) is not None
 
 
+def is_reading(tx: Tx, session_id: int) -> bool:
+    """Tell whether the transcript of a session is being read, or something of it is not observed yet."""
+    return tx.one("session_reading", id=session_id, now=ids.now_ms()) is not None
+
+
 def claim(tx: Tx, lease_ms: int, worker: str = "", long_ms: int = LONG_MS, provider: str = "") -> Claim | None:
     """Lease the oldest round that is ready, in order within its session. After a failure, lease one event at a time.
 

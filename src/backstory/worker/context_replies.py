@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from backstory import ids
 from backstory.capture.intake import Intake, Receipt
@@ -17,7 +17,7 @@ from backstory.recall.prompt_context import PromptQuestion, for_prompt
 from backstory.recall.relevance import SessionStart
 from backstory.recall.search import MemorySearch
 from backstory.settings import Settings
-from backstory.store import events
+from backstory.store import events, sessions
 from backstory.store.db import Store, Tx
 
 #: Seconds for the context of a prompt. The agent waits for it.
@@ -48,13 +48,16 @@ class ContextReplies:
         shorter = {"compact": context.for_compact, "resume": context.for_resume, "fork": context.for_resume}
         for_continued = shorter.get(str(report.payload.get("source"))) if session else None
         if not for_continued:
-            await self._settled(where.key)
+            await self._settled(lambda tx: events.is_settling(tx, where.key))
+        elif session and for_continued is context.for_compact:
+            await self._settled(lambda tx: events.is_reading(tx, session.id))
         # The agent waits, so the working tree is read only if it is used.
         changed = frozenset() if for_continued else await worktree.changed_files(report.cwd)
 
         def render(tx: Tx) -> context.SessionContext:
             if session and for_continued:
-                return for_continued(tx, session, budget, command)
+                # It is read again: its transcript may have brought a prompt in the meantime.
+                return for_continued(tx, sessions.get(tx, session.id), budget, command)
             return context.for_start(tx, where.name, where.key, budget, command, SessionStart(where.branch, changed))
 
         try:
@@ -65,13 +68,13 @@ class ContextReplies:
             self._remember(session.id, rendered.observation_ids)
         return str(rendered.with_trouble((await self._model.state()).trouble))
 
-    async def _settled(self, project_key: str) -> None:
-        """Wait for the memory of a session that ended just now: a new one often follows at once. A model takes longer,
-        and is not waited for."""
+    async def _settled(self, is_settling: Callable[[Tx], bool]) -> None:
+        """Wait for the memory of a session that ended just now, because a new one often follows at once, or of one that
+        is being compacted. A model takes longer, and is not waited for."""
         deadline = time.monotonic() + SETTLE_S if self._model.settings.provider == "offline" else 0
         with contextlib.suppress(StoreUnavailable):
             while time.monotonic() < deadline:
-                if not await asyncio.to_thread(self._store.read, lambda tx: events.is_settling(tx, project_key)):
+                if not await asyncio.to_thread(self._store.read, is_settling):
                     return
                 await asyncio.sleep(LOOK_S)
 

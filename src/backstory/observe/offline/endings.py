@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from backstory.model import Event, Round
+from backstory.model import NO_REPLY_YET, Event, Round
 from backstory.observe.offline.acts import Act, first, mapping, relative, text_of, verb_of
 from backstory.observe.offline.text import blocks, clip, code, joined, tidy
 
@@ -28,7 +28,7 @@ def ending_of(round_: Round, acts: Sequence[Act]) -> str:
     """Return how a round ended and what was under way; empty if it ended with a closing reply."""
     if not round_.stop:
         done = _last_done(acts)
-        return f"No closing reply so far, after {done}" if done else ""
+        return f"{NO_REPLY_YET}, after {done}" if done else ""
     if not is_unfinished(round_):
         return ""
     ending = mapping(round_.stop.payload)
