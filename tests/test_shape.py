@@ -17,6 +17,8 @@ SOURCE = Path(__file__).parent.parent / "src" / "backstory"
 GROUND = {
     "batches",
     "jobs",
+    "kill_switch",
+    "launch",
     "model",
     "settings",
     "paths",
@@ -172,9 +174,9 @@ def test_named_queries_are_run_in_the_store_only() -> None:
 
 
 def test_the_environment_is_read_in_settings_only() -> None:
-    """One place decides what is set. The hook may look at the mark that an observer's session carries."""
+    """One place decides what is set. Two near-side programs look at marks that a session carries."""
     for file in FILES:
-        if file.stem not in {"settings", "hook"}:
+        if file.stem not in {"settings", "hook", "launch"}:
             assert not re.search(r"os\.(environ|getenv)", file.read_text()), file.name
 
 

@@ -6,18 +6,15 @@ import asyncio
 import contextlib
 import importlib.util
 import logging
-import os
 import re
-import shlex
 import shutil
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
+from backstory.kill_switch import KillSwitch, write_launcher
 from backstory.model import MemoryId, ModelCall
 from backstory.observe.providers import (
     DEFAULT_MODELS,
@@ -26,10 +23,8 @@ from backstory.observe.providers import (
     Choice,
     ProviderFailure,
     failures,
-    launch,
     token_count,
 )
-from backstory.paths import write_private
 
 if TYPE_CHECKING:
     from claude_agent_sdk import ClaudeAgentOptions, Message
@@ -74,7 +69,7 @@ class Claude:
 
     async def __call__(self, ask: Ask) -> Answer:
         program = await self._program()
-        cleared, output, kill_switch = self._conversations.cleared, _RunOutput(), _KillSwitch(self._runtime_dir)
+        cleared, output, kill_switch = self._conversations.cleared, _RunOutput(), KillSwitch(self._runtime_dir)
         run = asyncio.create_task(self._run(ask, output, kill_switch, program))
         try:
             answer = await asyncio.shield(run)
@@ -90,7 +85,7 @@ class Claude:
         await self._remember(answer.memory_id)
         return answer
 
-    async def _run(self, ask: Ask, output: _RunOutput, kill_switch: _KillSwitch, program: str) -> Answer:
+    async def _run(self, ask: Ask, output: _RunOutput, kill_switch: KillSwitch, program: str) -> Answer:
         import claude_agent_sdk as sdk
 
         logging.getLogger("claude_agent_sdk").setLevel(logging.CRITICAL + 1)  # it quotes output that it cannot parse
@@ -111,7 +106,7 @@ class Claude:
             raise output.failure()
         return output.answer(self._model)
 
-    def _options(self, ask: Ask, kill_switch: _KillSwitch, program: str) -> ClaudeAgentOptions:
+    def _options(self, ask: Ask, kill_switch: KillSwitch, program: str) -> ClaudeAgentOptions:
         """Locked down: no tools, settings or servers, its own directory, and the prompt sent unchanged."""
         import claude_agent_sdk as sdk
 
@@ -157,10 +152,7 @@ class Claude:
         self._choice.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         for folder in (self._runtime_dir, self._choice.home):
             folder.chmod(0o700)
-        start = shlex.join([sys.executable, "-I", "-S", str(Path(launch.__file__))])
-        shim = self._runtime_dir / "claude"
-        write_private(shim, f'#!/bin/sh\nexec {start} "$BACKSTORY_OBSERVER" "$BACKSTORY_CLAUDE" "$@"\n'.encode())
-        shim.chmod(0o700)
+        write_launcher(self._runtime_dir / "claude", "BACKSTORY_OBSERVER", "BACKSTORY_CLAUDE")
 
     async def _remember(self, memory_id: MemoryId | None) -> None:
         """Keep this conversation, and remove the oldest one if there are too many."""
@@ -171,21 +163,6 @@ class Claude:
             oldest = next(iter(self._recent_ids))
             del self._recent_ids[oldest]
             await asyncio.to_thread(self._conversations.remove, only=oldest)
-
-
-class _KillSwitch:
-    """The worker's end of the pipe to `launch`. Closing it, by us or by the kernel, kills the run."""
-
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / f"line-{uuid4().hex}"
-        os.mkfifo(self.path, 0o600)
-        self._handle: int | None = os.open(self.path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-
-    def close(self) -> None:
-        if self._handle is not None:
-            os.close(self._handle)
-            self._handle = None
-            self.path.unlink(missing_ok=True)
 
 
 @dataclass(slots=True)

@@ -1,0 +1,34 @@
+"""Ends a program when its owner closes the switch or is killed. `launch` is the other end."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+from uuid import uuid4
+
+from backstory import launch
+from backstory.paths import write_private
+
+
+class KillSwitch:
+    """The owner's end of the pipe to `launch`. Closing it, by us or by the kernel, kills the program."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / f"line-{uuid4().hex}"
+        os.mkfifo(self.path, 0o600)
+        self._handle: int | None = os.open(self.path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+            self.path.unlink(missing_ok=True)
+
+
+def write_launcher(path: Path, pipe: str, program: str) -> None:
+    """Write a script that runs a program through `launch`. Two variables name the pipe and the program."""
+    start = shlex.join([sys.executable, "-I", "-S", str(Path(launch.__file__))])
+    write_private(path, f'#!/bin/sh\nexec {start} "${pipe}" "${program}" "$@"\n'.encode())
+    path.chmod(0o700)
