@@ -33,6 +33,7 @@ _NAMES = {
     "cost_micros": "totalCostMicros",
     "status": "status",
     "last_stop_reason": "lastStopReason",
+    "parent_id": "parentId",
 }
 
 
@@ -51,6 +52,7 @@ class Metadata:
     cost_micros: int = 0  #: millionths of a dollar
     status: SessionStatus = SessionStatus.CREATED
     last_stop_reason: str | None = None
+    parent_id: str | None = None  #: the session that this one continues, if it was cleared, forked or lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,7 @@ class Message:
     role: str  #: "user" or "assistant"
     content: tuple[Mapping[str, Any], ...]
     timestamp: str
+    uuid: str | None = None  #: the agent's own id of the message; None if its transcript has none
 
     def __post_init__(self) -> None:
         # Cleaned together: a tag hides what follows it, also in the next block.
@@ -194,12 +197,21 @@ def _write(paths: Paths, content_id: str, value: dict[str, Any]) -> None:
 
 def _to_json(session: SessionFile) -> dict[str, Any]:
     metadata = {name: getattr(session.metadata, own) for own, name in _NAMES.items()}
-    messages = [{"role": one.role, "content": one.content, "timestamp": one.timestamp} for one in session.messages]
-    return {"id": session.id, "metadata": metadata, "messages": messages}
+    return {"id": session.id, "metadata": metadata, "messages": [_message(one) for one in session.messages]}
+
+
+def _message(one: Message) -> dict[str, Any]:
+    message = {"role": one.role, "content": one.content, "timestamp": one.timestamp}
+    return message | {"uuid": one.uuid} if one.uuid else message
 
 
 def _from_json(value: dict[str, Any]) -> SessionFile:
     given = {own: value["metadata"][name] for own, name in _NAMES.items() if name in value["metadata"]}
     given["status"] = SessionStatus(given.get("status", SessionStatus.CREATED))
-    messages = (Message(one["role"], tuple(one["content"]), one.get("timestamp") or "") for one in value["messages"])
-    return SessionFile(ContentId(value["id"]), Metadata(**given), tuple(messages))
+    messages = tuple(from_json(one) for one in value["messages"])
+    return SessionFile(ContentId(value["id"]), Metadata(**given), messages)
+
+
+def from_json(value: Mapping[str, Any]) -> Message:
+    """Read a message in the form of the file."""
+    return Message(value["role"], tuple(value["content"]), value.get("timestamp") or "", value.get("uuid"))

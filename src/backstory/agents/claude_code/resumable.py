@@ -15,8 +15,8 @@ from backstory.agents.claude_code.transcript_files import opened
 class Resumable:
     """The entries of a transcript that `claude` would know."""
 
-    uuids: frozenset[str] = frozenset()
-    prompts: tuple[str, ...] = ()
+    uuids: frozenset[str]
+    prompts: tuple[str, ...]
 
     def held(self, uuids: Sequence[str]) -> int:
         """Return how many of these messages, oldest first, are known: all up to the newest that is."""
@@ -33,8 +33,8 @@ def find(roots: Iterable[Path], content_id: str) -> Path | None:
     return max(found, key=lambda path: path.stat().st_mtime_ns, default=None)
 
 
-def read(path: Path) -> Resumable:
-    """Read a transcript. If a parent is missing, nothing before it would be known, so nothing counts as known."""
+def read(path: Path) -> Resumable | None:
+    """Read a transcript. None if a parent is missing: everything before it would be forgotten."""
     parents: dict[str, str | None] = {}
     prompts: list[str] = []
     newest: str | None = None
@@ -53,7 +53,7 @@ def read(path: Path) -> Resumable:
                 if entry["type"] == "user" and "message" in entry and (prompt := lines.prompt(entry)):
                     prompts.append(prompt)
     is_whole = newest is not None and _reaches_first(parents, newest)
-    return Resumable(frozenset(parents), tuple(prompts)) if is_whole else Resumable()
+    return Resumable(frozenset(parents), tuple(prompts)) if is_whole else None
 
 
 def _reaches_first(parents: dict[str, str | None], uuid: str | None) -> bool:

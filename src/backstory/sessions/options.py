@@ -1,0 +1,121 @@
+"""Options of a run, and how they become options of the Claude Agent SDK."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from backstory import settings
+from backstory.errors import BackstoryError, BadInput
+from backstory.sessions.session_file import Message
+
+if TYPE_CHECKING:
+    from claude_agent_sdk import ClaudeAgentOptions, HookMatcher
+    from claude_agent_sdk.types import HookEvent, PermissionMode, SystemPromptCustom, SystemPromptPreset
+
+#: Variables that the agent inherits: where programs and files are, who pays for the model, how to reach it, and what
+#: the user has switched off.
+ALLOWED_ENV = frozenset(
+    {
+        *("PATH", "HOME", "USER", "SHELL", "TERM", "LANG", "LC_ALL", "TZ", "TMPDIR", "CLAUDE_CONFIG_DIR"),
+        *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN"),
+        *("HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"),
+        *("DISABLE_TELEMETRY", "DISABLE_ERROR_REPORTING", "DISABLE_AUTOUPDATER", "BACKSTORY_DATA_DIR"),
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+    }
+)
+#: Variables that the SDK sets for the agent.
+_SDK_ENV = (
+    *("CLAUDE_CODE_ENTRYPOINT", "CLAUDE_AGENT_SDK_VERSION", "CLAUDE_CODE_SDK_READS_SESSION_STATE", "PWD"),
+    *("CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING", "CLAUDE_CONFIG_DIR", "TRACEPARENT", "TRACESTATE"),
+)
+#: Turns of a run, at most.
+MAX_TURNS = 20
+#: How often work that the turn limit stopped goes on by itself.
+MAX_CONTINUATIONS = 5
+#: Bytes of one message of the agent, at most. With the SDK's own limit, the output of a tool can end a run.
+MAX_BUFFER = 64 << 20
+NO_SDK = "The Claude Agent SDK is not installed."
+NO_CLAUDE = "No `claude` was found."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What to run. Without `session_id` and `conversation_history` it is a new session."""
+
+    prompt: str
+    cwd: str | Path | None = None  #: None: that of the session, else the current directory
+    model: str | None = None  #: None: the agent's own choice
+    system_prompt: str | None = None  #: None: that of Claude Code
+    max_turns: int = MAX_TURNS
+    max_continuations: int = MAX_CONTINUATIONS
+    permission_mode: PermissionMode = "dontAsk"
+    allowed_tools: Sequence[str] = ()
+    session_id: str | None = None  #: the session to resume
+    conversation_history: Sequence[Message | Mapping[str, Any]] | None = None  #: its messages so far
+    env: Mapping[str, str] = field(default_factory=dict)  #: variables for the agent
+    allowed_env: frozenset[str] = ALLOWED_ENV  #: variables that it inherits, by name
+    sdk: ClaudeAgentOptions | None = None  #: further options of the SDK, such as `mcp_servers`
+
+    def __post_init__(self) -> None:
+        if not self.prompt.strip():
+            raise BadInput("The prompt is empty.")
+        if self.max_turns < 1 or self.max_continuations < 0:
+            raise BadInput("`max_turns` must be at least 1 and `max_continuations` at least 0.")
+
+    @property
+    def resumes(self) -> bool:
+        """Whether the session is resumed: there is an id, a history, and the history is not empty."""
+        return bool(self.session_id) and self.conversation_history is not None and len(self.conversation_history) > 0
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment of the agent."""
+        inherited = {name: value for name, value in settings.environment().items() if name in self.allowed_env}
+        return inherited | dict(self.sdk.env if self.sdk else {}) | dict(self.env)
+
+    def for_sdk(
+        self, resume: str | None, cwd: Path, hooks: Mapping[HookEvent, list[HookMatcher]], launcher: Path, pipe: Path
+    ) -> ClaudeAgentOptions:
+        """Return the options of the SDK. It starts the agent through `launcher`, which drops other variables."""
+        import claude_agent_sdk as sdk
+
+        base = self.sdk or sdk.ClaudeAgentOptions()
+        env = self.environment()
+        names = ",".join((*env, *_SDK_ENV))
+        program = {"BACKSTORY_PIPE": str(pipe), "BACKSTORY_CLAUDE": _program(base), "BACKSTORY_VARIABLES": names}
+        every = {*hooks, *(base.hooks or {})}
+        return replace(
+            base,
+            model=self.model or base.model,
+            system_prompt=self._system_prompt() if self.system_prompt else base.system_prompt or _CLAUDE_CODE,
+            max_turns=self.max_turns,
+            cwd=cwd,
+            permission_mode=self.permission_mode,
+            allowed_tools=[*base.allowed_tools, *self.allowed_tools],
+            resume=resume,
+            hooks={event: [*hooks.get(event, []), *(base.hooks or {}).get(event, [])] for event in every},
+            env=env | program,
+            cli_path=launcher,
+            max_buffer_size=base.max_buffer_size or MAX_BUFFER,
+        )
+
+    def _system_prompt(self) -> SystemPromptCustom:
+        # Without `snapshot`, a resumed session keeps the system prompt of its first run.
+        return {"type": "custom", "prompt": self.system_prompt or "", "snapshot": False}
+
+
+_CLAUDE_CODE: SystemPromptPreset = {"type": "preset", "preset": "claude_code"}
+
+
+def _program(base: ClaudeAgentOptions) -> str:
+    """Return the path of `claude`: the given one, else the one inside the SDK, else the one on PATH."""
+    import claude_agent_sdk as sdk
+
+    bundled = Path(sdk.__file__).parent / "_bundled" / "claude"
+    found = base.cli_path or (bundled if bundled.exists() else shutil.which("claude"))
+    if found is None:
+        raise BackstoryError(NO_CLAUDE, "Install Claude Code, or name it with `sdk=ClaudeAgentOptions(cli_path=…)`.")
+    return str(Path(found).absolute())

@@ -1,0 +1,303 @@
+"""Runs an agent: resumes or starts a session, streams its messages, and keeps what is needed to go on later."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import ExitStack, aclosing, closing, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+from backstory import agents, settings
+from backstory.agents.claude_code import resumable
+from backstory.errors import BackstoryError, NotFound
+from backstory.kill_switch import KillSwitch, write_launcher
+from backstory.model import SessionStatus
+from backstory.sessions import lock, session_file
+from backstory.sessions.capture import Worker
+from backstory.sessions.options import NO_SDK, Options
+from backstory.sessions.record import Record, TurnState
+from backstory.sessions.recovery import SessionRecovered, preamble, text_of
+from backstory.sessions.session_file import Message, Metadata
+
+if TYPE_CHECKING:
+    import claude_agent_sdk as sdk
+
+    Streamed: TypeAlias = sdk.Message | SessionRecovered
+
+#: The prompt that lets work go on after the turn limit.
+GO_ON = "Go on from where you stopped."
+#: Seconds for the agent to end after its result.
+CLOSE_S = 10.0
+_NOT_FOUND = "No conversation found"
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """How a run begins."""
+
+    resume: str | None = None
+    preamble: str = ""  #: what is told again before the prompt
+    reason: str = ""  #: why something is told again; empty if the transcript is whole
+    messages: int = 0  #: how many messages are told again
+
+
+def execute(options: Options) -> Run:
+    """Run an agent. Iterate over the result to get the messages of the SDK as they come."""
+    return Run(options)
+
+
+async def restore(session_id: str) -> None:
+    """Open an expired session again. In any other state it changes nothing."""
+    import anyio
+
+    paths = settings.bare().paths
+    with ExitStack() as stack:
+        await anyio.to_thread.run_sync(stack.enter_context, lock.hold(paths, session_id))
+        if (found := session_file.read(paths, session_id)) is None:
+            raise NotFound(f"There is no session {session_id}.")
+        record = Record(paths, found, TurnState(0))
+        await Worker(paths).move(record, "restore")
+        record.save()
+
+
+def history(session_id: str) -> tuple[Message, ...]:
+    """Return the messages of a session, oldest first."""
+    found = session_file.read(settings.bare().paths, session_id)
+    return found.messages if found else ()
+
+
+def metadata(session_id: str) -> Metadata | None:
+    """Return model, times, totals and state of a session."""
+    found = session_file.read(settings.bare().paths, session_id)
+    return found.metadata if found else None
+
+
+class Run(AsyncIterator["Streamed"]):
+    """A run of an agent. It holds the lock of its session until it ends or is closed."""
+
+    def __init__(self, options: Options) -> None:
+        self.turns = TurnState(options.max_turns)
+        self._options, self._paths = options, settings.bare().paths
+        self._cwd = Path(options.cwd or ".").absolute()
+        self._worker = Worker(self._paths)
+        self._locks = ExitStack()
+        self._record: Record | None = None
+        self._has_messages = False  #: the agent has said which session it is
+        self._prompt = ""  #: a prompt that was sent, until the session is known in which it is kept
+        self._stop = ""  #: subtype of the last result
+        self._stream = self._messages()
+
+    @property
+    def session_id(self) -> str | None:
+        """The id of the session, as soon as the agent has told it."""
+        return self._record.id if self._record and self._has_messages else None
+
+    def __aiter__(self) -> Run:
+        return self
+
+    async def __anext__(self) -> Streamed:
+        return await anext(self._stream)
+
+    async def aclose(self) -> None:
+        """End the run. The agent ends with it."""
+        await self._stream.aclose()
+
+    async def _messages(self) -> AsyncGenerator[Streamed]:
+        try:
+            import claude_agent_sdk as sdk
+        except ImportError:
+            raise BackstoryError(NO_SDK, "Run `pip install 'backstory[claude]'`.") from None
+        with self._locks:
+            start, prompt = await self._begin(), self._options.prompt
+            while True:
+                error: sdk.ClaudeSDKError | None = None
+                try:
+                    async with aclosing(self._query(start, prompt)) as messages:
+                        async for message in messages:
+                            yield message
+                except sdk.ClaudeSDKError as caught:
+                    error = caught
+                if start.resume and not self._has_messages and _is_lost(error):
+                    start = self._lost("refused")
+                elif self._stop == "error_max_turns" and self.turns.continuations < self._options.max_continuations:
+                    self.turns.go_on()
+                    start, prompt = _Start(self.session_id), GO_ON
+                elif error is not None:
+                    await self._fail(error)
+                    raise error
+                else:
+                    return
+
+    async def _begin(self) -> _Start:
+        """Take the session that is resumed, and see what is left of its transcript."""
+        import anyio
+
+        content_id = self._options.session_id
+        if not content_id or not self._options.resumes:
+            return _Start()
+        await self._hold(content_id)
+        self._record = self._load(content_id)
+        if self._options.cwd is None:
+            self._cwd = Path(self._record.metadata.cwd)  # `claude` looks for the transcript by it
+        if not (self._options.sdk and self._options.sdk.fork_session):
+            await self._worker.move(self._record, "prompt")
+        if self._options.sdk and self._options.sdk.session_store:
+            return _Start(content_id)  # the SDK takes the transcript from there
+        return await anyio.to_thread.run_sync(self._check, content_id, self._record.messages)
+
+    def _load(self, content_id: str) -> Record:
+        """Read session.json. A session that has none begins with the history that the caller gave."""
+        if found := session_file.read(self._paths, content_id):
+            return Record(self._paths, found, self.turns)
+        record = self._create(content_id)
+        given = self._options.conversation_history or ()
+        record.begin_with(one if isinstance(one, Message) else session_file.from_json(one) for one in given)
+        return record
+
+    def _create(self, content_id: str, model: str = "") -> Record:
+        model = model or self._options.model or ""
+        return Record.create(self._paths, content_id, model, str(self._cwd), self.turns)
+
+    async def _hold(self, content_id: str) -> None:
+        import anyio
+
+        await anyio.to_thread.run_sync(self._locks.enter_context, lock.hold(self._paths, content_id))
+
+    def _check(self, content_id: str, messages: tuple[Message, ...]) -> _Start:
+        """Compare the transcript with what was kept, and decide how to go on."""
+        env = self._options.environment()
+        transcripts = agents.AGENTS[agents.DEFAULT_AGENT].transcripts
+        path = resumable.find(transcripts.roots(Path(env.get("HOME") or Path.home()), env), content_id)
+        if path is None:
+            return self._lost("deleted")
+        if path.stat().st_size == 0:
+            return self._lost("empty")
+        if (known := resumable.read(path)) is None:
+            return self._lost("damaged")
+        rest = _missing(known, messages)
+        return _Start(content_id, preamble(rest, is_whole=False), "damaged" if rest else "", len(rest))
+
+    def _lost(self, reason: str) -> _Start:
+        """Start a new session that is told what was kept of the lost one."""
+        messages = self._record.messages if self._record else ()
+        return _Start(None, preamble(messages, is_whole=True), reason, len(messages))
+
+    async def _query(self, start: _Start, prompt: str) -> AsyncGenerator[Streamed]:
+        """Ask once. The agent is killed with this process, so that it does not work on unseen."""
+        import anyio
+        import claude_agent_sdk as sdk
+
+        folder, self._prompt, self._stop = self._paths.agent_runs, prompt, ""
+        self._paths.prepare()
+        folder.mkdir(mode=0o700, exist_ok=True)
+        launcher, lost = folder / "launch", self._options.session_id if start.reason else None
+        write_launcher(launcher, "BACKSTORY_PIPE", "BACKSTORY_CLAUDE")
+        with closing(KillSwitch(folder)) as switch:
+            options = self._options.for_sdk(start.resume, self._cwd, self._worker.hooks(), launcher, switch.path)
+            if start.preamble:
+                # Otherwise `claude` would open files that the messages name with @.
+                options = replace(options, verbatim_prompts=True)
+            messages = cast("AsyncGenerator[sdk.Message]", sdk.query(prompt=start.preamble + prompt, options=options))
+            try:
+                async for message in messages:
+                    await self._take(message, start)
+                    if lost and self.session_id:
+                        yield SessionRecovered(self.session_id, lost, start.reason, start.messages)
+                        lost = None
+                    yield message
+            finally:
+                if not self._stop:
+                    switch.close()
+                # A caller may leave with the result, while the agent still writes its transcript.
+                with anyio.move_on_after(CLOSE_S, shield=True), suppress(sdk.ClaudeSDKError):
+                    async for _ in messages:
+                        pass
+
+    async def _take(self, message: sdk.Message, start: _Start) -> None:
+        """Keep a message before the caller gets it."""
+        import anyio
+        import claude_agent_sdk as sdk
+
+        if isinstance(message, sdk.SystemMessage) and message.subtype == "init":
+            await self._capture(str(message.data["session_id"]), str(message.data.get("model") or ""), start)
+        elif isinstance(message, sdk.AssistantMessage | sdk.ResultMessage) and message.session_id:
+            await self._capture(message.session_id, "", start)
+        if self._record is None or not self._has_messages:
+            return
+        if isinstance(message, sdk.AssistantMessage):
+            self._record.add_reply(message)
+            if self._record.metadata.status == SessionStatus.CREATED:
+                await self._worker.move(self._record, "message")
+        elif isinstance(message, sdk.UserMessage):
+            self._record.add_results(message)
+        elif isinstance(message, sdk.ResultMessage):
+            self._stop = message.subtype
+            self._record.add_result(message)
+            await self._worker.move(self._record, _cause(message), message.terminal_reason)
+        else:
+            return
+        await anyio.to_thread.run_sync(self._record.save)
+
+    async def _capture(self, content_id: str, model: str, start: _Start) -> None:
+        """Keep the id that the agent tells. Another one than before is a session of its own, linked to its parent."""
+        import anyio
+
+        record = self._record
+        if record is None or record.id != content_id:
+            record = await self._open(content_id, model, start)
+        elif self._has_messages and not self._prompt:
+            return
+        self._record, self._has_messages = record, True
+        if self._prompt:
+            record.add_prompt(self._prompt)
+            self._prompt = ""
+        if model:
+            record.set_model(model)
+        await anyio.to_thread.run_sync(record.save)
+
+    async def _open(self, content_id: str, model: str, start: _Start) -> Record:
+        """Make the record of a session that has begun."""
+        await self._hold(content_id)
+        record, parent = self._create(content_id, model), self._record
+        if parent is not None:
+            # `/clear` begins with nothing, a fork and a recovery with all that was said.
+            record.begin_with(() if self._has_messages else parent.messages, parent.id)
+        elif self._options.session_id:
+            record.begin_with((), self._options.session_id)
+        await self._worker.move(record, "start")
+        if parent is not None and start.reason:
+            await self._worker.move(parent, "end", f"continued as {content_id}")
+            parent.save()
+        return record
+
+    async def _fail(self, error: Exception) -> None:
+        """Record that the session failed. A result has said so already, except where there was none."""
+        if self._record and not self._stop:
+            await self._worker.move(self._record, "fail", type(error).__name__)
+            self._record.save()
+
+
+def _missing(known: resumable.Resumable, messages: Sequence[Message]) -> list[Message]:
+    """Return the last messages that the agent would not know, as after a crash.
+
+    Prompts have no id, and neither have messages from before this session. They are known by their words.
+    """
+    told = [number for number, one in enumerate(messages) if one.uuid]
+    held = known.held([messages[number].uuid or "" for number in told])
+    answers = [number for number, one in enumerate(messages) if one.role == "assistant"]
+    last = told[held - 1] if held else -1 if told else max(answers, default=-1)
+    return [one for one in messages[last + 1 :] if one.uuid or not known.has_prompt(text_of(one))]
+
+
+def _is_lost(error: Exception | None) -> bool:
+    import claude_agent_sdk as sdk
+
+    return isinstance(error, sdk.ResultError) and any(_NOT_FOUND in text for text in error.errors)
+
+
+def _cause(result: sdk.ResultMessage) -> str:
+    """Return what a result does to the session. The turn limit, and stops of other kinds, leave it open."""
+    if result.is_error and result.subtype != "error_max_turns":
+        return "fail"
+    return "end_turn" if result.stop_reason == "end_turn" and not result.is_error else "message"

@@ -1,0 +1,166 @@
+"""A transcript that was deleted, emptied, cut off or damaged: the conversation goes on, and the caller is told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from box import Box
+from claude import binary
+from desk import Desk, at
+from endpoint import Step, tool_use
+
+pytestmark = pytest.mark.skipif(binary() is None, reason="this platform's wheel has no claude inside")
+
+
+@pytest.fixture
+def desk(box: Box, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    box.start()
+    machine = at(box, monkeypatch)
+    yield machine
+    machine.until_no_agent_runs()
+
+
+def delete(path: Path) -> None:
+    path.unlink()
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def corrupt(path: Path) -> None:
+    """Every line is garbage."""
+    path.write_bytes(b"".join(b"\x00" + line[1:] + b"\n" for line in path.read_bytes().splitlines()))
+
+
+def damage_the_middle(path: Path) -> None:
+    """One line of the chain is garbage, so what is before it would be unknown."""
+    lines = path.read_bytes().splitlines()
+    number = next(n for n, line in enumerate(lines) if b"Hello Ada." in line and b'"assistant"' in line)
+    lines[number] = b"{garbage"
+    path.write_bytes(b"\n".join(lines) + b"\n")
+
+
+def forge(path: Path) -> None:
+    """A transcript that claims to be whole, and that `claude` refuses."""
+    lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+    kept = [{"uuid": line["uuid"], "parentUuid": None, "type": line["type"]} for line in lines if line.get("uuid")]
+    path.write_bytes(b"".join(json.dumps(line).encode() + b"\n" for line in kept))
+
+
+@pytest.mark.parametrize(
+    ("harm", "reason"),
+    [
+        (delete, "deleted"),
+        (empty, "empty"),
+        (corrupt, "damaged"),
+        (damage_the_middle, "damaged"),
+        (forge, "refused"),
+    ],
+)
+def test_a_lost_conversation_goes_on_in_a_new_session(desk: Desk, harm: Callable[[Path], None], reason: str) -> None:
+    with desk.model(["Hello Ada.", "Yes.", "Ada.", "Still Ada."]) as endpoint:
+        first = desk.run("I am Ada.")
+        desk.run("Will you remember?", first.id)
+        harm(desk.transcript(first.id))
+        second = desk.run("Who am I?", first.id)
+        (notice,) = second.notices
+        assert second.messages[0] is notice
+        assert (notice.lost_session_id, notice.session_id, notice.reason) == (first.id, second.id, reason)
+        assert notice.messages == 4
+        assert second.id != first.id
+        asked = endpoint.of()[-1].texts("user")[-1]
+        for words in ("User: I am Ada.", "Assistant: Hello Ada.", "User: Will you remember?", "Who am I?"):
+            assert words in asked
+        third = desk.run("And now?", second.id)
+        assert third.id == second.id
+        assert not third.notices
+    said = ["I am Ada.", "Hello Ada.", "Will you remember?", "Yes.", "Who am I?", "Ada.", "And now?", "Still Ada."]
+    assert desk.texts(second.id) == said
+    assert desk.texts(first.id) == said[:4]
+    assert desk.about(second.id).parent_id == first.id
+    assert desk.about(first.id).status == "completed"
+    sql = "SELECT p.content_session_id AS parent FROM sdk_sessions s JOIN sdk_sessions p ON p.id = s.parent_id"
+    assert desk.box.rows(f"{sql} WHERE s.content_session_id = ?", second.id) == [{"parent": first.id}]
+
+
+def test_a_transcript_that_was_cut_off_is_resumed_and_the_rest_is_told(desk: Desk) -> None:
+    """As after a crash: the same session, which is told what it no longer knows."""
+    with desk.model(["Hello Ada.", "I am well.", "Ada, and you asked how I am."]) as endpoint:
+        first = desk.run("I am Ada.")
+        size = desk.transcript(first.id).stat().st_size
+        desk.run("How are you?", first.id)
+        with desk.transcript(first.id).open("rb+") as file:
+            file.truncate(size + 100)
+        second = desk.run("Who am I?", first.id)
+        (notice,) = second.notices
+        assert (notice.lost_session_id, notice.session_id, notice.reason) == (first.id, first.id, "damaged")
+        assert notice.messages == 2
+        seen = endpoint.of()[-1].texts()
+    assert any(words.startswith("I am Ada.") for words in seen), "the agent still knows the beginning"
+    assert "Assistant: I am well." in seen[-1]
+    assert desk.texts(first.id)[-2:] == ["Who am I?", "Ada, and you asked how I am."]
+    assert desk.about(first.id).parent_id is None
+
+
+def test_what_is_told_again_is_not_remembered_again(desk: Desk) -> None:
+    """The prompt is stored without it, and what was said keeps its one session."""
+    with desk.model(["The price is 12.", "As I said."]):
+        first = desk.run("What is the price?")
+        delete(desk.transcript(first.id))
+        second = desk.run("Again?", first.id)
+    desk.box.settle()
+    rows = desk.box.rows(
+        "SELECT content_session_id AS id, prompt FROM user_prompts p JOIN sdk_sessions s ON s.id = p.session_id "
+        "ORDER BY p.id"
+    )
+    assert [(row["id"], row["prompt"].strip()) for row in rows] == [
+        (first.id, "What is the price?"),
+        (second.id, "Again?"),
+    ]
+    turns = [row["text"] for row in desk.box.rows("SELECT text FROM turns ORDER BY id")]
+    assert [text.strip() for text in turns] == ["What is the price?", "The price is 12.", "Again?", "As I said."]
+
+
+def test_files_that_were_named_are_not_opened_again(desk: Desk) -> None:
+    """`claude` opens a file that a prompt names with @. What is told again is told as it is."""
+    (desk.box.project / "secret.txt").write_text("The number is 4242.")
+    with desk.model(["I see.", "Yes."]) as endpoint:
+        first = desk.run("Do not open it: secret.txt")
+        file = desk.box.data / "agent-sessions" / first.id / "session.json"
+        file.write_text(file.read_text().replace("it: secret.txt", "it: @secret.txt"))
+        delete(desk.transcript(first.id))
+        desk.run("Go on.", first.id)
+        asked = json.dumps(endpoint.of()[-1].body)
+    assert "@secret.txt" in asked
+    assert "4242" not in asked
+
+
+def test_a_session_without_session_json_begins_with_the_history_of_the_caller(desk: Desk) -> None:
+    """A session of Claude Code itself, or one whose file was lost."""
+    said = [{"role": "user", "content": [{"type": "text", "text": "I am Ada."}]}]
+    with desk.model(["Ada."]) as endpoint:
+        done = desk.run("Who am I?", "0b0b7d4e-6f0d-4f43-8f83-2f6a5e1c9a10", conversation_history=said)
+        assert "User: I am Ada." in endpoint.of()[-1].texts("user")[-1]
+    assert [notice.reason for notice in done.notices] == ["deleted"]
+    assert desk.texts(done.id) == ["I am Ada.", "Who am I?", "Ada."]
+
+
+def test_a_tool_use_that_was_cut_off_is_not_told(desk: Desk) -> None:
+    """Neither to a new session nor as a result without its use."""
+    steps: list[Step] = [tool_use("Bash", {"command": "echo one", "description": "One"}), "It printed one.", "Yes."]
+    with desk.model(steps) as endpoint:
+        first = desk.run("Print one.")
+        file = desk.box.data / "agent-sessions" / first.id / "session.json"
+        content = json.loads(file.read_text())
+        use = {"type": "tool_use", "tool_use": {"id": "cut", "name": "Bash", "input": {"command": "echo two"}}}
+        content["messages"].append({"role": "assistant", "content": [use], "timestamp": ""})
+        file.write_text(json.dumps(content))
+        delete(desk.transcript(first.id))
+        desk.run("Go on.", first.id)
+        asked = endpoint.of()[-1].texts("user")[-1]
+    assert "echo one" in asked
+    assert "echo two" not in asked
