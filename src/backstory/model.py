@@ -25,6 +25,7 @@ Kind = Literal[
     "session_end",
     "memory",
     "reply",  # a message of the assistant, from a transcript; stored as a turn, not as an event
+    "title",  # the title of the session in the agent, from a transcript; not stored as an event
 ]
 #: Prefix of the event id of a report that comes from a line of a transcript.
 FROM_LINE = "transcript-"

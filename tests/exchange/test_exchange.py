@@ -56,6 +56,8 @@ def fill(box: Box) -> None:
     old, new = (row["id"] for row in box.rows("SELECT id FROM observations WHERE project = 'shop' ORDER BY id LIMIT 2"))
     box.cli("pin", str(old))
     box.cli("supersede", str(old), str(new))
+    box.cli("sessions", "rename", "1", "The cart")
+    box.cli("sessions", "tag", "1", "release")
     with closing(sqlite3.connect(box.data / "backstory.db")) as db:
         # A parent that comes later in the file.
         db.execute("UPDATE sdk_sessions SET parent_id = (SELECT MAX(id) FROM sdk_sessions) WHERE id = 1")

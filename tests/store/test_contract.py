@@ -39,7 +39,7 @@ def add(tx: Tx, name: str, text: str) -> events.Added:
 
 
 def count(tx: Tx) -> int:
-    return len(tx.all("sessions_list", project="", agent="", status="", before=2**62, limit=99))
+    return len(tx.all("sessions_list", project="", agent="", status="", tag="", before=2**62, limit=99))
 
 
 def test_s1_what_is_acknowledged_is_there_for_everybody(store: Store, open_again: Opener) -> None:

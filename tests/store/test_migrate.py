@@ -80,6 +80,8 @@ def record_unreleased(store: Store, last: int) -> None:
         "ALTER TABLE observations DROP COLUMN importance;",
         "DROP TABLE agent_sessions;",
         "DROP INDEX sdk_sessions_active;",
+        "DROP TABLE session_titles;",
+        "DROP TABLE session_tags;",
         "DELETE FROM schema_versions WHERE version > 1;",
     ):
         store.write(lambda tx, sql=undo: tx.script(sql))  # type: ignore[misc]

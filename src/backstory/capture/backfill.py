@@ -48,7 +48,7 @@ class Backfill:
             for report in group:
                 where = await self._where(report, project)
                 if await self._intake.unwanted(report, where):
-                    counts["skipped"] += report.kind != "reply"
+                    counts["skipped"] += report.kind not in ("reply", "title")
                 else:
                     wanted.append((replace(report, occurred_at=min(report.occurred_at, ids.now())), where))
             counts += await self._intake.store_past(wanted, self._take)
@@ -64,11 +64,11 @@ class Backfill:
         if left is not report.payload:
             # It has a forgotten text. An empty prompt counts as private, and the events of its round are not kept.
             if report.kind not in ("prompt", "stop"):
-                return "skipped" if report.kind != "reply" else ""
+                return "skipped" if report.kind not in ("reply", "title") else ""
             report = replace(report, payload={**left, "prompt": ""} if report.kind == "prompt" else left)
         settings, session = self._intake.settings, sessions.by_content_id(tx, report.agent, report.content_id)
-        if report.kind == "reply":
-            taken = None if _is_copy(tx, session, report) else WORK["reply"](tx, settings, report, where, None)
+        if report.kind in ("reply", "title"):
+            taken = None if _is_copy(tx, session, report) else WORK[report.kind](tx, settings, report, where, None)
             return "turns" if taken and taken.skipped is None else ""
         if _is_copy(tx, session, report):
             return "known"

@@ -20,7 +20,7 @@ from backstory.paths import OBSERVING
 from backstory.project import Project
 from backstory.sessions import lock
 from backstory.settings import ConfigWatch, Settings
-from backstory.store import events, observations, rounds, sessions, turns
+from backstory.store import events, observations, rounds, sessions, titles, turns
 from backstory.store.db import Store, Tx
 from backstory.store.index import chunks
 from backstory.text import cut
@@ -191,6 +191,8 @@ def take_event(tx: Tx, settings: Settings, report: Report, where: Project, numbe
     session = sessions.get_or_create(tx, report, where)
     skipped = "tool" if settings.skips(report.tool_name) else None
     added = events.add(tx, session, report, int(settings.quiet_seconds * 1000), skipped, _hold_ms(report))
+    if added.skipped is None and report.kind == "session_start":
+        _keep_title(tx, session, report)
     if added.skipped is None and report.kind != "session_start":
         sessions.move(tx, session, "work", at=report.occurred_at)
     if added.skipped is None and report.kind == "pre_compact":
@@ -225,6 +227,7 @@ def _take_prompt(tx: Tx, settings: Settings, report: Report, where: Project, num
     if prompt.is_new:
         sessions.move(tx, session, "prompt", at=report.occurred_at)
         events.add(tx, session, replace(report, payload={}) if prompt.is_private else report)
+        _keep_title(tx, session, report)
         if session.last_event_at >= report.occurred_at:
             rounds.follow_prompt(tx, session, prompt, report.occurred_at)
     return Receipt(report.event_id, session, prompt.number, prompt.is_private, None if prompt.is_new else "duplicate")
@@ -271,6 +274,20 @@ def _take_reply(tx: Tx, settings: Settings, report: Report, where: Project, numb
     return Receipt(report.event_id, session, prompt.number, skipped=None if is_new else "duplicate")
 
 
+def _take_title(tx: Tx, settings: Settings, report: Report, where: Project, number: int | None) -> Receipt:
+    """Store the title of a session that is known. A title does not create a session."""
+    session, title = _session(tx, report), report.payload.get("title")
+    if session and isinstance(title, str):
+        titles.put_agents(tx, session, title, "custom" if report.payload.get("source") == "custom" else "agent")
+    return Receipt(report.event_id, session, skipped="duplicate")
+
+
+def _keep_title(tx: Tx, session: Session, report: Report) -> None:
+    """Store the title that a hook reports with a start or a prompt."""
+    if isinstance(title := report.payload.get("session_title"), str):
+        titles.put_agents(tx, session, title, "agent")
+
+
 def _line_of(report: Report) -> turns.TurnDetails:
     """Return the agent's own id of a message: that of its line in the transcript."""
     line = report.event_id.removeprefix(FROM_LINE)
@@ -282,4 +299,5 @@ WORK: dict[str, Callable[[Tx, Settings, Report, Project, int | None], Receipt]] 
     "session_end": _take_end,
     "post_compact": _take_compacted,
     "reply": _take_reply,
+    "title": _take_title,
 }

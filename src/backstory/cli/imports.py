@@ -119,7 +119,7 @@ def _with_end(reports: Iterable[Report]) -> Iterator[Report]:
     """The reports, followed by a `session_end` for each conversation that counts as ended."""
     last: dict[str, Report] = {}
     for report in reports:
-        if report.payload.get("agent_id") is None:
+        if report.payload.get("agent_id") is None and report.kind != "title":
             last[report.content_id] = report
         yield report
     for report in last.values():

@@ -10,7 +10,7 @@ from typing import Any
 from backstory import gate, ids
 from backstory.errors import BadInput
 from backstory.exchange.rows import BadRow, checked
-from backstory.store import events, forget, forgotten, observations, queries, sessions, table_rows, turns
+from backstory.store import events, forget, forgotten, observations, queries, sessions, table_rows, titles, turns
 from backstory.store.db import Row, Tx
 from backstory.store.index import chunks
 from backstory.store.payloads import read_or_nothing
@@ -92,6 +92,8 @@ class Load:
         self._remember(tx, table, old_id, row.get("id"))
         if kind := _INDEXED.get(table.name):
             observations.index_row(tx, kind, row, sessions.get(tx, row["session_id"]))
+        if table.name == "session_titles":
+            titles.show(tx, row["session_id"])
         if table.name == "turns":
             turns.index(tx, sessions.get(tx, row["session_id"]), turns.from_row(row))
         if table.name == "user_prompts":
@@ -130,11 +132,16 @@ class Load:
             if memory_id and sessions.has_memory_id(tx, memory_id):
                 row["memory_session_id"] = f"{memory_id}-{ids.new_event_id()}"
             row["force_init"] = int(bool(memory_id))  # the observer's conversation belongs to the other store
+            if self._is_forgotten(tx, row["title"], row["created_at"]):
+                row["title"] = None
             return True
         if "session_id" not in row or table.columns["session_id"].parent is None:
             return True
         session = sessions.get(tx, row["session_id"])
         is_gone = session.forgotten_at is not None
+        if table.name in ("session_titles", "session_tags"):
+            text = row["title"] if table.name == "session_titles" else row["tag"]
+            return not is_gone and not self._is_forgotten(tx, text, session.created_at)
         if table.name == "observations":
             return not is_gone and not forget.is_forgotten_observation(tx, row)
         if table.name == "session_summaries":

@@ -12,7 +12,7 @@ from typing import Any
 from backstory import ids
 from backstory.errors import NotFound
 from backstory.model import OURSELVES, Prompt, Turn
-from backstory.store import agent_sessions, forgotten, ledger, observations, prompts, sessions, turns
+from backstory.store import agent_sessions, forgotten, ledger, observations, prompts, sessions, titles, turns
 from backstory.store.db import LAST, Row, Tx
 from backstory.store.index import bm25, chunks, search, tokens
 from backstory.store.payloads import read_or_nothing
@@ -130,6 +130,7 @@ def session(tx: Tx, number: int, gone: Forgotten) -> None:
         _prompt(tx, prompts.from_row(row), gone)
     _events(tx, tx.all("events_of_whole_session", session_id=number), gone)
     _turns(tx, turns.of_session(tx, number), gone)
+    _titles(tx, titles.remove_all(tx, number), gone)
     # A session of memories that people add by hand is not closed: more of them may come.
     agent_sessions.forget(tx, number)
     tx.run("session_forget", id=number, at=None if known.agent == OURSELVES else ids.now())
@@ -212,6 +213,7 @@ def matching(tx: Tx, words: str, project_name: str, gone: Forgotten) -> None:
     for _, number in _containing(tx, "sessions_containing", gone.needles, project_name):
         tx.run("session_forget_first_prompt", id=number)
         tx.run("session_forget_branch", id=number)
+        _titles(tx, titles.remove_all(tx, number), gone)
     gone.beside -= set(gone.observations)
 
 
@@ -220,11 +222,12 @@ def _size(gone: Forgotten) -> int:
 
 
 def _summary_and_replies(tx: Tx, session_id: int, number: int, gone: Forgotten) -> None:
-    """Forget the summary and the replies of a round, later summaries of the agent's own, and their events."""
+    """Forget the summary and the replies of a round, what the agent itself wrote about the session, and the events."""
     for row in tx.all("summaries_of_round", session_id=session_id, prompt_number=number):
         _summary(tx, row, gone)
     _events(tx, tx.all("events_of_summaries", session_id=session_id, prompt_number=number), gone)
     _turns(tx, turns.of_round(tx, session_id, number), gone)
+    _titles(tx, titles.remove_made(tx, session_id), gone)
 
 
 def finish(tx: Tx, gone: Forgotten) -> None:
@@ -286,6 +289,12 @@ def _turns(tx: Tx, known: Iterable[Turn], gone: Forgotten) -> None:
             _keep_out(tx, each.text, each.at, gone)
         gone.turns += turns.blank(tx, each)
         gone.changed_sessions.add(each.session_id)
+
+
+def _titles(tx: Tx, removed: Iterable[str], gone: Forgotten) -> None:
+    """Keep the titles of an agent from coming back. Its transcript repeats them."""
+    for title in removed:
+        forgotten.add(tx, gone.key, title, forgotten.ALWAYS)
 
 
 def _keep_out(tx: Tx, value: Any, at: str, gone: Forgotten) -> None:

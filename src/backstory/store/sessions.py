@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from dataclasses import fields
 from operator import itemgetter
 
@@ -42,10 +44,34 @@ def shown(session: Session) -> Row:
     return {name: getattr(session, name) for name in _COLUMNS if name not in _INTERNAL}
 
 
-def listed(tx: Tx, project: str, before: int, limit: int, *, agent: str = "", status: str = "") -> list[Row]:
-    """Return sessions with a smaller id than `before` as the API shows them, newest first."""
-    rows = tx.all("sessions_list", project=project, agent=agent, status=status, before=before, limit=limit)
+def listed(
+    tx: Tx, project: str, before: int, limit: int, *, agent: str = "", status: str = "", tag: str = ""
+) -> list[Row]:
+    """Return sessions as the API shows them, the last used first, after the session `before` in this order."""
+    about = {"project": project, "agent": agent, "status": status, "tag": tag}
+    rows = tx.all("sessions_list", **about, before=before, limit=limit)
     return [shown(from_row(row)) | {"observation_count": row["observation_count"]} for row in rows]
+
+
+def by_ids(tx: Tx, numbers: Iterable[int]) -> dict[int, Session]:
+    """Return sessions by id, without forgotten ones."""
+    rows = tx.all("sessions_by_ids", ids=json.dumps(list(numbers)))
+    return {row["id"]: from_row(row) for row in rows}
+
+
+def children(tx: Tx, number: int) -> list[Row]:
+    """Return id and start source of the sessions that were cleared or forked from a session."""
+    return tx.all("session_children", id=number)
+
+
+def sizes(tx: Tx, numbers: Iterable[int]) -> dict[int, int]:
+    """Return session -> how long it is, in chunks."""
+    return {row["session_id"]: row["chunks"] for row in tx.all("session_sizes", ids=json.dumps(list(numbers)))}
+
+
+def directories(tx: Tx, project_key: str, limit: int) -> list[str]:
+    """Return the directories in which a project was worked in, the latest first."""
+    return [row["cwd"] for row in tx.all("directories_of_project", project_key=project_key, limit=limit)]
 
 
 def moves(tx: Tx, number: int) -> list[Row]:

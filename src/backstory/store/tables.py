@@ -17,6 +17,8 @@ DERIVED = frozenset(
 NATURAL = {
     "sdk_sessions": ("agent", "content_session_id"),
     "session_moves": ("session_id", "at", "to_status", "cause"),
+    "session_titles": ("session_id", "source"),
+    "session_tags": ("session_id", "tag"),
     "user_prompts": ("session_id", "prompt_number"),
     "events": ("session_id", "event_id"),
     "observations": ("session_id", "prompt_number", "created_at", "type", "title", "compressed_observation"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 from backstory.agents.claude_code.payloads import without_reminders
@@ -73,6 +73,18 @@ def _asked(text: str) -> str | None:
         given = _ARGUMENTS.search(text)
         return f"{command[1].strip()} {given[1].strip() if given else ''}".strip()
     return None if not text or text.startswith(_NOISE) else text
+
+
+def title(entry: Mapping[str, Any], known: Container[str]) -> tuple[str, str] | None:
+    """Return the title in an entry and who gave it: the user (`custom`) or the agent (`agent`).
+
+    Older clients wrote the title of one conversation into the file of the next one, so it must name a known entry.
+    """
+    for name, source in (("customTitle", "custom"), ("aiTitle", "agent"), ("summary", "agent")):
+        text = entry.get(name)
+        if isinstance(text, str) and text.strip() and (name != "summary" or entry.get("leafUuid") in known):
+            return text.strip(), source
+    return None
 
 
 def was_rejected(entry: Mapping[str, Any], block: Mapping[str, Any]) -> bool:

@@ -16,7 +16,7 @@ NAME = "claude-code"
 #: Claude Code's event -> our kind, and the fields that are kept
 EVENTS: dict[str, tuple[Kind, tuple[str, ...]]] = {
     "SessionStart": ("session_start", ("source", "model", "session_title", "seconds_since_last_response")),
-    "UserPromptSubmit": ("prompt", ("prompt", "source")),
+    "UserPromptSubmit": ("prompt", ("prompt", "source", "session_title")),
     "PostToolUse": ("tool", ("tool_input", "tool_response", "duration_ms", "agent_id", "agent_type")),
     "PostToolUseFailure": (
         "tool_failure",

@@ -85,18 +85,26 @@ class Transcript:
         self._offset = self.mark.offset
         #: id of a prompt that no person wrote -> id of the prompt of its round
         self._aside: dict[str, str] = {}
+        self._titles: dict[str, tuple[str, Any]] = {}  #: who gave it -> title and session
+        self._uuids: set[str] = set()  #: of the entries that were read
+        self._last: Mapping[str, Any] | None = None
 
     def __iter__(self) -> Iterator[Report]:
         for offset, entry in entries(self._path, self.mark.offset, self._whole):
             if "message" not in entry and entry.get("type") != "system":
                 if not self._round.uuid and not self._born:
                     self._born = _stamp(entry.get("timestamp")) or ""
+                if title := lines.title(entry, self._uuids):
+                    self._titles[title[1]] = (title[0], entry.get("sessionId"))
             elif self._is_ours(entry):
                 self._offset = offset
+                self._uuids.add(entry["uuid"])
+                self._last = entry
                 yield from self._read(entry)
         yield from self._reply()
         if self._whole or self._round.ended:
             yield from self._end()
+        yield from self._titled()
         self.mark = self._marks[0]
 
     @property
@@ -279,6 +287,13 @@ class Transcript:
         summary = lines.text_of(message.get("content")) if isinstance(message, dict) else ""
         if summary:
             yield self._report(entry, "post_compact", entry["uuid"], {"trigger": trigger, "compact_summary": summary})
+
+    def _titled(self) -> Iterator[Report]:
+        """Report the titles that were read. Their entries have no time, so that of the last message is used."""
+        for source, (title, session) in self._titles.items():
+            if self._last and session in (None, self._last["sessionId"]):
+                name, payload = f"title-{source}-{self._last['uuid']}", {"title": title, "source": source}
+                yield self._report(self._last, "title", name, payload)
 
     def _keep_mark(self) -> None:
         # The mark before the newest is used: an answer may come after the next question.

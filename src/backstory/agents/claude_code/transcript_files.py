@@ -18,7 +18,8 @@ TAIL_BYTES = 1 << 20
 #: Maximum bytes of a line. Longer ones are skipped.
 MAX_LINE_BYTES = 32 << 20
 _CHAIN = (b'"type":"user"', b'"type":"assistant"', b'"type":"system"', b'"type": "')
-_BEGINS = (b'{"type":"queue-operation"', *(b"{" + mark for mark in _CHAIN))
+_TITLES = (b'{"type":"custom-title"', b'{"type":"ai-title"', b'{"type":"summary"')
+_BEGINS = (b'{"type":"queue-operation"', *_TITLES, *(b"{" + mark for mark in _CHAIN))
 
 
 def opened(path: Path) -> IO[bytes]:

@@ -152,9 +152,11 @@ WHERE (:project = '' OR s.project = :project OR s.project_key = :project)
 LIMIT :limit;
 
 -- name: sessions_containing
-SELECT 'session' AS kind, id FROM sdk_sessions
+SELECT 'session' AS kind, id FROM sdk_sessions s
 WHERE (:project = '' OR project = :project OR project_key = :project)
-  AND strpos(lower(COALESCE(title, '') || E'\n' || COALESCE(first_user_prompt, '') || E'\n' || COALESCE(git_branch, '')), :needle) > 0;
+  AND (strpos(lower(COALESCE(title, '') || E'\n' || COALESCE(first_user_prompt, '') || E'\n' || COALESCE(git_branch, '')), :needle) > 0
+    OR EXISTS (SELECT 1 FROM session_titles t WHERE t.session_id = s.id AND strpos(lower(t.title), :needle) > 0)
+    OR EXISTS (SELECT 1 FROM session_tags g WHERE g.session_id = s.id AND strpos(lower(g.tag), :needle) > 0));
 
 -- name: forgotten_texts_among
 SELECT mark, moment FROM forgotten_texts WHERE mark IN (SELECT json_array_elements_text(CAST(:marks AS json)));

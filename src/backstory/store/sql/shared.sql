@@ -142,6 +142,7 @@ UPDATE sdk_sessions SET force_init = 1 WHERE memory_session_id IS NOT NULL AND f
 UPDATE sdk_sessions SET force_init = 1 WHERE id = :id;
 
 -- name: sessions_list
+-- Those that were used last come first. `before` is the last session of the previous page, or `LAST`.
 SELECT s.*,
   (SELECT COUNT(*) FROM observations o WHERE o.session_id = s.id) AS observation_count
 FROM sdk_sessions s
@@ -150,8 +151,74 @@ WHERE (s.prompt_counter > 0 OR EXISTS (SELECT 1 FROM events e WHERE e.session_id
   AND (:project = '' OR s.project = :project OR s.project_key = :project)
   AND (:agent = '' OR s.agent = :agent)
   AND (:status = '' OR s.status = :status)
-  AND s.id < :before
-ORDER BY s.id DESC LIMIT :limit;
+  AND (:tag = '' OR EXISTS (SELECT 1 FROM session_tags t WHERE t.session_id = s.id AND t.tag = :tag))
+  AND (:before = 4611686018427387904 OR (s.last_event_at, s.id) < (SELECT b.last_event_at, b.id FROM sdk_sessions b WHERE b.id = :before))
+ORDER BY s.last_event_at DESC, s.id DESC LIMIT :limit;
+
+-- name: session_title_put
+INSERT INTO session_titles (session_id, source, title) VALUES (:id, :source, :title)
+ON CONFLICT (session_id, source) DO UPDATE SET title = excluded.title;
+
+-- name: session_title_remove
+DELETE FROM session_titles WHERE session_id = :id AND source = :source;
+
+-- name: session_title_show
+-- 'user' comes before 'custom', and 'custom' before 'agent'.
+UPDATE sdk_sessions SET title = (SELECT t.title FROM session_titles t WHERE t.session_id = :id ORDER BY t.source DESC LIMIT 1)
+WHERE id = :id;
+
+-- name: session_titles
+SELECT source, title FROM session_titles WHERE session_id = :id ORDER BY source DESC;
+
+-- name: session_unread_prompt
+-- A prompt whose text is not stored, because it is private or was forgotten.
+SELECT id FROM user_prompts WHERE session_id = :id AND prompt IS NULL LIMIT 1;
+
+-- name: sessions_named
+SELECT id FROM sdk_sessions WHERE LOWER(title) = LOWER(:title) AND forgotten_at IS NULL ORDER BY last_event_at DESC, id DESC;
+
+-- name: session_labels
+SELECT t.session_id, t.title AS label FROM session_titles t WHERE t.source <> 'agent'
+UNION ALL SELECT g.session_id, g.tag FROM session_tags g
+ORDER BY session_id DESC LIMIT :limit;
+
+-- name: session_tag_add
+INSERT INTO session_tags (session_id, tag) VALUES (:id, :tag) ON CONFLICT (session_id, tag) DO NOTHING;
+
+-- name: session_tag_remove
+DELETE FROM session_tags WHERE session_id = :id AND tag = :tag;
+
+-- name: session_tags_remove
+DELETE FROM session_tags WHERE session_id = :id;
+
+-- name: session_tags
+SELECT session_id, tag FROM session_tags WHERE session_id {in_ids} ORDER BY session_id, tag;
+
+-- name: session_children
+SELECT id, start_source FROM sdk_sessions WHERE parent_id = :id AND forgotten_at IS NULL ORDER BY id;
+
+-- name: sessions_by_ids
+SELECT * FROM sdk_sessions WHERE id {in_ids} AND forgotten_at IS NULL;
+
+-- name: session_first_prompts
+-- The beginnings of the first prompts of some sessions. A title is made from them.
+SELECT session_id, prompt_number, SUBSTR(prompt, 1, 1000) AS prompt FROM user_prompts
+WHERE session_id {in_ids} AND prompt IS NOT NULL AND prompt_number <= :prompts ORDER BY session_id, prompt_number;
+
+-- name: session_main_observations
+-- The most important observation of each of some sessions.
+SELECT session_id, title FROM (
+  SELECT session_id, title, ROW_NUMBER() OVER (PARTITION BY session_id ORDER BY importance DESC, id DESC) AS place
+  FROM observations WHERE session_id {in_ids} AND superseded_by IS NULL) AS ranked
+WHERE place = 1;
+
+-- name: session_sizes
+SELECT session_id, COUNT(*) AS chunks FROM chunks WHERE session_id {in_ids} GROUP BY session_id;
+
+-- name: directories_of_project
+-- Where a project was worked in, the latest first.
+SELECT cwd, MAX(last_event_at) AS last_event_at FROM sdk_sessions
+WHERE project_key = :project_key AND cwd <> '' GROUP BY cwd ORDER BY last_event_at DESC LIMIT :limit;
 
 -- name: projects_list
 SELECT project AS name, project_key AS key, COUNT(*) AS sessions, MAX(last_event_at) AS last_event_at,
