@@ -10,7 +10,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from backstory.store.index.hits import Hit
 
@@ -97,6 +97,11 @@ def query_style(query: str) -> QueryStyle:
     return QueryStyle(is_code, is_exact, is_personal, is_talk, frozenset(word.lower() for word in _WORD.findall(query)))
 
 
+def remembered_style(query: str) -> QueryStyle:
+    """Classify what somebody remembers of a session. `I` and `we` tell nothing there, and it may be long ago."""
+    return replace(query_style(query), is_personal=False, is_talk=False)
+
+
 @dataclass(slots=True)
 class Candidate:
     """A search result and the parts of its score."""
@@ -168,7 +173,11 @@ def ordered(items: Iterable[Candidate]) -> list[Candidate]:
 
 
 def by_session(
-    families: Sequence[Mapping[Key, Candidate]], turns: Mapping[int, TurnPlace], style: QueryStyle
+    families: Sequence[Mapping[Key, Candidate]],
+    turns: Mapping[int, TurnPlace],
+    style: QueryStyle,
+    further: float = FURTHER,
+    deep: int = DEEP,
 ) -> dict[int, Candidate]:
     """Score sessions by their best items. The second and third best of each add a little."""
     sessions: dict[int, Candidate] = {}
@@ -187,7 +196,7 @@ def by_session(
             for session_id, parts in parts_of.items():
                 session = sessions.setdefault(session_id, Candidate("session", session_id, session_id, ""))
                 parts.sort(reverse=True)
-                added = sum(part * FURTHER**index for index, part in enumerate(parts[:DEEP]))
+                added = sum(part * further**index for index, part in enumerate(parts[:deep]))
                 session.parts[name] = session.parts.get(name, 0.0) + added
         for item in family.values():
             session = sessions[item.session_id]

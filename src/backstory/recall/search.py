@@ -78,8 +78,20 @@ class MemorySearch:
         results = self._search(query)
         return self._store.read(lambda tx: _ranked(tx, query, results)) if any(results.families) else []
 
-    def _search(self, query: Query) -> SearchResults:
-        style, families = fuse.query_style(query.query), FAMILIES[query.kind]
+    def sessions(self, remembered: str, where: Filter, limit: int, further: float, deep: int) -> list[Candidate]:
+        """Return the sessions that match what somebody remembers, best first. `deep` items of each count, each of them
+        `further` times as much as the one before."""
+        style = fuse.remembered_style(remembered)
+        results = self._search(Query(remembered, "session", where, limit), style)
+
+        def rank(tx: Tx) -> list[Candidate]:
+            turns = _turn_places(tx, results.families[0], 0)
+            return fuse.ordered(fuse.by_session(results.families, turns, style, further, deep).values())[:limit]
+
+        return self._store.read(rank) if any(results.families) else []
+
+    def _search(self, query: Query, style: QueryStyle | None = None) -> SearchResults:
+        style, families = style or fuse.query_style(query.query), FAMILIES[query.kind]
         depth = max(DEPTH if query.kind in ("session", "turn") else ITEMS, query.limit)
 
         def by_words(tx: Tx) -> tuple[list[list[Hit]], dict[str, float]]:

@@ -54,6 +54,7 @@ from backstory.worker.routes.memories import Memories
 from backstory.worker.routes.overview import Overview
 from backstory.worker.routes.recall import Recall
 from backstory.worker.routes.reobserve import Reobserve
+from backstory.worker.routes.sessions import SessionRoutes
 from backstory.worker.routes.turns import TurnImports
 from backstory.worker.viewer.browsers import Browsers
 
@@ -145,6 +146,7 @@ class App:
         table = [
             *Admin(settings, store, self.live, self.browsers, self.wake, self._state).table(),
             *self.reporting.table(),
+            *SessionRoutes(store, self.intake, search).table(),
             *Recall(settings, store, search).table(),
             *Imports(store, self.backfill).table(),
             *TurnImports(self.intake, self.embedding.wake, self.forgotten_key).table(),

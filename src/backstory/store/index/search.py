@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from backstory.store.db import Row, Tx
@@ -232,6 +232,16 @@ def _weights(index: _Index, counts: dict[Term, int]) -> dict[Term, float]:
     if index.marks and (size := index.size()) < index.budget:
         total, filtered = size, index.counts([Match((term,), index.marks) for term in counts])
     return {term: bm25.weight(total, count) for term, count in zip(counts, filtered, strict=True)}
+
+
+def scorer(tx: Tx, query: str, kinds: Sequence[str] = KINDS, where: Filter = ANYWHERE) -> Callable[[str], float]:
+    """Return a function that scores any text by the words of a query. Words that are rare in these kinds count more."""
+    terms, index = tokens.of_query(query), _index(tx, kinds, where, None)
+    if not terms or index is None:
+        return lambda text: 0.0
+    counts = dict(zip(terms, index.counts([Match((term,)) for term in terms]), strict=True))
+    score = bm25.scorer(_weights(index, {term: count for term, count in counts.items() if count}))
+    return lambda text: score("", tokens.of_text(text))
 
 
 def rarity(tx: Tx, words: Sequence[str], where: Filter = ANYWHERE, known: Counts | None = None) -> dict[str, float]:

@@ -16,7 +16,7 @@ from starlette.responses import PlainTextResponse
 from backstory import ids, project
 from backstory.errors import BadInput, NotFound
 from backstory.model import Session
-from backstory.recall import changed_files, context, turn_pages, worktree
+from backstory.recall import changed_files, context, session_rows, turn_pages, worktree
 from backstory.recall.relevance import SessionStart
 from backstory.recall.search import FAMILIES, MemorySearch, Query
 from backstory.settings import Settings
@@ -68,6 +68,7 @@ class SessionRowsQuery(ListQuery):
 class SessionsQuery(ListQuery):
     agent: str = ""
     status: str = ""
+    tag: str = ""
 
 
 class Search(ListQuery):
@@ -147,7 +148,7 @@ class Recall:
     async def search(self, call: Call) -> Page:
         """Search memory by words and meaning, best match first. POST takes a query that is too long for a URL."""
         search: Search = call.query or call.body
-        since, until = _parse_time_filter(search.since), _parse_time_filter(search.until)
+        since, until = parse_time_filter(search.since), parse_time_filter(search.until)
         skip = min(parse_cursor(search.cursor, 0), 10_000)
         session_id = 0
         if search.session:
@@ -191,17 +192,25 @@ class Recall:
         return await self._page(call.query, partial(prompts.listed, session_id=call.query.session))
 
     async def sessions(self, call: Call) -> Page:
-        """List sessions, newest first."""
+        """List sessions, the last used first."""
         query: SessionsQuery = call.query
         status = "created" if query.status == "initialized" else query.status
-        return await self._page(query, partial(sessions.listed, agent=query.agent, status=status))
+
+        def listed(tx: Tx, project: str, before: int, limit: int) -> list[Row]:
+            about = {"agent": query.agent, "status": status, "tag": query.tag}
+            return session_rows.with_titles(tx, sessions.listed(tx, project, before, limit, **about))
+
+        return await self._page(query, listed)
 
     async def session(self, call: Call) -> Row:
         """Show a session with its prompts, summaries and observations, by our id, the agent's id or its beginning."""
 
         def work(tx: Tx) -> Row:
-            session = _get_session(tx, call.request.path_params["id"])
-            return sessions.shown(session) | {
+            session = get_session(tx, call.request.path_params["id"])
+            (row,) = session_rows.with_titles(tx, [sessions.shown(session)])
+            return row | {
+                "links": session_rows.links(tx, session),
+                "directories": sessions.directories(tx, session.project_key, 20),
                 "prompts": prompts.of_session(tx, session.id),
                 "moves": sessions.moves(tx, session.id),
                 "segments": [asdict(segment) for segment in segments.of_session(tx, session.id)],
@@ -217,7 +226,7 @@ class Recall:
         after = parse_cursor(query.cursor, -1)
 
         def work(tx: Tx) -> list[Row]:
-            session = _get_session(tx, call.request.path_params["id"])
+            session = get_session(tx, call.request.path_params["id"])
             return [asdict(turn) for turn in turns.of_session(tx, session.id, after, query.limit + 1)]
 
         return page_of(await self.read(work), query.limit, "number")
@@ -227,7 +236,7 @@ class Recall:
         query: TurnPageQuery = call.query
 
         def work(tx: Tx) -> turn_pages.TurnPage:
-            session = _get_session(tx, call.request.path_params["id"])
+            session = get_session(tx, call.request.path_params["id"])
             return turn_pages.read(tx, session, query.segment, query.page)
 
         return asdict(await self.read(work))
@@ -254,7 +263,8 @@ def _find_session(tx: Tx, name: str) -> Session | None:
     return (None if number is None else sessions.by_id(tx, number)) or sessions.by_prefix(tx, name)
 
 
-def _get_session(tx: Tx, name: str) -> Session:
+def get_session(tx: Tx, name: str) -> Session:
+    """Return the session that a path names."""
     session = _find_session(tx, name)
     if session is None:
         raise NotFound(f"There is no session {name[:80]}.", "`backstory sessions` lists them.")
@@ -269,7 +279,7 @@ def _parse_kind(name: str) -> str:
     return kind
 
 
-def _parse_time_filter(text: str) -> str:
+def parse_time_filter(text: str) -> str:
     """Return a time as it is stored. A year, a month or a day stays as it is and stands for the whole of it."""
     time = text.strip().replace(" ", "T")
     prefix = time.removesuffix("Z")
