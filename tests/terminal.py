@@ -10,10 +10,10 @@ import struct
 import subprocess
 import termios
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from box import until
+from box import COMMAND, Box, until
 from claude import Claude, binary, kill
 
 ENTER = "\r"
@@ -30,13 +30,13 @@ _ANSI = re.compile(r"\x1b(?:\][^\x07\x1b]*(?:\x07|\x1b\\)|[\[(][?>=0-9;]*[a-zA-Z
 class Terminal:
     """A client in a terminal."""
 
-    def __init__(self, client: Claude, *options: str) -> None:
+    def __init__(self, client: Claude, *options: str, program: Sequence[str] = ()) -> None:
         self.shown = ""  #: everything that was ever shown, without colours and blanks
         self._changed = threading.Condition()
         self._ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", *SIZE, 0, 0))
         self.process: subprocess.Popen[str] = subprocess.Popen(
-            [str(binary()), f"--tools={client.tools}", *options],
+            [*program] or [str(binary()), f"--tools={client.tools}", *options],
             cwd=client.cwd,
             env=client.environment() | {"TERM": "xterm-256color"},
             stdin=theirs,
@@ -92,12 +92,13 @@ class Terminal:
 
 
 @contextlib.contextmanager
-def terminal(client: Claude, *options: str) -> Iterator[Terminal]:
-    """A client that is ready for a prompt. It never outlives the block."""
+def terminal(client: Claude, *options: str, program: Sequence[str] = ()) -> Iterator[Terminal]:
+    """A client that is ready for a prompt, or another program. It never outlives the block."""
     _introduce(client)
-    shown = Terminal(client, *options)
+    shown = Terminal(client, *options, program=program)
     try:
-        shown.wait("❯")
+        if not program:
+            shown.wait("❯")
         yield shown
     finally:
         shown.close()
@@ -116,3 +117,23 @@ def _introduce(client: Claude) -> None:
         "projects": known.get("projects", {}) | trusted,
     }
     file.write_text(json.dumps(known))
+
+
+def in_terminal(box: Box, *words: str, columns: int = 80, keys: str = "") -> str:
+    """What a terminal of so many columns shows of `backstory WORDS`. `keys` are typed at once."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    os.write(ours, keys.encode())
+    with subprocess.Popen(
+        [COMMAND, *words], env=box.env, cwd=box.project, stdin=theirs, stdout=theirs, stderr=theirs
+    ) as run:
+        os.close(theirs)
+        shown = b""
+        try:
+            while chunk := os.read(ours, 4096):
+                shown += chunk
+        except OSError:
+            pass  # the other end is closed
+        run.wait(PATIENCE)
+    os.close(ours)
+    return shown.decode()

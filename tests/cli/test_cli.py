@@ -6,7 +6,6 @@ import argparse
 import importlib
 import json
 import os
-import pty
 import re
 import sqlite3
 import subprocess
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from box import COMMAND, Box
+from terminal import in_terminal
 
 from backstory.cli import main
 
@@ -74,29 +74,6 @@ def test_search_show_context_and_sessions_find_the_round(filled: Box) -> None:
         "search", "was it the discount that went wrong"
     ).stdout  # in one word, as a shell's quotes make it
     assert "discount" in found
-
-
-def in_terminal(box: Box, *words: str, columns: int = 80) -> str:
-    """What a terminal of so many columns shows."""
-    import fcntl
-    import struct
-    import termios
-
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    with subprocess.Popen(
-        [COMMAND, *words], env=box.env, cwd=box.project, stdin=theirs, stdout=theirs, stderr=theirs
-    ) as run:
-        os.close(theirs)
-        shown = b""
-        try:
-            while chunk := os.read(ours, 4096):
-                shown += chunk
-        except OSError:
-            pass  # the other end is closed
-        run.wait(10)
-    os.close(ours)
-    return shown.decode()
 
 
 @pytest.mark.parametrize(

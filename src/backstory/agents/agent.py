@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from backstory.agents.install import InstalledPart, Place
+from backstory.agents.resuming import Resuming
 from backstory.agents.transcripts import Transcripts
 from backstory.model import Report
 
@@ -31,3 +32,5 @@ class Agent:
     #: whether our plugin is switched on for the user, and the command that removes it
     plugin_enabled: Callable[[Place], bool] = lambda place: False
     remove_plugin: str = ""
+    #: how a session is opened again; None if the agent cannot do that
+    resuming: Resuming | None = None

@@ -115,7 +115,7 @@ def forget(options: argparse.Namespace) -> int:
     if options.json:
         show.as_json(deleted)
     else:
-        _print(deleted, dry_run)
+        print_deleted(deleted, dry_run)
     return 0 if dry_run or deleted["wiped"] else 1
 
 
@@ -126,7 +126,7 @@ def _warn_if_large() -> None:
         print(f"The database ({size}) is rewritten. This takes a moment.", file=sys.stderr)
 
 
-def _print(deleted: dict[str, Any], dry_run: bool) -> None:
+def print_deleted(deleted: dict[str, Any], dry_run: bool) -> None:
     for item in deleted["items"]:
         kind = item.get("type") or item["kind"]
         show.line(f"{show.mark(item):>6} {show.when(item['created_at'])} {item['project']} {kind}: {item['title']}")

@@ -1,62 +1,131 @@
-"""sessions: lists sessions and shows one."""
+"""sessions: lists, shows, finds, names, tags, exports and deletes sessions."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from typing import Any
-from urllib.parse import quote
 
-from backstory.cli import show
+from backstory.agents import AGENTS
+from backstory.cli import curate, opening, session_lines, show
+from backstory.cli.session_lines import Row, route
 from backstory.cli.worker import connect
+from backstory.client import Client
 from backstory.errors import BackstoryError
 
 #: label -> the field of a summary that it shows
 LABELS = {"Done": "completed", "Learned": "learned", "Next": "next_steps", "Note": "notes"}
+ID_HELP = "the session's number, or the agent's id or a prefix of it"
 
 
 def add(commands: Any) -> None:
-    top = commands.add_parser("sessions", help="list and show sessions", description="List and show sessions.")
+    text = "list, show, find, name and export sessions"
+    top = commands.add_parser("sessions", help=text, description=f"{text[0].upper()}{text[1:]}.")
     actions = top.add_subparsers(metavar="ACTION")
-    for listing in (top, actions.add_parser("list", help="list sessions, newest first (the default)")):
+    for listing in (top, actions.add_parser("list", help="list sessions, the last used first (the default)")):
         listing.add_argument("--project", default="", help="list only this project (name or key)")
+        listing.add_argument("--tag", default="", help="list only sessions with this tag")
         listing.add_argument("--limit", type=int, default=20, help="maximum number of sessions (default: 20)")
         listing.add_argument("--json", action="store_true", help="print JSON")
         listing.set_defaults(run=list_sessions)
-    show_ = actions.add_parser("show", help="show one session: its prompts, summaries and observations")
-    show_.add_argument("id", metavar="ID", help="the session's number, or the agent's id or a prefix of it")
+    show_ = _action(actions, "show", show_session, "show one session: its prompts, summaries and observations")
     show_.add_argument("--turns", action="store_true", help="show every message instead")
-    show_.add_argument("--json", action="store_true", help="print JSON")
-    show_.set_defaults(run=show_session)
+    search_ = actions.add_parser("search", help="find sessions by what you remember of them")
+    search_.add_argument("words", nargs="+", metavar="WORDS", help="words, as you remember them")
+    search_.add_argument("--project", default="", help="search only this project (name or key)")
+    search_.add_argument("--tag", default="", help="search only sessions with this tag")
+    search_.add_argument("--since", default="", metavar="TIME", help="not before this time: 2026-02, 2026-02-21, ...")
+    search_.add_argument("--until", default="", metavar="TIME", help="not after this time; the whole day is included")
+    search_.add_argument("--limit", type=int, default=10, help="maximum number of sessions (default: 10)")
+    search_.add_argument("--json", action="store_true", help="print JSON")
+    search_.set_defaults(run=search_sessions)
+    rename_ = _action(actions, "rename", rename_session, "give a session a title")
+    rename_.add_argument("title", nargs="*", metavar="TITLE", help="the title; `backstory resume` finds it")
+    rename_.add_argument("--off", action="store_true", help="remove the title; the session gets its automatic one")
+    tag_ = _action(actions, "tag", tag_session, "add tags to a session")
+    tag_.add_argument("tags", nargs="+", metavar="TAG", help="a tag, such as release")
+    tag_.add_argument("--off", action="store_true", help="remove these tags")
+    export_ = _action(actions, "export", export_session, "write the conversation of a session as Markdown or JSON")
+    export_.add_argument("--format", choices=["markdown", "json"], help="the format (default: markdown)")
+    export_.add_argument("--output", default="-", metavar="FILE", help="the file (default: standard output)")
+    delete_ = actions.add_parser("delete", help="delete sessions from memory permanently")
+    delete_.add_argument("ids", nargs="+", metavar="ID", help=ID_HELP)
+    delete_.add_argument("--yes", action="store_true", help="delete; without it, the sessions are only listed")
+    delete_.add_argument("--json", action="store_true", help="print JSON")
+    delete_.set_defaults(run=delete_sessions)
+
+
+def _action(actions: Any, name: str, run: Any, text: str) -> Any:
+    """Add an action for one session."""
+    action = actions.add_parser(name, help=text)
+    action.add_argument("id", metavar="ID", help=ID_HELP)
+    if name != "export":
+        action.add_argument("--json", action="store_true", help="print JSON")
+    action.set_defaults(run=run)
+    return action
+
+
+def get(client: Client, name: str) -> Row:
+    """Return the session that a user names."""
+    if not name.strip():
+        raise BackstoryError("The session's id is empty.", "List sessions with `backstory sessions`.")
+    row: Row = client.get(route(name))
+    return row
 
 
 def list_sessions(options: argparse.Namespace) -> int:
     if not 1 <= options.limit <= 200:
         raise BackstoryError("--limit must be a number from 1 to 200.")
-    page = connect().get("/api/sessions", project=options.project, limit=options.limit)
+    page = connect().get("/api/sessions", project=options.project, tag=options.tag, limit=options.limit)
     if options.json:
         show.as_json(page)
         return 0
     for row in page["items"]:
-        title = row["title"] or row["first_user_prompt"] or ("(private)" if row["prompt_counter"] else "(no prompt)")
-        state = "" if row["status"] == "completed" else f" ({row['status']})"
-        show.line(f"{row['id']:>4} {show.when(row['last_event_at'])} {row['project']}{state}: {title}")
+        show.line(f"{row['id']:>4} {session_lines.line(row)}")
     if not page["items"]:
-        print("There are no sessions yet.")
+        print("There are no such sessions." if options.project or options.tag else "There are no sessions yet.")
+    return 0
+
+
+def search_sessions(options: argparse.Namespace) -> int:
+    if not 1 <= options.limit <= 50:
+        raise BackstoryError("--limit must be a number from 1 to 50.")
+    filters = {name: getattr(options, name) for name in ("project", "tag", "since", "until", "limit")}
+    page = connect().get("/api/sessions/search", words=" ".join(options.words), **filters)
+    if options.json:
+        show.as_json(page)
+        return 0
+    for row in page["items"]:
+        show.line(f"{row['id']:>4} {session_lines.line(row)}")
+        if row["snippet"]:
+            show.line(f"     {row['snippet']}")
+    print("`backstory resume ID` opens one." if page["items"] else "No session was found.")
     return 0
 
 
 def show_session(options: argparse.Namespace) -> int:
-    if not options.id.strip():
-        raise BackstoryError("The session's id is empty.", "List sessions with `backstory sessions`.")
+    client = connect()
+    row = get(client, options.id)
     if options.turns:
-        return show_turns(options)
-    row = connect().get(f"/api/sessions/{quote(options.id, safe='', errors='replace')}")
+        return show_turns(client, options)
     if options.json:
         show.as_json(row)
         return 0
-    print(f"Session {row['id']} of {row['project']} ({row['agent']} {row['content_session_id']})")
+    show.paragraph(f"Session {row['id']} of {row['project']}: {row['title']}")
+    print(f"{row['agent']} {row['content_session_id']}")
     branch = f", branch {row['git_branch']}" if row["git_branch"] else ""
     print(f"{row['status']}, {show.when(row['created_at'])} to {show.when(row['last_event_at'])}{branch}")
+    if row["cwd"]:
+        print(row["cwd"])
+    if row["tags"]:
+        show.paragraph(f"Tags: {', '.join(row['tags'])}")
+    for link in row["links"]:
+        show.line(f"{link['relation'].capitalize()} {link['id']}: {link['title']}")
+    _print_rounds(row)
+    return 0
+
+
+def _print_rounds(row: Row) -> None:
     summaries = {s["prompt_number"]: s for s in row["summaries"] if s["source"] == "stop"}
     for prompt in row["prompts"]:
         print()
@@ -68,24 +137,91 @@ def show_session(options: argparse.Namespace) -> int:
         for observation in reversed(row["observations"]):
             if observation["prompt_number"] == number:
                 show.line(f"  #{observation['id']} {observation['type']}: {observation['title']}")
-    return 0
 
 
-def show_turns(options: argparse.Namespace) -> int:
-    """Print every message of the session, page by page."""
-    client, route = connect(), f"/api/sessions/{quote(options.id, safe='', errors='replace')}/turns"
-    turns: list[dict[str, Any]] = []
+def turns_of(client: Client, name: str) -> Iterator[Row]:
+    """Yield every message of a session, read page by page."""
     cursor = ""
     while True:
-        page = client.get(route, limit=200, cursor=cursor)
-        if options.json:
-            turns += page["items"]
-        else:
-            for turn in page["items"]:
-                label = f"{turn['number']}. {turn['speaker'] or turn['role']}, {show.when(turn['at'])}"
-                show.block(label, turn["text"] or "(private or forgotten)")
+        page = client.get(route(name, "/turns"), limit=200, cursor=cursor)
+        yield from page["items"]
         if not (cursor := page["next"]):
-            break
+            return
+
+
+def show_turns(client: Client, options: argparse.Namespace) -> int:
+    """Print every message of the session."""
+    turns = turns_of(client, options.id)
     if options.json:
-        show.as_json({"items": turns})
+        show.as_json({"items": list(turns)})
+        return 0
+    for turn in turns:
+        label = f"{turn['number']}. {turn['speaker'] or turn['role']}, {show.when(turn['at'])}"
+        show.block(label, turn["text"] or "(private or forgotten)")
     return 0
+
+
+def rename_session(options: argparse.Namespace) -> int:
+    title = " ".join(options.title).strip()
+    if bool(title) == options.off:
+        raise BackstoryError("Give either a title or --off.", 'Example: `backstory sessions rename 12 "Cart totals"`.')
+    return _edit(options, {"title": title})
+
+
+def tag_session(options: argparse.Namespace) -> int:
+    return _edit(options, {"remove_tags" if options.off else "add_tags": options.tags})
+
+
+def _edit(options: argparse.Namespace, changes: dict[str, Any]) -> int:
+    client = connect()
+    row = client.patch(route(str(get(client, options.id)["id"])), changes)
+    if options.json:
+        show.as_json(row)
+    else:
+        show.line(f"{row['id']:>4} {session_lines.line(row)}")
+    return 0
+
+
+def export_session(options: argparse.Namespace) -> int:
+    import json
+
+    from backstory.exchange import session_markdown
+
+    client = connect()
+    row = get(client, options.id)
+    turns = turns_of(client, str(row["id"]))
+    if options.format == "json":
+        pieces = iter([json.dumps(row | {"turns": list(turns)}, ensure_ascii=False, indent=2) + "\n"])
+    else:
+        agent = AGENTS.get(row["agent"])
+        pieces = session_markdown.pieces(row, turns, agent.title if agent else row["agent"])
+    if options.output == "-":
+        for piece in pieces:
+            print(piece, end="")
+        return 0
+    from pathlib import Path
+
+    from backstory.paths import write_private
+
+    target = Path(options.output).expanduser()
+    try:
+        write_private(target, "".join(pieces).encode("utf-8", "replace"))
+    except OSError as error:
+        raise BackstoryError(f"{target} could not be written: {error.strerror}.") from None
+    print(f"Exported session {row['id']} to {target}.")
+    return 0
+
+
+def delete_sessions(options: argparse.Namespace) -> int:
+    client = connect(timeout=curate.TIMEOUT_S)
+    rows = list({row["id"]: row for row in (get(client, name) for name in options.ids)}.values())
+    results = [client.post("/api/forget", {"session": row["id"], "dry_run": not options.yes}) for row in rows]
+    if options.json:
+        show.as_json({"items": results})
+        return 0 if not options.yes or all(result["wiped"] for result in results) else 1
+    for row, result in zip(rows, results, strict=True):
+        show.line(f"{row['id']:>4} {session_lines.line(row)}")
+        curate.print_deleted(result, not options.yes)
+        if options.yes and (file := opening.transcript_of(row)):
+            show.paragraph(f"The transcript of {AGENTS[row['agent']].title} itself is not deleted: {file}")
+    return 0 if not options.yes or all(result["wiped"] for result in results) else 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from backstory.agents.agent import Agent
-from backstory.agents.claude_code import payloads, settings, transcript, transcript_files
+from backstory.agents.claude_code import payloads, resuming, settings, transcript, transcript_files
 from backstory.agents.transcripts import Transcripts
 
 AGENT = Agent(
@@ -25,4 +25,5 @@ AGENT = Agent(
     muted=settings.muted,
     plugin_enabled=settings.plugin_enabled,
     remove_plugin="claude plugin uninstall backstory",
+    resuming=resuming.RESUMING,
 )

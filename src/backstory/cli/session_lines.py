@@ -1,0 +1,54 @@
+"""How sessions are printed: as one line, or with what is needed to recognise one."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from backstory.cli import show
+from backstory.text import cut, one_line
+
+Row = dict[str, Any]
+#: Characters of what was asked, of how it ended, and of the text that was found.
+MAX_TEXT = 170
+#: label -> the field of `ended`
+_ENDED = {"Done": "done", "Open": "open", "Note": "note"}
+
+
+def route(name: str, rest: str = "") -> str:
+    """Return the route of a session. The name may hold anything that a user types."""
+    return f"/api/sessions/{quote(name, safe='', errors='replace')}{rest}"
+
+
+def line(row: Row) -> str:
+    """Return a session as a line of a list."""
+    state = "" if row["status"] == "completed" else f" ({row['status']})"
+    return f"{show.when(row['last_event_at'])} {row['project']}{state}: {row['title']}{_marks(row)}"
+
+
+def _marks(row: Row) -> str:
+    tags = f" [{', '.join(row['tags'])}]" if row["tags"] else ""
+    kind = {"fork": "fork of", "clear": "after"}.get(row["start_source"] or "", "follows")
+    return tags + (f" ({kind} {row['parent_id']})" if row["parent_id"] else "")
+
+
+def place(row: Row) -> str:
+    """Return when and where a session was."""
+    branch = f", branch {row['git_branch']}" if row["git_branch"] else ""
+    return f"{show.when(row['last_event_at'])}, {row['project']}{branch}"
+
+
+def details(row: Row, indent: str) -> None:
+    """Print what was asked in a session, how it ended, and what was found in it."""
+    labelled("Asked", row["asked"][0] if row["asked"] else "(private)", indent)
+    for text in row["asked"][1:]:
+        labelled("Then", text, indent)
+    for label, name in _ENDED.items():
+        labelled(label, row["ended"][name], indent)
+    if row.get("snippet") and not row.get("exact"):
+        labelled("Found", row["snippet"], indent)
+
+
+def labelled(label: str, text: str, indent: str) -> None:
+    if text := cut(one_line(text), MAX_TEXT):
+        show.paragraph(f"{label}: {text}", indent, "  ")
