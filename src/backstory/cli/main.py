@@ -22,6 +22,7 @@ NOUNS = {
     "overview": ("timeline", "stats"),
     "curate": ("remember", "pin", "supersede", "forget"),
     "sessions": ("sessions",),
+    "resume": ("resume",),
     "queue": ("queue",),
     "reindex": ("reindex",),
     "reobserve": ("reobserve",),

@@ -1,0 +1,116 @@
+"""The real client: `backstory resume` opens the conversation that is meant, in its directory."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from box import COMMAND, Box, until
+from claude import Claude, binary
+from endpoint import Endpoint, Kind
+from terminal import ENTER, terminal
+
+pytestmark = pytest.mark.skipif(binary() is None, reason="this platform's wheel has no claude inside")
+
+TALKS = {
+    "shop": ("Why is the cart total wrong?", "A code that is typed twice counts twice."),
+    "money": ("Show prices in yen without decimals.", "The number of decimals comes from a small table."),
+}
+
+
+def settings(box: Box) -> dict[str, str]:
+    """Our settings, and a PATH on which the client is called `claude`, as people have it."""
+    programs = box.root / "bin"
+    if not programs.exists():
+        programs.mkdir()
+        (programs / "claude").symlink_to(str(binary()))
+    ours = {name: value for name, value in box.env.items() if name.startswith("BACKSTORY_")}
+    return ours | {"PATH": f"{programs}:{COMMAND.parent}:/usr/local/bin:/usr/bin:/bin"}
+
+
+@pytest.fixture
+def talked(box: Box) -> tuple[Box, dict[str, str]]:
+    """Two conversations in two directories, and their ids."""
+    box.cli("install", "--agent", "claude-code")
+    sessions = {}
+    for name, (prompt, reply) in TALKS.items():
+        (box.root / name).mkdir(exist_ok=True)
+        with Endpoint([reply]) as endpoint:
+            client = Claude(box.home, box.root / name, endpoint, env=settings(box))
+            sessions[name] = client.run(prompt, timeout=120).session_id
+    box.settle()
+    return box, sessions
+
+
+def go_on(box: Box, line: str) -> tuple[str, str]:
+    """Run the line that `--print` printed, with one more prompt; the session that answered, and what the model got."""
+    with Endpoint(["Going on."]) as endpoint:
+        cd, directory, then, program, *rest = shlex.split(line)
+        assert (cd, then, program) == ("cd", "&&", "claude")
+        client = Claude(box.home, Path(directory), endpoint, env=settings(box))
+        answer = client.run("And now?", *rest, timeout=120)
+        (request, *_) = endpoint.of(Kind.MAIN)
+    return answer.session_id, json.dumps(request.body, ensure_ascii=False)
+
+
+def test_the_printed_command_continues_the_conversation(talked: tuple[Box, dict[str, str]]) -> None:
+    """The same session, with all that was said, found from another directory. It is one session in memory, too."""
+    box, sessions = talked
+    line = box.cli("resume", "--print", "the table for decimals").stdout
+    session_id, sent = go_on(box, line)
+    assert session_id == sessions["money"]
+    assert TALKS["money"][1] in sent
+    box.settle()
+    rows = box.rows("SELECT content_session_id, prompt_counter FROM sdk_sessions ORDER BY id")
+    assert [row["prompt_counter"] for row in rows] == [1, 2]
+
+
+@pytest.mark.parametrize("here", [False, True])
+def test_a_conversation_goes_on_where_its_directory_is_now(talked: tuple[Box, dict[str, str]], here: bool) -> None:
+    """The directory was moved; or it is opened somewhere else on purpose. The client finds the conversation."""
+    box, sessions = talked
+    new = box.root / "new money"
+    if here:
+        new.mkdir()
+    else:
+        (box.root / "money").rename(new)
+    line = box.cli("resume", "--print", "--here", sessions["money"], cwd=new).stdout
+    session_id, sent = go_on(box, line)
+    assert session_id == sessions["money"]
+    assert TALKS["money"][1] in sent
+    box.settle()
+    assert len(box.rows("SELECT id FROM sdk_sessions")) == 2
+
+
+def test_it_opens_in_the_terminal(talked: tuple[Box, dict[str, str]]) -> None:
+    """What was found is shown, Enter opens it, and the client shows the conversation and answers in it."""
+    box, sessions = talked
+    box.cli("sessions", "rename", sessions["shop"], "Totals")
+    with Endpoint(["Going on."]) as endpoint:
+        client = Claude(box.home, box.project, endpoint, env=settings(box))
+        words = [str(COMMAND), "resume", "--all", "why was the cart wrong"]
+        with terminal(client, program=words) as shown:
+            shown.wait("1. Totals")
+            shown.wait("Open 1?")
+            shown.press(ENTER)
+            shown.wait("❯")
+            shown.wait(TALKS["shop"][1])
+            shown.type("And now?")
+            shown.wait("Going on.")
+        (request, *_) = endpoint.of(Kind.MAIN)
+    assert TALKS["shop"][1] in json.dumps(request.body, ensure_ascii=False)
+    prompts = "SELECT prompt FROM user_prompts p JOIN sdk_sessions s ON s.id = p.session_id WHERE s.title = 'Totals'"
+    until(lambda: len(box.rows(prompts)) == 2, "the second prompt")
+
+
+def test_a_conversation_whose_transcript_was_deleted_is_named(talked: tuple[Box, dict[str, str]]) -> None:
+    """The client could only say that it finds nothing."""
+    box, sessions = talked
+    with Endpoint([]) as endpoint:
+        Claude(box.home, box.project, endpoint).transcript(sessions["shop"]).unlink()
+    failed = box.cli("resume", "cart total", check=False)
+    assert failed.returncode == 1
+    assert "Claude Code cannot open session" in failed.stderr
+    assert TALKS["shop"][1] in box.cli("sessions", "export", sessions["shop"]).stdout
