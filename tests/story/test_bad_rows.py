@@ -96,6 +96,7 @@ def works(box: Box) -> None:
     routes += ["/api/observations/1", "/api/search?query=zebra", "/api/search?query=zebra&concept=gotcha&file=a.py"]
     routes += ["/api/timeline?anchor=1", "/api/context/inject?project=shop", "/api/queue", "/api/health", "/api/export"]
     routes += ["/api/search?query=zebra&kind=turn", f"/api/context/inject?cwd={box.project}", "/api/sessions/1/turns"]
+    routes += ["/api/sessions/search?words=zebra"]
     for route in routes:
         answer = box.http("GET", route)
         assert answer.status in (200, 404), (route, answer.status, answer.body[:300])

@@ -31,6 +31,7 @@ ROUTES = [
     "/api/sessions",
     "/api/sessions/1",
     "/api/sessions/1/turns",
+    "/api/sessions/search?words=discount",
     "/api/prompts",
     "/api/projects",
     "/api/stats",

@@ -215,13 +215,11 @@ class Tools:
 
     async def find_sessions(self, arguments: FindSessions, caller: Caller) -> str:
         query = {"project": arguments.project, "limit": arguments.limit}
-        if not arguments.query.strip():
-            rows = (await self._request(caller, "GET", "/api/sessions", query))["items"]
+        if words := arguments.query.strip():
+            page = await self._request(caller, "GET", "/api/sessions/search", query | {"words": words})
         else:
-            query |= {"query": arguments.query, "kind": "sessions"}
-            hits = (await self._request(caller, "GET", "/api/search", query))["items"]
-            rows = [await self._request(caller, "GET", "/api/sessions/{id}", id=str(hit["id"])) for hit in hits]
-        return "\n".join(map(_session_line, rows)) or "Nothing was found."
+            page = await self._request(caller, "GET", "/api/sessions", query)
+        return "\n".join(map(_session_line, page["items"])) or "Nothing was found."
 
     async def session_context(self, arguments: Context, caller: Caller) -> str:
         if not arguments.project and not caller.cwd:
@@ -304,8 +302,8 @@ def _observation_lines(row: dict[str, Any]) -> Iterator[str]:
 
 
 def _session_line(row: dict[str, Any]) -> str:
-    title = row["title"] or row["first_user_prompt"] or ("(private)" if row["prompt_counter"] else "(no prompt)")
-    return f"S{row['id']} {local(row['last_event_at'])} {_line(row['project'], 60)} {row['agent']}: {_line(title, 160)}"
+    where = f"{local(row['last_event_at'])} {_line(row['project'], 60)} {row['agent']}"
+    return f"S{row['id']} {where}: {_line(row['title'], 160)}"
 
 
 def _session_lines(row: dict[str, Any]) -> Iterator[str]:
