@@ -90,7 +90,7 @@ def test_it_opens_in_the_terminal(talked: tuple[Box, dict[str, str]]) -> None:
     box.cli("sessions", "rename", sessions["shop"], "Totals")
     with Endpoint(["Going on."]) as endpoint:
         client = Claude(box.home, box.project, endpoint, env=settings(box))
-        words = [str(COMMAND), "resume", "--all", "why was the cart wrong"]
+        words = [str(COMMAND), "resume", "--all", "why was the cart total wrong, or the decimals"]
         with terminal(client, program=words) as shown:
             shown.wait("1. Totals")
             shown.wait("Open 1?")

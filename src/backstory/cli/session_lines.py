@@ -34,8 +34,12 @@ def _marks(row: Row) -> str:
 
 def place(row: Row) -> str:
     """Return when and where a session was."""
-    branch = f", branch {row['git_branch']}" if row["git_branch"] else ""
-    return f"{show.when(row['last_event_at'])}, {row['project']}{branch}"
+    return f"{show.when(row['last_event_at'])}, {row['project']}{branch(row)}"
+
+
+def branch(row: Row) -> str:
+    """Return the branch of a session. Outside of a repository the client reports `HEAD`."""
+    return f", branch {row['git_branch']}" if row["git_branch"] not in (None, "", "HEAD") else ""
 
 
 def details(row: Row, indent: str) -> None:

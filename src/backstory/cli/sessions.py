@@ -113,8 +113,8 @@ def show_session(options: argparse.Namespace) -> int:
         return 0
     show.paragraph(f"Session {row['id']} of {row['project']}: {row['title']}")
     print(f"{row['agent']} {row['content_session_id']}")
-    branch = f", branch {row['git_branch']}" if row["git_branch"] else ""
-    print(f"{row['status']}, {show.when(row['created_at'])} to {show.when(row['last_event_at'])}{branch}")
+    times = f"{show.when(row['created_at'])} to {show.when(row['last_event_at'])}"
+    print(f"{row['status']}, {times}{session_lines.branch(row)}")
     if row["cwd"]:
         print(row["cwd"])
     if row["tags"]:
@@ -223,5 +223,5 @@ def delete_sessions(options: argparse.Namespace) -> int:
         show.line(f"{row['id']:>4} {session_lines.line(row)}")
         curate.print_deleted(result, not options.yes)
         if options.yes and (file := opening.transcript_of(row)):
-            show.paragraph(f"The transcript of {AGENTS[row['agent']].title} itself is not deleted: {file}")
+            print(f"The transcript of {AGENTS[row['agent']].title} itself is not deleted:\n{file}")
     return 0 if not options.yes or all(result["wiped"] for result in results) else 1

@@ -23,7 +23,7 @@ Tag = Annotated[str, msgspec.Meta(min_length=1, max_length=50)]
 Tags = Annotated[list[Tag], msgspec.Meta(max_length=50)]
 
 
-class FindSessions(msgspec.Struct):
+class SessionSearch(msgspec.Struct):
     """What is remembered of a session, and filters. Every filter that is not empty must match."""
 
     words: Annotated[str, msgspec.Meta(max_length=20_000)] = ""
@@ -51,13 +51,13 @@ class SessionRoutes:
 
     def table(self) -> list[Endpoint]:
         return [
-            needs_read("GET", "/api/sessions/search", self.search, Page, query=FindSessions),
+            needs_read("GET", "/api/sessions/search", self.search, Page, query=SessionSearch),
             needs_write("PATCH", "/api/sessions/{id}", self.edit, None, SessionEdit, fails=(404,)),
         ]
 
     async def search(self, call: Call) -> Page:
         """Find sessions by what is remembered of them, best match first."""
-        query: FindSessions = call.query
+        query: SessionSearch = call.query
         since, until = parse_time_filter(query.since), parse_time_filter(query.until)
         where = Filter(project=query.project, agent=query.agent, since=since, until=until)
         find = find_sessions.find
