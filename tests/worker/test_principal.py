@@ -35,6 +35,7 @@ TOOLS: dict[str, dict[str, Any]] = {
     "timeline": {"id": 1},
     "get_observations": {"ids": [1]},
     "get_session": {"id": 1},
+    "get_turns": {"id": 1},
     "find_sessions": {},
     "session_context": {"project": "shop"},
     "remember": {"text": "Prices are in cents.", "project": "shop"},
