@@ -188,6 +188,33 @@ def test_a_session_of_another_machine_is_not_expired_here(clock: Clock) -> None:
     assert clock.status(session) == "paused"
 
 
+def test_a_run_that_the_worker_did_not_see_counts(clock: Clock) -> None:
+    """The worker was away during a run. Its file says when the session was used last, and how the run ended."""
+    used, ended, failed = (clock.agent(name) for name in ("used", "ended", "failed"))
+    for session, minutes, status in ((used, 100, "active"), (ended, 50, "completed"), (failed, 50, "failed")):
+        name = session.content_session_id
+        found = session_file.read(clock.paths, name)
+        assert found is not None
+        at = ids.from_ms(START_MS + minutes * MINUTE)
+        metadata = replace(found.metadata, last_message_at=at, status=SessionStatus(status))
+        session_file.write(clock.paths, replace(found, metadata=metadata))
+    assert clock.sweep(104) == NOTHING
+    assert [clock.status(one) for one in (used, ended, failed)] == ["active", "completed", "failed"]
+    assert clock.file_status("ended") == "completed"
+    assert clock.moves(ended)[-1] == ("completed", "end_turn", "11:44")
+    assert clock.sweep(106) == Swept([used.id], [])
+    assert clock.sweep(131) == Swept([], [used.id])
+
+
+def test_a_session_that_went_on_by_hooks_is_idle_like_any_other(clock: Clock) -> None:
+    """Its file says `completed`, but that was before."""
+    session = clock.agent("a")
+    session_file.set_status(clock.paths, "a", SessionStatus.COMPLETED)
+    clock.take("a", "prompt", 10)
+    assert clock.sweep(16) == Swept([session.id], [])
+    assert clock.status(session) == "paused"
+
+
 def test_other_states_are_not_swept(clock: Clock, store: Store) -> None:
     causes = {"created": None, "completed": "end_turn", "failed": "fail"}
     for status, cause in causes.items():

@@ -119,6 +119,15 @@ def read(paths: Paths, content_id: str) -> SessionFile | None:
         raise _unreadable(paths, content_id, error) from None
 
 
+def read_metadata(paths: Paths, content_id: str) -> Metadata | None:
+    """Read the file of a session without its messages. Returns None if there is none."""
+    value = _load(paths, content_id)
+    try:
+        return None if value is None else _metadata(value)
+    except (ValueError, TypeError) as error:
+        raise _unreadable(paths, content_id, error) from None
+
+
 def write(paths: Paths, session: SessionFile) -> None:
     """Write the file of a session atomically. The caller holds the lock. A forgotten session is not written again."""
     _write(paths, session.id, _to_json(session))
@@ -206,10 +215,14 @@ def _message(one: Message) -> dict[str, Any]:
 
 
 def _from_json(value: dict[str, Any]) -> SessionFile:
+    messages = tuple(from_json(one) for one in value["messages"])
+    return SessionFile(ContentId(value["id"]), _metadata(value), messages)
+
+
+def _metadata(value: dict[str, Any]) -> Metadata:
     given = {own: value["metadata"][name] for own, name in _NAMES.items() if name in value["metadata"]}
     given["status"] = SessionStatus(given.get("status", SessionStatus.CREATED))
-    messages = tuple(from_json(one) for one in value["messages"])
-    return SessionFile(ContentId(value["id"]), Metadata(**given), messages)
+    return Metadata(**given)
 
 
 def from_json(value: Mapping[str, Any]) -> Message:

@@ -12,7 +12,8 @@ from backstory import ids
 from backstory.errors import SessionBusy, SessionUnreadable, StoreUnavailable
 from backstory.jobs import Job
 from backstory.model import Session, SessionStatus
-from backstory.sessions import lock, session_file
+from backstory.sessions import lock, session_file, states
+from backstory.sessions.session_file import Metadata
 from backstory.settings import Settings
 from backstory.store import idle_sessions
 from backstory.store.db import Store
@@ -20,6 +21,8 @@ from backstory.store.db import Store
 log = logging.getLogger(__name__)
 #: Sessions that are read at once.
 PAGE = 100
+#: How a run ended while the worker was away: status in the file of a session -> cause.
+ENDED = {SessionStatus.COMPLETED: "end_turn", SessionStatus.FAILED: "fail"}
 #: Finds sessions without an event `since` a moment, with an id `after` the last page's.
 Find = Callable[..., list[Session]]
 
@@ -61,32 +64,47 @@ class Sweep:
         )
 
     def _sweep(self, find: Find, cause: str, minutes: float, now_ms: int) -> list[int]:
-        """Apply a cause to the sessions without an event for some minutes. Return those that have moved."""
+        """Apply a cause to the sessions without an event for some minutes. Return those that it has moved."""
         moved: list[int] = []
+        target = states.MOVES[cause].to
         since, after = ids.from_ms(now_ms - int(minutes * 60_000)), 0
         while minutes and not self._stopping:
             page = self._store.read(partial(find, since=since, after=after, limit=PAGE))
-            moved += [session.id for session in page if self._move(session, cause, since, now_ms)]
+            moved += [session.id for session in page if self._move(session, cause, since, now_ms) == target]
             if len(page) < PAGE:
                 break
             after = page[-1].id
         return moved
 
-    def _move(self, session: Session, cause: str, since: str, now_ms: int) -> bool:
+    def _move(self, session: Session, cause: str, since: str, now_ms: int) -> SessionStatus | None:
         """Move a session, unless it is at work. One with a directory is at work while somebody holds its lock."""
-        name, work = session.content_session_id, partial(idle_sessions.move, number=session.id, cause=cause)
+        name, work = session.content_session_id, partial(idle_sessions.move, number=session.id)
         work = partial(work, since=since, now_ms=now_ms)
         if not session_file.has_folder(self._paths, name):
             # The lock of a session of the Python API may be on another machine, so such a session is not expired here.
-            return cause == "idle" and self._store.write(work) is not None
+            return self._store.write(partial(work, cause=cause)) if cause == "idle" else None
         try:
             with lock.hold(self._paths, name, wait_s=0):
-                status = self._store.write(partial(work, is_locked=True))
-                if status:
+                known = self._metadata(session)
+                if known and known.last_message_at >= since:
+                    return None
+                if known and known.last_message_at > session.last_event_at:
+                    cause = ENDED.get(known.status, cause)
+                if status := self._store.write(partial(work, cause=cause, is_locked=True)):
                     self._write_status(session, status)
-                return status is not None
+                return status
         except SessionBusy:
-            return False
+            return None
+        except OSError as error:
+            log.warning("session %s could not be locked: %s", session.id, type(error).__name__)
+            return None
+
+    def _metadata(self, session: Session) -> Metadata | None:
+        """Return what the file of a session says. It is newer than the store if the worker was away during a run."""
+        try:
+            return session_file.read_metadata(self._paths, session.content_session_id)
+        except SessionUnreadable:
+            return None
 
     def _write_status(self, session: Session, status: SessionStatus) -> None:
         try:
