@@ -72,8 +72,9 @@ def test_a_new_session_is_captured_and_kept(desk: Desk) -> None:
         "cost_micros": about.cost_micros,
     }
     assert about.model
-    assert desk.moves(done.id)[0] == ("created", "start")
-    assert [status for status, _ in desk.moves(done.id)] == ["created", "active", "completed"]
+    moves = desk.moves(done.id)
+    assert [status for status, _ in moves] == ["created", "active", "completed"]
+    assert (moves[0][1], moves[-1][1]) == ("start", "end_turn")
 
 
 def test_a_session_goes_on(desk: Desk) -> None:
@@ -248,11 +249,10 @@ def test_a_caller_may_leave_with_the_result(desk: Desk) -> None:
     """The agent still writes its transcript: nothing is missing when the session goes on."""
 
     async def leave(prompt: str, session_id: str | None = None) -> str | None:
-        run = execute(desk.options(prompt, session_id))
-        async for message in run:
-            if type(message).__name__ == "ResultMessage":
-                break
-        await run.aclose()
+        async with execute(desk.options(prompt, session_id)) as run:
+            async for message in run:
+                if type(message).__name__ == "ResultMessage":
+                    break
         return run.session_id
 
     with desk.model(["One.", "Two.", "Three."]):
@@ -355,6 +355,43 @@ def test_a_fork_is_a_session_of_its_own(desk: Desk) -> None:
     assert desk.about(fork.id).parent_id == first.id
     assert desk.texts(fork.id) == ["I am Ada.", "Hello Ada.", "Who am I?", "Ada, I think."]
     assert desk.texts(first.id) == ["I am Ada.", "Hello Ada."]
+
+
+def test_clear_begins_a_session_of_its_own(desk: Desk) -> None:
+    """The one before it has ended. The new one has no history, so the next prompt begins another."""
+    with desk.model(["Hello Ada.", "I do not know."]) as endpoint:
+        first = desk.run("I am Ada.")
+        cleared = desk.run("/clear", first.id)
+        assert cleared.id != first.id
+        assert (desk.texts(cleared.id), desk.texts(first.id)) == ([], ["I am Ada.", "Hello Ada."])
+        assert [desk.about(one).status for one in (first.id, cleared.id)] == ["completed", "created"]
+        assert desk.about(cleared.id).parent_id == first.id
+        second = desk.run("Who am I?", cleared.id)
+        assert not any("I am Ada." in words for words in endpoint.of()[-1].texts())
+    assert desk.about(second.id).parent_id == cleared.id
+
+
+def test_a_session_goes_on_after_a_compaction(desk: Desk) -> None:
+    """Under the same id, and nothing counts as lost."""
+    with desk.model(["Hello Ada.", "Ada."]):
+        first = desk.run("I am Ada.")
+        for prompt in ("/compact", "Who am I?"):
+            done = desk.run(prompt, first.id)
+            assert done.id == first.id
+            assert not done.notices
+            assert desk.about(first.id).status == "completed"
+
+
+def test_tools_that_run_at_once_are_one_message(desk: Desk) -> None:
+    calls = [tool_use("Bash", {"command": f"echo {number}", "description": "Say"}) for number in range(3)]
+    with desk.model([[text("All of them."), *calls], "Done.", "More."]):
+        first = desk.run("Begin.")
+        second = desk.run("Go on.", first.id)
+    assert not second.notices
+    kinds = [[block["type"] for block in message.content] for message in history(first.id)]
+    assert kinds[1] == ["text", "tool_use", "tool_use", "tool_use"]
+    assert kinds[2:5] == [["tool_result"]] * 3
+    assert desk.about(first.id).turn_count == 3
 
 
 def test_a_changed_system_prompt_holds_when_a_session_goes_on(desk: Desk) -> None:

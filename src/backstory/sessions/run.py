@@ -86,6 +86,7 @@ class Run(AsyncIterator["Streamed"]):
         self._has_messages = False  #: the agent has said which session it is
         self._prompt = ""  #: a prompt that was sent, until the session is known in which it is kept
         self._stop = ""  #: subtype of the last result
+        self._is_cleared = False  #: `/clear` has ended the session; another one follows
         self._stream = self._messages()
 
     @property
@@ -98,6 +99,12 @@ class Run(AsyncIterator["Streamed"]):
 
     async def __anext__(self) -> Streamed:
         return await anext(self._stream)
+
+    async def __aenter__(self) -> Run:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.aclose()
 
     async def aclose(self) -> None:
         """End the run. The agent ends with it."""
@@ -223,6 +230,8 @@ class Run(AsyncIterator["Streamed"]):
             await self._capture(str(message.data["session_id"]), str(message.data.get("model") or ""), start)
         elif isinstance(message, sdk.AssistantMessage | sdk.ResultMessage) and message.session_id:
             await self._capture(message.session_id, "", start)
+        elif isinstance(message, sdk.ConversationResetMessage):
+            self._is_cleared, self._prompt = True, ""
         if self._record is None or not self._has_messages:
             return
         if isinstance(message, sdk.AssistantMessage):
@@ -234,7 +243,8 @@ class Run(AsyncIterator["Streamed"]):
         elif isinstance(message, sdk.ResultMessage):
             self._stop = message.subtype
             self._record.add_result(message)
-            await self._worker.move(self._record, _cause(message), message.terminal_reason)
+            cause = _cause(message)
+            await self._worker.move(self._record, cause, message.terminal_reason if cause == "fail" else None)
         else:
             return
         await anyio.to_thread.run_sync(self._record.save)
@@ -262,12 +272,12 @@ class Run(AsyncIterator["Streamed"]):
         record, parent = self._create(content_id, model), self._record
         if parent is not None:
             # `/clear` begins with nothing, a fork and a recovery with all that was said.
-            record.begin_with(() if self._has_messages else parent.messages, parent.id)
+            record.begin_with(() if self._is_cleared else parent.messages, parent.id)
         elif self._options.session_id:
             record.begin_with((), self._options.session_id)
         await self._worker.move(record, "start")
-        if parent is not None and start.reason:
-            await self._worker.move(parent, "end", f"continued as {content_id}")
+        if parent is not None and (start.reason or self._is_cleared):
+            await self._worker.move(parent, "end", "clear" if self._is_cleared else f"continued as {content_id}")
             parent.save()
         return record
 
@@ -281,13 +291,18 @@ class Run(AsyncIterator["Streamed"]):
 def _missing(known: resumable.Resumable, messages: Sequence[Message]) -> list[Message]:
     """Return the last messages that the agent would not know, as after a crash.
 
-    Prompts have no id, and neither have messages from before this session. They are known by their words.
+    Prompts have no id, and neither have messages from before this session. They are known by their words, except
+    commands such as `/compact`, which are written in another way.
     """
     told = [number for number, one in enumerate(messages) if one.uuid]
     held = known.held([messages[number].uuid or "" for number in told])
     answers = [number for number, one in enumerate(messages) if one.role == "assistant"]
     last = told[held - 1] if held else -1 if told else max(answers, default=-1)
-    return [one for one in messages[last + 1 :] if one.uuid or not known.has_prompt(text_of(one))]
+    return [one for one in messages[last + 1 :] if one.uuid or not _has(known, text_of(one))]
+
+
+def _has(known: resumable.Resumable, text: str) -> bool:
+    return text.startswith("/") or known.has_prompt(text)
 
 
 def _is_lost(error: Exception | None) -> bool:
@@ -300,4 +315,5 @@ def _cause(result: sdk.ResultMessage) -> str:
     """Return what a result does to the session. The turn limit, and stops of other kinds, leave it open."""
     if result.is_error and result.subtype != "error_max_turns":
         return "fail"
-    return "end_turn" if result.stop_reason == "end_turn" and not result.is_error else "message"
+    # A command such as `/compact` has no stop reason.
+    return "end_turn" if result.stop_reason in ("end_turn", None) and not result.is_error else "message"
