@@ -53,7 +53,8 @@ def fill(box: Box) -> None:
     box.cli("remember", "Prices are kept in cents", "--title", "Cents")
     box.cli("forget", "2")
     # Pinned, and replaced by one that comes later in the file.
-    old, new = (row["id"] for row in box.rows("SELECT id FROM observations WHERE project = 'shop' ORDER BY id LIMIT 2"))
+    standing = "SELECT id FROM observations WHERE project = 'shop' AND superseded_by IS NULL ORDER BY id LIMIT 2"
+    old, new = (row["id"] for row in box.rows(standing))
     box.cli("pin", str(old))
     box.cli("supersede", str(old), str(new))
     box.cli("sessions", "rename", "1", "The cart")

@@ -146,3 +146,24 @@ def test_a_model_may_replace_what_holds_and_the_same_twice_is_once(store: Store)
     before = store.write(lambda tx: round_of(tx, at="2025-01-01T00:00:00.000Z"))
     store.write(lambda tx: told(tx, before, "long ago", new))
     assert store.read(lambda tx: of(tx, new))["superseded_by"] is None
+
+
+def test_what_two_sessions_learned_is_one_memory_with_a_count(store: Store) -> None:
+    """The later one stands and names the earlier; with another number it is another thing. If the rules drop the later
+    one, the earlier stands again."""
+    gotcha = "The proxy cuts connections after 60 seconds"
+
+    def learn(tx: Tx, session: str, month: int, title: str, *replaces: int) -> int:
+        round = round_of(tx, session, at=f"2026-0{month}-01T00:00:00.000Z")
+        seen = Observation("discovery", title, event_ids=(round.events[0].id,), replaces=replaces)
+        return observations.store(tx, round, observations.Stored(Reply((seen,)), "offline")).observation_ids[0]
+
+    first = store.write(lambda tx: learn(tx, "a", 1, gotcha))
+    other = store.write(lambda tx: learn(tx, "b", 2, gotcha.replace("60", "90")))
+    second = store.write(lambda tx: learn(tx, "c", 3, f"{gotcha}, always"))
+    rows = store.read(lambda tx: [of(tx, number) for number in (first, other, second)])
+    assert [row["superseded_by"] for row in rows] == [second, None, None]
+    assert [row["times_learned"] for row in rows] == [1, 1, 2]
+    assert rows[2]["repeats"] == first
+    store.write(lambda tx: learn(tx, "c", 4, "The proxy is gone", second))
+    assert store.read(lambda tx: of(tx, first))["superseded_by"] is None

@@ -68,6 +68,7 @@ def test_a_decision_stands_whatever_its_age(running: Box) -> None:
     told = running.told()
     assert "keep prices in cents" in told
     assert told.count("The report is late because the job runs at noon") == 1
+    assert "The report is late because the job runs at noon (60 times)" in told
 
 
 def test_a_resumed_session_is_told_only_what_is_new(running: Box) -> None:

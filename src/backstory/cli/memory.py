@@ -107,6 +107,8 @@ def _print(row: dict[str, Any]) -> None:
         show.paragraph(f"Replaced by #{row['superseded_by']} on {when}.")
     elif row["pinned_at"]:
         show.paragraph("Pinned: always part of its project's context.")
+    if row["repeats"]:
+        show.paragraph(f"Learned in {row['times_learned']} sessions, the time before as #{row['repeats']}.")
     if row["changed"]:
         show.paragraph(f"Files changed since then: {', '.join(row['changed'])}.")
     if row["subtitle"]:

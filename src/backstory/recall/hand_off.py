@@ -122,7 +122,8 @@ def told(observation: StoredObservation, limit: int, said: Repetitions | None = 
 
 def observation_line(ranked: Ranked, text: str) -> Line:
     one = ranked.observation
-    return Line(f"#{one.id} {one.type}: {text}", ", ".join(ranked.reasons), one.id)
+    times = f" ({one.times_learned} times)" if one.times_learned > 1 else ""
+    return Line(f"#{one.id} {one.type}: {text}{times}", ", ".join(ranked.reasons), one.id)
 
 
 def branch(session: Session) -> str:

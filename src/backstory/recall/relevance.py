@@ -22,6 +22,9 @@ LENGTH_POWER = 0.3
 CHANGED_FILE_FACTOR = 6.0
 #: Factor for an observation from the current branch.
 SAME_BRANCH_FACTOR = 1.3
+#: Factor for each further session that learned the same, and how many of them count.
+REPEATED_FACTOR = 1.3
+MAX_REPEATED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,9 @@ def _reasons(observation: StoredObservation, start: SessionStart) -> Iterator[tu
         yield CHANGED_FILE_FACTOR, "about a file with uncommitted changes"
     if start.branch and observation.git_branch == start.branch:
         yield SAME_BRANCH_FACTOR, "from this branch"
+    if observation.times_learned > 1:
+        further = min(observation.times_learned - 1, MAX_REPEATED)
+        yield REPEATED_FACTOR**further, f"learned in {observation.times_learned} sessions"
 
 
 def _age_in_words(age: int) -> str:

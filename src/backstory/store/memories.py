@@ -33,6 +33,7 @@ class StoredObservation:
     pinned_at: str | None
     superseded_by: int | None
     importance: int  #: how likely a later session needs it, in percent
+    times_learned: int  #: in how many sessions
     git_branch: str | None = None  #: of its session; only lists of a project have it
 
 

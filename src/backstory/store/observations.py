@@ -11,7 +11,7 @@ from typing import Any
 from backstory import gate, ids
 from backstory.errors import BadInput, NotFound
 from backstory.model import Event, MemoryId, Noted, Observation, Reply, Round, Session, Summary
-from backstory.store import sessions, statements, turns
+from backstory.store import repeated, sessions, statements, turns
 from backstory.store.db import Row, Tx
 from backstory.store.index.hits import IndexedItem, item_of
 from backstory.store.index.search import index, put_words, remove_words
@@ -138,15 +138,23 @@ def _add(tx: Tx, session: Session, round: Round, seen: Observation, memory_id: s
     _put_statements(tx, row["id"], seen, session.project_key, at)
     for old in seen.replaces:
         _replace(tx, old, row["id"], at)
+    if same := repeated.find(tx, session, seen, at):
+        supersede(tx, same["id"], row["id"])
+        tx.run("observation_repeat", id=row["id"], repeats=same["id"], times=same["times_learned"] + 1)
     return int(row["id"])
 
 
 def _replace(tx: Tx, old: int, number: int, at: str) -> None:
-    """Supersede an observation that a model names, unless it was superseded, or is newer than the round."""
+    """Supersede an observation that the observer names, unless it was superseded, or is newer than the round.
+
+    The rules replace what lost its place in its session. What it repeated from another session stands again.
+    """
     row = by_id(tx, old)
     if row and not row["superseded_by"] and row["created_at"] < at:
         with suppress(BadInput):
             supersede(tx, old, number)
+        if row["repeats"] and row["provider"] == "offline":
+            tx.run("observation_restore", id=row["repeats"], by=old)
 
 
 def _put_statements(tx: Tx, number: int, seen: Observation, project_key: str, at: str | None = None) -> None:

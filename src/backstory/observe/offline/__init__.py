@@ -40,7 +40,7 @@ FILES = 40
 SHARED = 0.2
 SHARED_NEXT = 0.1
 #: Facts below this score say nothing worth keeping; if something speaks against them, below the second.
-LEAST_FACT = -2.8
+LEAST_FACT = -3.1
 LEAST_DOUBTED_FACT = -1.6
 #: Claims of earlier rounds below this score are taken out of their summaries.
 LEAST_CLAIM = -1.6

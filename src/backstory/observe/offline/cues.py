@@ -89,6 +89,39 @@ CUES = {
     ),
     "test": _words(r"\b(?:tests?|lint(?:er|ing)?|build|ci|coverage|passing)\b", "测试|テスト|테스트"),
     "vague": _words(r"^(?:this|that|it|these|those|they|which|both|also|and|so|but|the (?:first|second|other))\b"),
+    "test item": _words(
+        r"^`?(?:Test[A-Z_]\w*|tests?\b)|\bverif(?:y|ies|ied)\b|_test\.\w+|test_\w+\.py|"
+        r"\b(?:unit|integration|regression|new|added|updated|existing) tests?\b"
+    ),
+    "status": _words(
+        r"\btests? (?:now |all )?pass|\blint(?:er|ing)? (?:is |are )?clean|\b0 issues|\bcompiles\b|"
+        r"\bbuilds? (?:successfully|passes|succeeds)|\ball green\b|✅"
+    ),
+    "nameless": _words(  # begins with a word for something that another sentence names
+        r"^(?:this|these|those|that|it|they|both|the (?:fix|function|command|test|change|code|issue|problem|error|file|"
+        r"method|solution|approach|output))(?:'s)?\b(?!.*`)"
+    ),
+    "bare verb": _words(
+        r"^(?:\w+ly )?(?:returns|uses|sets|takes|creates|handles|verifies|implements|appends|adds|reads|writes|checks|"
+        r"calls|stores|shows|matches|ensures|allows|updates|removes|keeps|tests|provides|supports|contains|includes|"
+        r"points|makes|gets|loads|parses|defaults|works|covers|displays)\b"
+    ),
+    "mechanical": _words(
+        r"\b(?:imports?|loop variable|variable names?|comments?|signatures?|parameters?|call ?sites?|references|"
+        r"registration|type alias|docstrings?|wording|width|formatting|indentation)\b"
+    ),
+    "praise": _words(
+        r"\b(?:clean(?:er|est)|idiomatic|maintainable|comprehensive|robust|elegant|readable|minimal|straightforward|"
+        r"well[- ](?:structured|tested|designed|documented)|good (?:coverage|practice)|best practices?|clear)\b"
+    ),
+    "moment": _words(
+        r"\b(?:you can (?:now )?(?:test|try|run|see|use|verify)|try (?:running|it|again)|when you run|run it again|"
+        r"look for|this time|should (?:now )?(?:show|see))\b|^(?:run|try|check|replace|look)\b"
+    ),
+    "current": _words(r"\bcurrent(?:ly)?\b|\bat the moment\b|\bright now\b|\balready\b"),
+    "arrow": _words(r"→|->|=>"),
+    "hash": _words(r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}\b"),
+    "line number": _words(r"\blines? ~?\d+|\w:\d+(?:-\d+)?\b"),
     "contrast": _words(
         r"\b(?:but|however|although|though|while|whereas|not)\b", r"\b(?:aber|jedoch|pero|mais)\b", "但|却|しかし|だが"
     ),
@@ -110,6 +143,9 @@ HEADINGS = {
         r"note|important|caveat|limitation|edge|gotcha|warning|trade|decision|design|behaviou?r|how",
         "注意|重要|wichtig|nota",
     ),
+    "heading_option": _words(r"option|alternative|approach|recommend|suggest|propos|\?$"),
+    "heading_praise": _words(r"strength|good|well|benefit|advantage|looks"),
+    "heading_list": _words(r"files?\b|key|what it|where|location|related|usage|example|steps?\b"),
     "heading_test": _words(r"test|verif|coverage"),
     "heading_file": _words(r"\.\w{1,4}\b|/"),
 }

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from backstory.observe.offline.cues import CUES
 from backstory.observe.offline.rank import score_all, width
 from backstory.observe.offline.statements import Statement
 from backstory.observe.offline.text import clip
@@ -16,14 +17,16 @@ from backstory.text import is_same, words_of
 #: Characters of a title, at most.
 TITLE = 140
 #: Characters of titles that the first round of a session may leave; `GROWTH` says how this grows with more rounds.
-TITLES = 370
-GROWTH = 0.4
+TITLES = 450
+GROWTH = 0.3
 #: Statements of fewer characters say too little.
 SHORTEST = 25
 #: A title needs this much beside code and paths: `cart.py` alone, or `Before: x = 1`, tells nothing.
 SHORTEST_PROSE = 22
 #: An open end may be shorter: `run the tests`.
 SHORTEST_OPEN = 9
+#: A shorter statement that tests pass says nothing else.
+LONGEST_STATUS = 90
 #: Two statements are about the same if this share of the words of the shorter one is in both.
 SAME = 0.4
 #: What a statement gains that was kept before, so that the memory does not change for little.
@@ -35,9 +38,9 @@ LEAST = -2.6
 LEAST_DOUBTED = -1.6
 
 _OPENING = re.compile(
-    r"^(?:(?:yes|no|good|great|perfect|done|ok(?:ay)?|so|now|also|sure|excellent|exactly|confirmed|found it|got it|"
-    r"interesting|right|indeed|you're (?:absolutely )?right|good (?:catch|point|question|idea|news|call))\b"
-    r"[\s,.!:–—-]*)+(?=\S)",
+    r"^(?:(?:ok(?:ay)?|so|now|also)\b[\s,.!:–—-]*|(?:yes|no|good|great|perfect|done|sure|excellent|exactly|confirmed|"
+    r"found it|got it|interesting|right|indeed|you're (?:absolutely )?right|"
+    r"good (?:catch|point|question|idea|news|call))(?:\s*[,.!:–—]+\s*|\s+-\s+))+(?=\S)",
     re.IGNORECASE,
 )
 _I_HAVE = re.compile(r"^I(?:'ve| have) (?:also |now |successfully )?(?!not\b)(?=\w+(?:ed|t|n)\b)")
@@ -86,6 +89,10 @@ def _is_memory(statement: Statement) -> bool:
     """Whether a statement can stand as an observation. Questions and next steps are told as open ends."""
     if only_asks(statement) or only_thinks_aloud(statement) or OPEN_LABEL.match(statement.text):
         return False
+    if CUES["nameless"].search(statement.text) or (
+        CUES["status"].search(statement.text) and width(statement.text) < LONGEST_STATUS
+    ):
+        return False
     return bool(statement.heading) or _prose(statement.text) >= SHORTEST_PROSE
 
 
@@ -102,12 +109,17 @@ def _worth(choice: ScoredStatement, is_kept: bool) -> float:
 
 def title_of(statement: Statement) -> str:
     """Return a statement as a title: without a filler at its beginning and without asides."""
-    if statement.heading and _prose(statement.text) < SHORTEST_PROSE:
+    if statement.heading and (_prose(statement.text) < SHORTEST_PROSE or _lacks_subject(statement)):
         return clip(f"{statement.heading}: {statement.text.rstrip('.')}", TITLE)
     text = _OPENING.sub("", statement.text)
     text = text if width(text) >= SHORTEST else statement.text
     text = _ASIDE.sub("", _I_HAVE.sub("", text)).strip().lstrip("✅✓✔❌ ").rstrip(".")
     return clip(text[:1].upper() + text[1:], TITLE)
+
+
+def _lacks_subject(statement: Statement) -> bool:
+    """Whether the heading names what a statement is about: `Returns the cached rows`."""
+    return statement.is_item and bool(CUES["bare verb"].search(statement.text))
 
 
 _CODE = re.compile(r"`[^`]{0,200}`")

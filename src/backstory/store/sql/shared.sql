@@ -585,19 +585,19 @@ ORDER BY o.id DESC LIMIT :limit;
 
 -- name: observations_recent
 SELECT o.id, o.session_id, o.project, o.type, o.title, o.subtitle, o.narrative, o.facts, o.concepts, o.files_read, o.files_modified,
-  o.created_at, o.pinned_at, o.superseded_by, o.importance, s.agent, s.git_branch
+  o.created_at, o.pinned_at, o.superseded_by, o.importance, o.times_learned, s.agent, s.git_branch
 FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
 WHERE o.project_key = :project_key AND o.superseded_by IS NULL ORDER BY o.created_at DESC, o.id DESC LIMIT :limit;
 
 -- name: observations_important
 SELECT o.id, o.session_id, o.project, o.type, o.title, o.subtitle, o.narrative, o.facts, o.concepts, o.files_read, o.files_modified,
-  o.created_at, o.pinned_at, o.superseded_by, o.importance, s.agent, s.git_branch
+  o.created_at, o.pinned_at, o.superseded_by, o.importance, o.times_learned, s.agent, s.git_branch
 FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
 WHERE o.project_key = :project_key AND o.superseded_by IS NULL ORDER BY o.importance DESC, o.id DESC LIMIT :limit;
 
 -- name: observations_pinned
 SELECT o.id, o.session_id, o.project, o.type, o.title, o.subtitle, o.narrative, o.facts, o.concepts, o.files_read, o.files_modified,
-  o.created_at, o.pinned_at, o.superseded_by, o.importance, s.agent, s.git_branch
+  o.created_at, o.pinned_at, o.superseded_by, o.importance, o.times_learned, s.agent, s.git_branch
 FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
 WHERE o.project_key = :project_key AND o.pinned_at IS NOT NULL AND o.superseded_by IS NULL
 ORDER BY o.pinned_at DESC, o.id DESC LIMIT :limit;
@@ -1009,6 +1009,12 @@ UPDATE observations SET pinned_at = :at WHERE id = :id;
 -- name: observation_supersede
 UPDATE observations SET superseded_by = :by, superseded_at = :at WHERE id = :id;
 
+-- name: observation_repeat
+UPDATE observations SET repeats = :repeats, times_learned = :times WHERE id = :id;
+
+-- name: observation_restore
+UPDATE observations SET superseded_by = NULL, superseded_at = NULL WHERE id = :id AND superseded_by = :by;
+
 -- name: observation_successors
 WITH RECURSIVE line (id) AS (
   SELECT id FROM observations WHERE id = :id
@@ -1119,8 +1125,9 @@ ORDER BY id;
 -- name: reobserve_observations
 -- Observations of the rules from an event, except those that were edited, pinned or superseded by hand.
 SELECT o.* FROM observations o JOIN observation_events oe ON oe.observation_id = o.id
-WHERE oe.event_id = :event_id AND o.instead_of IS NOT NULL AND o.edited_at IS NULL AND o.pinned_at IS NULL AND o.superseded_at IS NULL
-  AND NOT EXISTS (SELECT 1 FROM observations p WHERE p.superseded_by = o.id);
+WHERE oe.event_id = :event_id AND o.instead_of IS NOT NULL AND o.edited_at IS NULL AND o.pinned_at IS NULL
+  AND (o.superseded_at IS NULL OR EXISTS (SELECT 1 FROM observations later WHERE later.id = o.superseded_by AND later.repeats = o.id))
+  AND NOT EXISTS (SELECT 1 FROM observations p WHERE p.superseded_by = o.id AND (o.repeats IS NULL OR p.id <> o.repeats));
 
 -- name: reobserve_summaries
 SELECT id FROM session_summaries
@@ -1144,7 +1151,7 @@ SELECT o.id, o.session_id, o.prompt_number, o.type, o.title, o.subtitle, o.proje
 FROM observations o JOIN sdk_sessions s ON s.id = o.session_id WHERE o.id {among_ids};
 
 -- name: observation_statuses
-SELECT id, type, title, created_at, pinned_at, superseded_by FROM observations WHERE id {among_ids};
+SELECT id, session_id, type, title, created_at, pinned_at, superseded_by, times_learned FROM observations WHERE id {among_ids};
 
 -- name: shown_summaries
 SELECT m.id, m.session_id, m.prompt_number, m.request AS title, m.completed AS subtitle, m.project, m.created_at,
