@@ -1,10 +1,14 @@
 """Fits the weights of the ranking of statements on recorded sessions with gold notes.
 
-    .venv/bin/python bench/fit_ranking.py DATA [--write]
+    .venv/bin/python bench/fit_ranking.py DATA LABELS [--write]
 
-DATA has `notes/notes.jsonl` and `claude-code/transcripts`. A statement is good if its title tells a note. Printed
-is the weighted recall of the notes in titles, for the sessions of each fold by weights that were fitted on the others.
-With --write, weights that were fitted on all sessions replace `observe/offline/weights.json`.
+DATA has `notes/notes.jsonl` and `claude-code/transcripts`. LABELS are statements that somebody judged, a line of JSON
+each: session, turn, position, and A (a later session needs it), B (fair), C (useless) or F (false). Two models are
+fitted: whether the title of a statement tells a note, and whether it was judged useful. The weights are a sum of both.
+
+Printed are the weighted recall of the notes in titles and the useful share of the judged titles, for the
+sessions of each fold by weights that were fitted on the others. With --write, weights that were fitted on all sessions
+replace `observe/offline/weights.json`.
 """
 
 from __future__ import annotations
@@ -25,19 +29,27 @@ from backstory.model import Turn
 from backstory.observe.offline import rank, select
 from backstory.observe.offline.statements import Statement, statements_of
 
+#: session -> its notes
+Notes = dict[str, list[Any]]
 WEIGHTS = Path(rank.__file__).with_name("weights.json")
 FOLDS = 5
-#: Strength of the penalty on large weights.
+#: Strength of the penalty on large weights, for notes and for labels.
 PENALTY = 3.0
+LABEL_PENALTY = 20.0
+#: How much the model of the labels counts, against that of the notes.
+LABEL_SHARE = 0.5
+#: How much a label counts in its model.
+LABEL_WEIGHTS = {"A": 2.0, "B": 1.0, "C": 1.0, "F": 1.5}
 
 
 @dataclass(slots=True)
 class Example:
-    """A statement of a session, the notes that its title tells, and its features."""
+    """A statement of a session, the notes that its title tells, its label if it was judged, and its features."""
 
-    session: int
+    session: str
     statement: Statement
     told: list[int]
+    label: str
     features: dict[str, float]
 
 
@@ -65,39 +77,50 @@ def tells(keys: list[list[str]], text: str) -> bool:
     return all(any(re.search(pattern, text, re.IGNORECASE) for pattern in group) for group in patterns)
 
 
-def read(data: Path) -> tuple[list[dict[str, Any]], list[Example]]:
-    notes = [json.loads(line) for line in (data / "notes" / "notes.jsonl").read_text().splitlines()]
+def read(data: Path, labels_file: Path) -> tuple[Notes, list[Example]]:
+    lines = map(json.loads, (data / "notes" / "notes.jsonl").read_text().splitlines())
+    notes: Notes = {note["session"]: note["items"] for note in lines}
+    judged = map(json.loads, labels_file.read_text().splitlines())
+    labels = {(one["session"], one["turn"], one["position"]): one["label"] for one in judged}
     examples = []
-    for number, note in enumerate(notes):
-        statements = statements_of(turns_of(data / "claude-code" / "transcripts" / f"{note['session']}.jsonl.gz"))
+    for session in sorted({session for session, _, _ in labels} | notes.keys()):
+        statements = statements_of(turns_of(data / "claude-code" / "transcripts" / f"{session}.jsonl.gz"))
         rounds = sorted({one.round for one in statements})
         for one in statements:
             title = select.title_of(one)
-            told = [at for at, item in enumerate(note["items"]) if tells(item["keys"], title)]
-            place = rounds.index(one.round)
-            examples.append(Example(number, one, told, dict(rank.features(one, place, len(rounds)))))
+            told = [at for at, item in enumerate(notes.get(session, ())) if tells(item["keys"], title)]
+            label = labels.get((session, one.turn, one.position), "")
+            features = dict(rank.features(one, rounds.index(one.round), len(rounds)))
+            examples.append(Example(session, one, told, label, features))
     return notes, examples
 
 
-def fit(examples: list[Example], notes: list[dict[str, Any]]) -> dict[str, float]:
-    """Return the weights of a logistic regression. A note counts the same however many statements tell it."""
+def fit(examples: list[Example], notes: Notes) -> dict[str, float]:
+    """Return the weights. A note counts the same however many statements tell it."""
+    noted = [one for one in examples if one.session in notes]
+    times = Counter((one.session, at) for one in noted for at in one.told)
+    counts = [
+        1.5 * sum(notes[one.session][at]["weight"] / times[one.session, at] ** 0.5 for at in one.told) or 1.0
+        for one in noted
+    ]
+    by_notes = regression(noted, [bool(one.told) for one in noted], counts, PENALTY)
+    judged = [one for one in examples if one.label]
+    counts = [LABEL_WEIGHTS[one.label] for one in judged]
+    by_labels = regression(judged, [one.label in "AB" for one in judged], counts, LABEL_PENALTY)
+    names = by_notes.keys() | by_labels.keys()
+    return {name: by_notes.get(name, 0.0) + LABEL_SHARE * by_labels.get(name, 0.0) for name in names}
+
+
+def regression(examples: list[Example], good: list[bool], counts: list[float], penalty: float) -> dict[str, float]:
+    """Return the weights of a logistic regression, by Newton's method."""
     names = sorted({name for one in examples for name in one.features})
     matrix = np.array([[1.0, *(one.features.get(name, 0.0) for name in names)] for one in examples])
-    good = np.array([bool(one.told) for one in examples], float)
-    times = Counter((one.session, at) for one in examples for at in one.told)
-    importance = np.array(
-        [
-            1.5 * sum(notes[one.session]["items"][at]["weight"] / times[one.session, at] ** 0.5 for at in one.told)
-            or 1.0
-            for one in examples
-        ]
-    )
-    weights = np.zeros(matrix.shape[1])
-    penalty = np.full(len(weights), PENALTY)
+    wanted, importance = np.array(good, float), np.array(counts)
+    weights, penalties = np.zeros(matrix.shape[1]), np.full(matrix.shape[1], penalty)
     for _ in range(30):
         likely = 1 / (1 + np.exp(-matrix @ weights))
-        slope = matrix.T @ (importance * (likely - good)) + penalty * weights
-        curve = (matrix * (importance * likely * (1 - likely))[:, None]).T @ matrix + np.diag(penalty)
+        slope = matrix.T @ (importance * (likely - wanted)) + penalties * weights
+        curve = (matrix * (importance * likely * (1 - likely))[:, None]).T @ matrix + np.diag(penalties)
         step = np.linalg.solve(curve, slope)
         weights -= step
         if np.abs(step).max() < 1e-6:
@@ -105,35 +128,54 @@ def fit(examples: list[Example], notes: list[dict[str, Any]]) -> dict[str, float
     return {"": float(weights[0])} | {name: float(w) for name, w in zip(names, weights[1:], strict=True)}
 
 
-def recall(
-    examples: list[Example], notes: list[dict[str, Any]], weights: dict[str, float], session: int
-) -> tuple[int, int]:
-    """Return the weight of a session's notes that its titles tell, and of all of them."""
-    rank._weights = lambda: weights  # type: ignore[assignment]
-    statements = [one.statement for one in examples if one.session == session]
-    rounds = len({one.round for one in statements})
-    titles = [one.title for one in select.choose(select.choices_of(statements), frozenset(), rounds)]
-    items = notes[session]["items"]
-    told = sum(item["weight"] for item in items if any(tells(item["keys"], title) for title in titles))
-    return told, sum(item["weight"] for item in items)
+@dataclass(slots=True)
+class Figures:
+    """What the titles of some sessions tell."""
+
+    told: int = 0  #: the weight of the notes that are told
+    notes: int = 0  #: the weight of all notes
+    useful: int = 0  #: titles that were judged useful
+    judged: int = 0  #: titles that were judged
+
+    def add(self, examples: list[Example], items: list[Any], weights: dict[str, float]) -> None:
+        """Add the titles of a session."""
+        rank._weights = lambda: weights  # type: ignore[assignment]
+        labels = {one.statement: one.label for one in examples}
+        rounds = len({one.round for one in labels})
+        chosen = select.choose(select.choices_of(list(labels)), frozenset(), rounds)
+        given = [label for one in chosen if (label := labels[one.statement])]
+        self.useful += sum(label in "AB" for label in given)
+        self.judged += len(given)
+        self.notes += sum(item["weight"] for item in items)
+        self.told += sum(i["weight"] for i in items if any(tells(i["keys"], one.title) for one in chosen))
+
+    def __str__(self) -> str:
+        return f"{self.told / self.notes:.1%} of the notes in titles, {self.useful / self.judged:.1%} of titles useful"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("data", type=Path)
+    parser.add_argument("labels", type=Path)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    notes, examples = read(options.data)
-    order = np.random.default_rng(0).permutation(len(notes))
-    figures = []
+    notes, examples = read(options.data, options.labels)
+    sessions: dict[str, list[Example]] = {}
+    for one in examples:
+        sessions.setdefault(one.session, []).append(one)
+    held_out = Figures()
+    # Sessions with notes come first, so that each fold has as many of them.
+    order = sorted(np.random.default_rng(0).permutation(sorted(sessions)).tolist(), key=lambda name: name not in notes)
     for fold in range(FOLDS):
-        held_out = set(order[fold::FOLDS].tolist())
-        weights = fit([one for one in examples if one.session not in held_out], notes)
-        figures += [recall(examples, notes, weights, session) for session in held_out]
-    print(f"titles, sessions left out of the fit: {sum(a for a, _ in figures) / sum(b for _, b in figures):.1%}")
-    weights = fit(examples, notes)
-    figures = [recall(examples, notes, weights, session) for session in range(len(notes))]
-    print(f"titles, fitted on all: {sum(a for a, _ in figures) / sum(b for _, b in figures):.1%}")
+        names = set(order[fold::FOLDS])
+        weights = fit([one for one in examples if one.session not in names], notes)
+        for name in names:
+            held_out.add(sessions[name], notes.get(name, []), weights)
+    print(f"sessions left out of the fit: {held_out}")
+    fitted, weights = Figures(), fit(examples, notes)
+    for name, own in sessions.items():
+        fitted.add(own, notes.get(name, []), weights)
+    print(f"fitted on all: {fitted}")
     if options.write:
         rounded = {name: round(weight, 2) for name, weight in sorted(weights.items())}
         WEIGHTS.write_text(json.dumps(rounded, indent=0, ensure_ascii=False) + "\n")

@@ -277,3 +277,24 @@ def test_a_fragment_is_told_with_its_heading() -> None:
     talk = Talk()
     talk.round("Look at the release", stopped(f"**Only this file signs the binary twice:**\n- {file}"))
     assert [one.title for one in talk.standing.values()] == [f"Only this file signs the binary twice: {file}"]
+
+
+@pytest.mark.parametrize(
+    ("said", "title"),
+    [
+        ("No secrets are written by the new logger, since `mask` runs first.", "No secrets are written"),
+        ("No-op writes are skipped because `save` compares the digests first.", "No-op writes are skipped"),
+        ("No, the cache is never emptied because `clear` returns too early.", "The cache is never emptied"),
+        ("Good news: the cache is emptied now because `clear` waits.", "The cache is emptied"),
+    ],
+)
+def test_a_word_that_is_left_out_does_not_change_the_meaning(said: str, title: str) -> None:
+    reply = told("What about it?", read("a.py", "x = 1\n"), stopped(said))
+    assert [one.title.startswith(title) for one in reply.observations] == [True]
+
+
+def test_that_tests_pass_is_no_memory() -> None:
+    reply = told(
+        "Fix it.", edited("a.py", "x = 1", "x = 2"), stopped("`total` rounds up now. All tests pass. Lint is clean.")
+    )
+    assert not [one for one in reply.observations if "pass" in one.title or "clean" in one.title]

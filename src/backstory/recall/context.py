@@ -47,7 +47,7 @@ OWN_SHARE = 0.8
 #: The share of what is left for the heading of each of these sessions.
 HEADING_SHARE = 0.12
 #: Characters of an observation of one of these sessions, and of an older one.
-MAX_EARLIER_LINE = 320
+MAX_EARLIER_LINE = 240
 MAX_STANDING_LINE = 140
 
 

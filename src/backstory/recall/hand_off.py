@@ -20,7 +20,7 @@ MIN_ASKED = 25
 #: Characters of each field of a summary.
 MAX_FIELD = 700
 #: Characters of an observation of the last session.
-MAX_LINE = 430
+MAX_LINE = 560
 #: Two lines say the same if this share of the words of the shorter one is in both.
 SAME = 0.7
 _NUMBER = re.compile(r"\d+")

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from backstory.store.memories import StoredObservation
 
 #: How much likelier a decision is needed than its importance says. It holds until something replaces it.
-DECISION_ODDS = 4.0
+DECISION_ODDS = 6.0
 #: The same for a cause, a reason or a constraint of an older session, and for a change, which the code shows.
 GOTCHA_ODDS = 1.5
-CHANGE_ODDS = 0.5
+CHANGE_ODDS = 0.8
 #: How fast importance fades with the number of newer sessions: 1 / (1 + newer sessions) ** AGE_POWER.
-AGE_POWER = 0.7
+AGE_POWER = 0.6
 #: How much less the further observations of one session count, so that all sessions have their say.
-PLACE_POWER = 0.3
+PLACE_POWER = 0.5
 #: How much less a long line counts, per character.
 LENGTH_POWER = 0.3
 #: Factor for an observation about a file with uncommitted changes.

@@ -14,15 +14,15 @@ from backstory.text import words_of
 SAME = 0.6
 #: Search results that are compared.
 MAX_HITS = 5
-#: Less important observations, in percent, tell what happened. The same may happen again.
-MIN_IMPORTANCE = 25
+#: The concepts of what is not learned: the same change may be made again.
+CHANGE = ("what-changed",)
 _NUMBER = re.compile(r"\d+")
 
 
 def find(tx: Tx, session: Session, seen: Observation, at: str) -> Row | None:
     """Return the standing observation of an earlier session that says the same, with the same numbers."""
     words, numbers = words_of(seen.title), set(_NUMBER.findall(seen.title))
-    if not words or seen.importance < MIN_IMPORTANCE:
+    if not words or tuple(seen.concepts) == CHANGE:
         return None
     hits = search.by_words(tx, seen.title, ("observation",), Filter(project=session.project_key), MAX_HITS)
     for row in search_rows.observation_statuses(tx, (hit.item_id for hit in hits)).values():

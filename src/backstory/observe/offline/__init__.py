@@ -19,7 +19,7 @@ from backstory.observe.offline.cues import CUES
 from backstory.observe.offline.endings import is_unfinished, rejections
 from backstory.observe.offline.evidence import Commit, RoundEvidence, UserAnswer, read_evidence
 from backstory.observe.offline.prompt import asked
-from backstory.observe.offline.select import TITLE, ScoredStatement, choices_of, choose
+from backstory.observe.offline.select import TITLE, ScoredStatement, choices_of, choose, says_little
 from backstory.observe.offline.statements import statements_of
 from backstory.observe.offline.summary import summarize, summarize_so_far
 from backstory.observe.offline.text import tidy
@@ -141,6 +141,7 @@ def _with_facts(chosen: Sequence[ScoredStatement], choices: Sequence[ScoredState
             not chosen
             or one.score < (LEAST_DOUBTED_FACT if one.is_doubted else LEAST_FACT)
             or is_question(one.statement.text)
+            or says_little(one.statement.text)
             or any(is_same(one.words, other.words, SAME_FACT) for other in used)
         ):
             continue

@@ -38,12 +38,13 @@ LEAST = -2.6
 LEAST_DOUBTED = -1.6
 
 _OPENING = re.compile(
-    r"^(?:(?:ok(?:ay)?|so|now|also)\b[\s,.!:–—-]*|(?:yes|no|good|great|perfect|done|sure|excellent|exactly|confirmed|"
+    r"^(?:(?:ok(?:ay)?|so|now|also|but|and|however)\b[\s,.!:–—-]*|(?:yes|no|good|great|perfect|done|sure|excellent|exactly|confirmed|"
     r"found it|got it|interesting|right|indeed|you're (?:absolutely )?right|"
     r"good (?:catch|point|question|idea|news|call))(?:\s*[,.!:–—]+\s*|\s+-\s+))+(?=\S)",
     re.IGNORECASE,
 )
 _I_HAVE = re.compile(r"^I(?:'ve| have) (?:also |now |successfully )?(?!not\b)(?=\w+(?:ed|t|n)\b)")
+_VERIFIES = re.compile(r"(?:`?\w+`?\s*[-–—:]\s*)?(?:verif(?:y|ies)|checks that|tests that)\b", re.IGNORECASE)
 _ASIDE = re.compile(r"\s\((?![^)]*`)[^)]{12,}\)")
 
 
@@ -89,11 +90,14 @@ def _is_memory(statement: Statement) -> bool:
     """Whether a statement can stand as an observation. Questions and next steps are told as open ends."""
     if only_asks(statement) or only_thinks_aloud(statement) or OPEN_LABEL.match(statement.text):
         return False
-    if CUES["nameless"].search(statement.text) or (
-        CUES["status"].search(statement.text) and width(statement.text) < LONGEST_STATUS
-    ):
+    if says_little(statement.text) or CUES["nameless"].search(statement.text):
         return False
     return bool(statement.heading) or _prose(statement.text) >= SHORTEST_PROSE
+
+
+def says_little(text: str) -> bool:
+    """Whether a statement only says that tests pass, or what a test verifies."""
+    return bool(_VERIFIES.match(text)) or (bool(CUES["status"].search(text)) and width(text) < LONGEST_STATUS)
 
 
 def _prose(text: str) -> int:
