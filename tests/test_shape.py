@@ -34,6 +34,7 @@ GROUND = {
     "project",
     "repository",
     "truncate",
+    "transcript_gate",
     "text",
     "__init__",
 }
@@ -213,6 +214,7 @@ NAMES_CLAUDE = {
     "store/claude_mem.py": "reads the database of claude-mem, another program",
     "exchange/claude_mem.py": "imports the rows of claude-mem",
     "cli/exchange.py": "`backstory import claude-mem`",
+    "sessions/transcript_store.py": "is a store of the Claude Agent SDK",
     "worker/endpoints.py": "a name of a field that existing clients send",
     "private_tags.py": "the same name, and the tag of claude-mem's context",
     "prefilter.py": "the tag of claude-mem's context",

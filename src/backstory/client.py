@@ -64,6 +64,9 @@ class Client:
     def patch(self, route: str, body: Mapping[str, Any]) -> Any:
         return self._call("PATCH", route, json.dumps(body).encode())
 
+    def delete(self, route: str, /, **query: Any) -> Any:
+        return self._call("DELETE", f"{route}?{urlencode(query, errors='replace')}")
+
     def _call(self, method: str, route: str, body: bytes | None = None) -> Any:
         connection = _Connection(self._path, self._timeout)
         headers = {"Content-Type": "application/json"} if body is not None else {}

@@ -120,6 +120,12 @@ class Settings:
         "Projects that are not recorded, separated by commas: names, or directories with everything below them. "
         "* and ? are wildcards. Symbolic links are resolved.",
     )
+    keep_transcripts: str = _live(
+        "chosen",
+        "Transcripts that are kept in the database, so that they can be resumed after the agent has deleted them. "
+        "chosen: those of `backstory sessions keep`. all: every one.",
+        ("chosen", "all"),
+    )
     context_tokens: int = _setting(4000, "Maximum number of tokens in the context of a new session.", least=1)
     prompt_tokens: int = _setting(
         300, "Maximum number of tokens added to a prompt from related observations. 0: add nothing."

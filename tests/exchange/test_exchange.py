@@ -52,6 +52,8 @@ def fill(box: Box) -> None:
     work(box, "second", "umlaut ü, 日本, \u2028 and \U0001f600")
     box.cli("remember", "Prices are kept in cents", "--title", "Cents")
     box.cli("forget", "2")
+    entries = [{"type": "user", "uuid": "u1", "message": {"content": "ü " * 900}}, {"type": "mode", "mode": "plan"}]
+    box.client.post("/api/transcripts/entries", {"project_key": "shop", "session_id": "kept", "entries": entries})
     # Pinned, and replaced by one that comes later in the file.
     standing = "SELECT id FROM observations WHERE project = 'shop' AND superseded_by IS NULL ORDER BY id LIMIT 2"
     old, new = (row["id"] for row in box.rows(standing))

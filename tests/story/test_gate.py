@@ -170,6 +170,15 @@ def by_imports(box: Box) -> None:
     box.client.post("/api/import/turns", {"turns": [turn, turn | {"number": 1, "role": "assistant"}]})
 
 
+def by_transcripts(box: Box) -> None:
+    """Entries of a kept transcript, by a program and from the file."""
+    names = {"project_key": f"k {BAD}", "session_id": f"k {BAD}", "subpath": f"subagents/{BAD}", "cwd": BAD}
+    message = {"role": "user", "content": [{"type": "text", "text": BAD}, {"type": "tool_use", "input": {BAD: BAD}}]}
+    entry = {"type": BAD, "uuid": f"u {BAD}", "message": message, "toolUseResult": {BAD: [BAD]}, BAD: BAD, "cwd": BAD}
+    box.client.post("/api/transcripts/entries", names | {"entries": [entry, {"type": "title", "title": BAD}]})
+    box.client.post("/api/transcripts", {"path": str(transcript(box))})
+
+
 def by_rows(box: Box) -> None:
     """An export of what is here, with every free text of it spoiled."""
     rows = []
@@ -219,7 +228,7 @@ def test_no_way_in_leaves_anything(box: Box) -> None:
         box.shim  # noqa: B018 - transcripts are read from the install on
         box.start()
         with heard(box) as told:
-            for way in (by_hooks, by_the_seeds_routes, by_imports, by_hand, by_the_spool):
+            for way in (by_hooks, by_the_seeds_routes, by_imports, by_transcripts, by_hand, by_the_spool):
                 way(box)
             box.settle()
             by_rows(box)
@@ -241,5 +250,6 @@ def test_no_way_in_leaves_anything(box: Box) -> None:
     for file in every_file(box.data):
         raw = file.read_bytes().lower()
         assert not [needle for needle in needles if needle in raw], file.name
-    for row in box.rows("SELECT payload FROM events WHERE typeof(payload) = 'blob'"):
-        assert clean(row["payload"])
+    for table in ("events", "transcript_entries"):
+        for row in box.rows(f"SELECT payload FROM {table} WHERE typeof(payload) = 'blob'"):  # noqa: S608
+            assert clean(row["payload"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from backstory.agents.install import Place
 from backstory.model import Report
@@ -61,6 +61,36 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
+class TranscriptLine:
+    """One line of a transcript."""
+
+    end: int  #: the offset after it
+    entry: dict[str, Any] | None  #: None if it is damaged
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """How transcripts of an agent are kept in the database, and written back to where the agent looks for them."""
+
+    #: transcript -> the agent's id of its session
+    session_of: Callable[[Path], str]
+    #: (transcript, one of it or of its subagents) -> its name within the session; empty for the transcript itself
+    subpath: Callable[[Path, Path], str]
+    #: (file, offset) -> its complete lines from there on
+    lines: Callable[[Path, int], Iterator[TranscriptLine]]
+    #: file -> an entry that describes it, from another file beside it; None if there is none
+    about: Callable[[Path], dict[str, Any] | None]
+    #: (entry, is its round private so far, ids of private prompts) -> the clean entry, and whether its round is private
+    clean: Callable[[Mapping[str, Any], bool, frozenset[str]], tuple[dict[str, Any], bool]]
+    #: (transcript, subpath) -> the transcript of a subagent; raises ValueError if the name is not valid
+    part: Callable[[Path, str], Path]
+    #: (name, working directory) -> whether the agent names a folder of transcripts so
+    is_folder_of: Callable[[str, str], bool]
+    #: (file, entries as JSON) -> writes the file, unless it exists
+    write: Callable[[Path, Iterable[str]], None]
+
+
+@dataclass(frozen=True, slots=True)
 class Transcripts:
     """Where an agent keeps its transcripts, and how to read them."""
 
@@ -79,3 +109,5 @@ class Transcripts:
     state: Callable[[Path], TranscriptState] = file_state
     #: None if the agent deletes none
     retention: Callable[[Place], Retention | None] = lambda place: None
+    #: None if they cannot be kept
+    keeping: Keeping | None = None

@@ -16,10 +16,10 @@ from backstory.agents import AGENTS
 from backstory.agents.transcripts import Mark, TranscriptState
 from backstory.capture.backfill import Backfill, report_batches
 from backstory.capture.intake import Roots
+from backstory.capture.kept import KeptTranscripts, checked_path
 from backstory.errors import StoreUnavailable
 from backstory.jobs import Job
 from backstory.model import Report, SessionStatus
-from backstory.paths import is_observers
 from backstory.settings import Settings
 from backstory.store import events, observations, sessions
 from backstory.store import transcripts as stored
@@ -60,9 +60,10 @@ class Reconcile:
         roots: Roots,
         wake: Callable[[], None],
         after: asyncio.Event,
+        kept: KeptTranscripts,
     ) -> None:
         self._settings, self._store, self._backfill = settings, store, backfill
-        self._roots, self._wake = roots, wake
+        self._roots, self._wake, self._kept = roots, wake, kept
         self._requests: dict[TranscriptRequest, None] = {}
         self._requested = asyncio.Event()
         self._after = after  #: set when the spool is empty: its reports come first
@@ -123,6 +124,7 @@ class Reconcile:
                 request = next(iter(self._requests))
                 del self._requests[request]
                 await self.read_now(request)
+                self._kept.soon(request.agent, request.path)
                 if not request.is_second:
                     later = replace(request, session_id=None, is_second=True)
                     asyncio.get_running_loop().call_later(READ_AGAIN_S, self._want, later)
@@ -194,14 +196,7 @@ class Reconcile:
         await asyncio.wrap_future(self._store.submit(work))
 
     def _checked_path(self, agent: str, path: Path) -> Path | None:
-        """Return the file of a transcript, links resolved, if it is under the roots of the agent."""
-        try:
-            file = path.resolve(strict=True)
-            is_inside = any(file.is_relative_to(root.resolve()) for root in self._roots.get(agent, ()))
-        except (OSError, ValueError, RuntimeError):
-            return None
-        wanted = is_inside and file.name.endswith(AGENTS[agent].transcripts.suffixes[0]) and not is_observers(file)
-        return file if wanted and file.is_file() else None
+        return checked_path(self._roots, agent, path)
 
     def _since(self, agent: str) -> str:
         """Return the moment from which reports are taken: the install, or else the creation of the database."""

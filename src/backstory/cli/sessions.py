@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from backstory.agents import AGENTS
-from backstory.cli import curate, opening, session_lines, show
+from backstory.cli import curate, keep, opening, session_lines, show
 from backstory.cli.session_lines import Row, route
 from backstory.cli.worker import connect
 from backstory.client import Client
@@ -53,6 +53,7 @@ def add(commands: Any) -> None:
     delete_.add_argument("--yes", action="store_true", help="delete; without it, the sessions are only listed")
     delete_.add_argument("--json", action="store_true", help="print JSON")
     delete_.set_defaults(run=delete_sessions)
+    keep.add_action(actions)
 
 
 def _action(actions: Any, name: str, run: Any, text: str) -> Any:

@@ -10,7 +10,8 @@ from typing import Any
 from backstory import gate, ids
 from backstory.errors import BadInput
 from backstory.exchange.rows import BadRow, checked
-from backstory.store import events, forget, forgotten, observations, queries, sessions, table_rows, titles, turns
+from backstory.model import Session
+from backstory.store import events, forget, forgotten, kept, observations, queries, sessions, table_rows, titles, turns
 from backstory.store.db import Row, Tx
 from backstory.store.index import chunks
 from backstory.store.payloads import read_or_nothing
@@ -51,7 +52,7 @@ class Load:
             if table is None or not values.keys() <= table.columns.keys():
                 raise UnknownColumn
             try:
-                row = strip(checked(table, values))
+                row = (strip_entry if name == "transcript_entries" else strip)(checked(table, values))
             except BadRow as error:
                 loaded.refused[position] = str(error)
                 continue
@@ -139,9 +140,8 @@ class Load:
             return True
         session = sessions.get(tx, row["session_id"])
         is_gone = session.forgotten_at is not None
-        if table.name in ("session_titles", "session_tags"):
-            text = row["title"] if table.name == "session_titles" else row["tag"]
-            return not is_gone and not self._is_forgotten(tx, text, session.created_at)
+        if table.name in ("session_titles", "session_tags", "kept_transcripts"):
+            return not is_gone and not self._is_refused(tx, table, row, session)
         if table.name == "observations":
             return not is_gone and not forget.is_forgotten_observation(tx, row)
         if table.name == "session_summaries":
@@ -156,6 +156,13 @@ class Load:
         if table.name == "events" and (is_gone or self._holds_forgotten(tx, row)):
             row.update(status="tombstone", payload=None, reason="forgotten")
         return True
+
+    def _is_refused(self, tx: Tx, table: Table, row: Row, session: Session) -> bool:
+        """Whether a transcript, a title or a tag would bring back what was forgotten here."""
+        if table.name == "kept_transcripts":
+            return kept.is_refused(tx, session)
+        text = row["title"] if table.name == "session_titles" else row["tag"]
+        return self._is_forgotten(tx, text, session.created_at)
 
     def _is_forgotten(self, tx: Tx, text: str | None, at: str) -> bool:
         return bool(text) and forgotten.has(tx, self._key, text or "", at)
@@ -175,6 +182,11 @@ class Load:
 def strip(row: Row) -> Row:
     """Strip private text and secrets from a row. Exports have none, but anybody may have written the file."""
     return {name: _strip(name, value) if isinstance(value, str) else value for name, value in row.items()}
+
+
+def strip_entry(row: Row) -> Row:
+    """The same for an entry of a transcript, which must keep its ids and signatures."""
+    return row | {"mark": gate.identifier(row["mark"]), "payload": kept.clean(row["payload"])}
 
 
 def _strip(name: str, text: str) -> str:

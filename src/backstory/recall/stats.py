@@ -61,6 +61,7 @@ _TABLES = {
     "memory": ("observation", "session_summaries", "sdk_sessions", "session_moves"),
     "index": ("words", "word_rows", "chunks", "statements", "rebuilds"),
     "vectors": ("vectors", "embedders"),
+    "transcripts": ("kept_transcripts", "transcript_entries"),
 }
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from backstory import ids
 from backstory.errors import NotFound
 from backstory.model import OURSELVES, Prompt, Turn
-from backstory.store import agent_sessions, forgotten, ledger, observations, prompts, sessions, titles, turns
+from backstory.store import agent_sessions, forgotten, kept, ledger, observations, prompts, sessions, titles, turns
 from backstory.store.db import LAST, Row, Tx
 from backstory.store.index import bm25, chunks, search, tokens
 from backstory.store.payloads import read_or_nothing
@@ -37,6 +37,7 @@ class Forgotten:
     sessions: int = 0
     beside: set[int] = field(default_factory=set)  #: observations of the same events that stay
     changed_sessions: set[int] = field(default_factory=set)  #: sessions whose chunks must be rebuilt
+    unkept_sessions: set[int] = field(default_factory=set)  #: sessions whose transcripts must not be kept any more
     names: set[str] = field(default_factory=set)  #: ids by which copies outside of the database are found
     key: bytes = b""  #: the key of the digests by which texts are recognised; empty to recognise none
     needles: tuple[str, ...] = ()  #: a text with all of these words is kept out at any time
@@ -78,6 +79,7 @@ def observation(tx: Tx, number: int, gone: Forgotten) -> None:
         if number in gone.observations:
             return
         raise NotFound(f"There is no observation {number}.", "Search gives the ids.")
+    gone.unkept_sessions.add(row["session_id"])
     gone.beside |= {other["id"] for other in tx.all("observations_of_same_events", id=number)}
     _events(tx, tx.all("observation_sources", id=number), gone)
     _summary_and_replies(tx, row["session_id"], row["prompt_number"], gone)
@@ -87,6 +89,7 @@ def observation(tx: Tx, number: int, gone: Forgotten) -> None:
 
 def summary(tx: Tx, number: int, gone: Forgotten) -> None:
     if row := tx.one("summary_by_id", id=number):
+        gone.unkept_sessions.add(row["session_id"])
         _summary_and_replies(tx, row["session_id"], row["prompt_number"], gone)
 
 
@@ -96,6 +99,7 @@ def prompt(tx: Tx, number: int, gone: Forgotten) -> None:
     if known is None:
         return
     session_id, prompt_number = known.session_id, known.prompt_number
+    gone.unkept_sessions.add(session_id)
     _prompt(tx, known, gone)
     _events(tx, tx.all("events_of_prompt", session_id=session_id, prompt_number=prompt_number), gone)
     _turns(tx, turns.of_round(tx, session_id, prompt_number, "user"), gone)
@@ -108,6 +112,7 @@ def turn(tx: Tx, number: int, gone: Forgotten) -> None:
     known = turns.by_id(tx, number)
     if known is None:
         return
+    gone.unkept_sessions.add(known.session_id)
     known_prompt = prompts.by_number(tx, known.session_id, known.prompt_number)
     if known.role == "user" and known_prompt:
         prompt(tx, known_prompt.id, gone)
@@ -122,6 +127,7 @@ def session(tx: Tx, number: int, gone: Forgotten) -> None:
     known = sessions.by_id(tx, number)
     if known is None:
         raise NotFound(f"There is no session {number}.", "`backstory sessions` lists them.")
+    gone.unkept_sessions.add(number)
     for row in tx.all("observations_of_whole_session", session_id=number):
         _observation(tx, row, gone)
     for row in tx.all("summaries_of_whole_session", session_id=number):
@@ -206,10 +212,12 @@ def matching(tx: Tx, words: str, project_name: str, gone: Forgotten) -> None:
             if item["kind"] != "observation" or item["id"] not in gone.observations:
                 by_kind[item["kind"]](tx, item["id"], gone)
         for event in matches.events:
+            gone.unkept_sessions.add(event["session_id"])
             _events(tx, [event], gone)
             _summary_and_replies(tx, event["session_id"], event["prompt_number"], gone)
         if _size(gone) == before:
             break
+    gone.unkept_sessions |= kept.containing(tx, [_in_json(needle) for needle in gone.needles], project_name)
     for _, number in _containing(tx, "sessions_containing", gone.needles, project_name):
         tx.run("session_forget_first_prompt", id=number)
         tx.run("session_forget_branch", id=number)
@@ -231,11 +239,13 @@ def _summary_and_replies(tx: Tx, session_id: int, number: int, gone: Forgotten) 
 
 
 def finish(tx: Tx, gone: Forgotten) -> None:
-    """Rebuild the chunks of sessions from which turns were deleted, and reindex their observations."""
+    """Rebuild the index of sessions from which turns were deleted, and remove the transcripts that say the same."""
     for number in gone.changed_sessions:
         chunks.rebuild(tx, number)
         observations.reindex_session(tx, number)
     gone.changed_sessions.clear()
+    for number in gone.unkept_sessions:
+        kept.forget(tx, number)
 
 
 def request_erasure(tx: Tx) -> None:

@@ -29,6 +29,8 @@ NATURAL = {
     "session_history": ("group_folder", "session_id", "archived_at"),
     "forgotten": ("session_id", "kind", "mark"),
     "turns": ("session_id", "number"),
+    "kept_transcripts": ("session_id", "project_key", "subpath"),
+    "transcript_entries": ("transcript_id", "mark"),
 }
 #: Tables that SQLite makes for itself or for the full-text index `words`.
 _INTERNAL = ("sqlite_", "words_")

@@ -12,13 +12,13 @@ from backstory.store.db import Tx
 class ReadTranscript:
     """A transcript file as it was when it was last read, and where reading ended."""
 
-    reader: str  #: "import" or "reconcile"; they keep separate records
+    reader: str  #: "import", "reconcile" or "keep"; they keep separate records
     path: str
     inode: int
     size: int
     changed_ns: int
     mark_offset: int
-    mark_prompt: str = ""  #: the id of the prompt that was open at the offset
+    mark_prompt: str = ""  #: the id of the prompt that was open at the offset; of "keep", a digest of what is before it
 
 
 def find(tx: Tx, reader: str, path: str) -> ReadTranscript | None:

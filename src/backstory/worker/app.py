@@ -20,6 +20,7 @@ from starlette.types import ASGIApp
 from backstory.agents import AGENTS
 from backstory.capture.backfill import Backfill
 from backstory.capture.intake import Intake
+from backstory.capture.kept import KeptTranscripts
 from backstory.capture.reconcile import Reconcile
 from backstory.capture.spool import Spool
 from backstory.errors import BackstoryError, NotFound, StoreUnavailable
@@ -55,6 +56,7 @@ from backstory.worker.routes.overview import Overview
 from backstory.worker.routes.recall import Recall
 from backstory.worker.routes.reobserve import Reobserve
 from backstory.worker.routes.sessions import SessionRoutes
+from backstory.worker.routes.transcripts import KeptTranscriptRoutes
 from backstory.worker.routes.turns import TurnImports
 from backstory.worker.viewer.browsers import Browsers
 
@@ -106,7 +108,8 @@ class App:
         self.intake = Intake(settings, store, self.live.publish, self.wake, roots)
         self.backfill = Backfill(self.intake, self.forgotten_key)
         spool_looked = asyncio.Event()
-        self.reconcile = Reconcile(settings, store, self.backfill, roots, self.wake, spool_looked)
+        self.kept = KeptTranscripts(store, self.intake, roots, self.forgotten_key, spool_looked)
+        self.reconcile = Reconcile(settings, store, self.backfill, roots, self.wake, spool_looked, self.kept)
         # Hooks are answered by words alone, without vectors, because an agent waits.
         replies = ContextReplies(settings, store, self.intake, MemorySearch(store), self.model)
         self.reporting = Reporting(store, self.intake, self.live, replies, self.reconcile)
@@ -133,6 +136,7 @@ class App:
             self.observer.job,
             self.spool.job,
             self.reconcile.job,
+            self.kept.job,
             self.maintenance.job,
             self.sweep.job,
             self.memories.job,
@@ -151,6 +155,7 @@ class App:
             *Imports(store, self.backfill).table(),
             *TurnImports(self.intake, self.embedding.wake, self.forgotten_key).table(),
             *AgentSessions(store, self.intake).table(),
+            *KeptTranscriptRoutes(store, self.kept).table(),
             *self.embedding.table(),
             *self.memories.table(),
             *Overview(settings, store, search).table(),

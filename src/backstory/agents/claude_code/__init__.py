@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from backstory.agents.agent import Agent
-from backstory.agents.claude_code import payloads, resuming, settings, transcript, transcript_files
+from backstory.agents.claude_code import kept_files, payloads, resuming, settings, transcript, transcript_files
 from backstory.agents.transcripts import Transcripts
 
 AGENT = Agent(
@@ -19,6 +19,7 @@ AGENT = Agent(
         beside=transcript_files.beside,
         last_message=transcript_files.last_message,
         retention=settings.retention,
+        keeping=kept_files.KEEPING,
     ),
     parts=settings.parts,
     callers=settings.callers,

@@ -51,9 +51,14 @@ def moved_to(path: Path) -> str:
     return ""
 
 
+def encoded(directory: str) -> str:
+    """Return a directory as the client writes it into names, before it is cut."""
+    return re.sub(r"[^A-Za-z0-9]", "-", unicodedata.normalize("NFC", os.path.realpath(directory)))
+
+
 def place(root: Path, directory: str, session_id: str) -> Path:
     """Return where the client looks for a session. It names a folder after the real path of the directory."""
-    name = re.sub(r"[^A-Za-z0-9]", "-", unicodedata.normalize("NFC", os.path.realpath(directory)))
+    name = encoded(directory)
     if len(name) > MAX_FOLDER_CHARS:
         start = name[:MAX_FOLDER_CHARS]
         name = next((known.name for known in sorted(root.glob(f"{start}-*"))), start)

@@ -44,13 +44,13 @@ def entries(path: Path, offset: int, whole: bool) -> Iterator[tuple[int, dict[st
     """Yield the entries that matter, each with the offset of its line."""
     with opened(path) as source:
         source.seek(offset)
-        for at, line in _lines(source, offset, whole):
-            if _matters(line) and (entry := _parsed(line)):
+        for at, _, line in read_lines(source, offset, whole):
+            if _matters(line) and (entry := parsed(line)):
                 yield at, entry
 
 
-def _lines(source: IO[bytes], offset: int, whole: bool) -> Iterator[tuple[int, bytes]]:
-    """Yield each line with its offset; a line that is too long becomes an empty one. A truncated gzip just ends."""
+def read_lines(source: IO[bytes], offset: int, whole: bool) -> Iterator[tuple[int, int, bytes]]:
+    """Yield each line with its offset and size. One that is too long becomes empty. A truncated gzip just ends."""
     while True:
         try:
             line = source.readline(MAX_LINE_BYTES)
@@ -65,11 +65,11 @@ def _lines(source: IO[bytes], offset: int, whole: bool) -> Iterator[tuple[int, b
         # A line without its end is still being written.
         if not line or not (line.endswith(b"\n") or whole):
             return
-        yield offset, line
+        yield offset, size, line
         offset += size
 
 
-def _parsed(line: bytes) -> dict[str, Any] | None:
+def parsed(line: bytes) -> dict[str, Any] | None:
     try:
         entry = json.loads(line)
     except (ValueError, RecursionError):
@@ -125,7 +125,7 @@ def last_message(path: str, roots: tuple[Path, ...]) -> str:
 def _assistant(line: bytes) -> dict[str, Any] | None:
     if b'"assistant"' not in line:
         return None
-    entry = _parsed(line)
+    entry = parsed(line)
     if entry is None or entry.get("type") != "assistant" or entry.get("isSidechain"):
         return None
     message = entry.get("message")

@@ -18,6 +18,8 @@ from backstory.agents.install import InstalledPart
 from backstory.cli.agents import installed, place_of, write_shims
 from backstory.cli.doctor.finding import Finding, Machine
 from backstory.errors import SettingsUnreadable
+from backstory.paths import is_observers
+from backstory.sessions import kept
 
 #: Transcripts that an agent will delete within this many days are reported.
 EXPIRES_DAYS = 7
@@ -180,22 +182,31 @@ def path(machine: Machine) -> Iterator[Finding]:
 
 
 def transcripts(machine: Machine) -> Iterator[Finding]:
-    """Transcripts that an agent will delete soon. The user's setting decides when, so it is not changed."""
+    """Transcripts that an agent will delete soon and that are not kept. The user's setting decides when."""
     for agent in AGENTS.values():
         retention = agent.transcripts.retention(place_of(machine.settings, "user"))
         if retention is None:
             continue
-        count = _expiring(machine, agent, time.time() - max(retention.days - EXPIRES_DAYS, 0) * 86_400)
-        if count:
-            says = f"{agent.title} will soon delete {count} transcripts. It keeps them for {retention.days:g} days."
-            yield Finding("transcripts-expire", says, retention.longer, note=True)
+        files = _expiring(machine, agent, time.time() - max(retention.days - EXPIRES_DAYS, 0) * 86_400)
+        keeping = agent.transcripts.keeping
+        if files and keeping and machine.health:
+            known = {row["content_session_id"] for row in kept.listed(machine.client, agent=agent.name, whole="true")}
+            files = [file for file in files if keeping.session_of(file) not in known]
+        if files:
+            says = (
+                f"{agent.title} will soon delete {len(files)} transcripts that are not kept. "
+                f"It deletes them after {retention.days:g} days."
+            )
+            do = "To keep them, run `backstory sessions keep --all`. " if keeping else ""
+            do = f"{do}{retention.longer}"
+            yield Finding("transcripts-expire", says, do, note=True)
 
 
-def _expiring(machine: Machine, agent: Agent, limit: float) -> int:
-    """How many transcripts were last changed before a time."""
-    count = 0
+def _expiring(machine: Machine, agent: Agent, limit: float) -> list[Path]:
+    """The transcripts that were last changed before a time."""
+    files = []
     for root in agent.transcripts.roots(machine.home, machine.env):
         for file in agent.transcripts.find(root):
             with contextlib.suppress(OSError):
-                count += file.stat().st_mtime < limit
-    return count
+                files += [file] if file.stat().st_mtime < limit and not is_observers(file) else []
+    return files

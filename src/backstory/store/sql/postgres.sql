@@ -168,6 +168,12 @@ WHERE e.payload IS NOT NULL
   AND (strpos(lower(e.payload), :in_json) > 0 OR strpos(lower(COALESCE(e.tool_name, '')), :needle) > 0) AND (:project = '' OR s.project = :project OR s.project_key = :project) AND e.id > :after
 ORDER BY e.id LIMIT :limit;
 
+-- name: kept_containing
+-- Entries of kept transcripts that contain a text, ignoring case.
+SELECT e.id, k.session_id FROM transcript_entries e JOIN kept_transcripts k ON k.id = e.transcript_id
+JOIN sdk_sessions s ON s.id = k.session_id
+WHERE strpos(lower(e.payload), :in_json) > 0 AND (:project = '' OR s.project = :project OR s.project_key = :project);
+
 -- name: table_sizes
 -- Bytes on disk by table, with its indexes.
 SELECT relname AS name, pg_total_relation_size(relid) AS bytes FROM pg_stat_user_tables

@@ -671,6 +671,66 @@ ON CONFLICT (reader, path) DO UPDATE SET
   inode = excluded.inode, size = excluded.size, changed_ns = excluded.changed_ns,
   mark_offset = excluded.mark_offset, mark_prompt = excluded.mark_prompt, read_at = excluded.read_at;
 
+-- name: kept_hold
+-- Locks a kept transcript until the transaction ends, because the order of its entries is that of their ids.
+UPDATE kept_transcripts SET changed_at = :at WHERE session_id = :session_id AND project_key = :project_key AND subpath = :subpath
+RETURNING *;
+
+-- name: kept_add
+-- Returns no row if another writer has just added it.
+INSERT INTO kept_transcripts (session_id, project_key, subpath, source, changed_at)
+VALUES (:session_id, :project_key, :subpath, :source, :at)
+ON CONFLICT (session_id, project_key, subpath) DO NOTHING RETURNING *;
+
+-- name: kept_find
+SELECT * FROM kept_transcripts WHERE session_id = :session_id AND project_key = :project_key AND subpath = :subpath;
+
+-- name: kept_of_session
+-- A session can be kept under several keys: its repository may have got another address. The last one is used.
+SELECT * FROM kept_transcripts WHERE session_id = :session_id ORDER BY subpath, changed_at DESC, id DESC;
+
+-- name: kept_list
+SELECT k.id, s.agent, s.content_session_id, k.project_key, k.subpath, k.source, k.changed_at
+FROM kept_transcripts k JOIN sdk_sessions s ON s.id = k.session_id
+WHERE k.id > :after AND (:project_key = '' OR k.project_key = :project_key) AND (:agent = '' OR s.agent = :agent)
+  AND (:content_id = '' OR s.content_session_id = :content_id) AND (:is_whole = 0 OR k.subpath = '')
+ORDER BY k.id LIMIT :limit;
+
+-- name: kept_set_private
+UPDATE kept_transcripts SET is_private = :is_private WHERE id = :id;
+
+-- name: kept_remove
+DELETE FROM kept_transcripts
+WHERE session_id = :session_id AND project_key = :project_key AND (:subpath = '' OR subpath = :subpath);
+
+-- name: kept_remove_of_session
+DELETE FROM kept_transcripts WHERE session_id = :session_id;
+
+-- name: kept_with_same_entries
+-- Sessions whose kept transcript repeats an entry, or a turn, of this session: its forks, and what it was forked from.
+-- Entries without an id ('line …') say the same in many sessions.
+SELECT DISTINCT k.session_id FROM kept_transcripts k JOIN transcript_entries e ON e.transcript_id = k.id
+WHERE k.session_id <> :session_id AND substr(e.mark, 1, 5) <> 'line ' AND e.mark IN (
+  SELECT o.mark FROM transcript_entries o JOIN kept_transcripts own ON own.id = o.transcript_id WHERE own.session_id = :session_id
+  UNION SELECT t.mark FROM turns t WHERE t.session_id = :session_id AND t.mark IS NOT NULL);
+
+-- name: entry_add
+INSERT INTO transcript_entries (transcript_id, mark, payload) VALUES (:transcript_id, :mark, :payload)
+ON CONFLICT (mark, transcript_id) DO NOTHING;
+
+-- name: entries_like
+-- How many entries without an id say the same.
+SELECT COUNT(*) AS count FROM transcript_entries WHERE transcript_id = :transcript_id AND mark > :first AND mark < :last;
+
+-- name: entries_page
+SELECT id, payload FROM transcript_entries WHERE transcript_id = :transcript_id AND id > :after ORDER BY id LIMIT :limit;
+
+-- name: forgotten_texts_any
+SELECT 1 AS found FROM forgotten_texts LIMIT 1;
+
+-- name: private_prompt_ids
+SELECT DISTINCT prompt_id FROM user_prompts WHERE session_id = :session_id AND is_private = 1 AND prompt_id IS NOT NULL;
+
 -- name: sessions_open_with_transcript
 SELECT transcript_path FROM sdk_sessions
 WHERE agent = :agent AND transcript_path IS NOT NULL AND status IN ('created', 'active', 'paused') ORDER BY id DESC;

@@ -138,6 +138,12 @@ WHERE e.payload IS NOT NULL
   AND (instr(folded(unpacked(e.payload)), :in_json) > 0 OR instr(folded(COALESCE(e.tool_name, '')), :needle) > 0) AND (:project = '' OR s.project = :project OR s.project_key = :project) AND e.id > :after
 ORDER BY e.id LIMIT :limit;
 
+-- name: kept_containing
+-- Entries of kept transcripts that contain a text, ignoring case.
+SELECT e.id, k.session_id FROM transcript_entries e JOIN kept_transcripts k ON k.id = e.transcript_id
+JOIN sdk_sessions s ON s.id = k.session_id
+WHERE instr(folded(unpacked(e.payload)), :in_json) > 0 AND (:project = '' OR s.project = :project OR s.project_key = :project);
+
 -- name: table_sizes
 -- Bytes on disk by table, with its indexes.
 SELECT m.tbl_name AS name, SUM(d.pgsize) AS bytes FROM dbstat d JOIN sqlite_schema m ON m.name = d.name

@@ -1,0 +1,83 @@
+"""sessions keep: copies transcripts into the database, so that they can be resumed after the agent has deleted them."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from backstory.agents import AGENTS
+from backstory.cli import show
+from backstory.cli.worker import RetryingClient
+from backstory.errors import BackstoryError
+from backstory.paths import is_observers
+from backstory.settings import environment
+
+ROUTE = "/api/transcripts"
+
+
+def add_action(actions: Any) -> None:
+    text = (
+        "Copy transcripts into the database, with those of subagents. What the agent adds later is copied, too. "
+        "A kept session can be resumed after the agent has deleted its file."
+    )
+    keep_ = actions.add_parser("keep", help="keep transcripts, so that they can always be resumed", description=text)
+    keep_.add_argument("ids", nargs="*", metavar="ID", help="a session's number, or the agent's id or a prefix of it")
+    keep_.add_argument("--all", action="store_true", help="keep every transcript on this machine")
+    keep_.add_argument("--project", default="", metavar="NAME", help="keep all sessions of a project (name or key)")
+    keep_.add_argument("--json", action="store_true", help="print JSON")
+    keep_.set_defaults(run=keep)
+
+
+def keep(options: argparse.Namespace) -> int:
+    if sum(map(bool, (options.ids, options.all, options.project))) != 1:
+        raise BackstoryError("Which sessions?", "Give ids, or --all, or --project NAME.")
+    client = RetryingClient()
+    wanted = list(_wanted(client, options))
+    counts: Counter[str] = Counter(kept=0, entries=0, damaged=0, not_kept=0)
+    reasons: dict[str, str] = {}
+    progress = show.ProgressBar(quiet=options.json)
+    for number, body in enumerate(wanted, 1):
+        try:
+            answer = client.post(ROUTE, body)
+            counts.update(kept=1, entries=answer["added"], damaged=answer["damaged"])
+        except BackstoryError as error:
+            if error.status not in (400, 404):
+                raise
+            counts["not_kept"] += 1
+            reasons[body.get("session") or body["path"]] = str(error)
+        progress.show(number, len(wanted), f"{number}/{len(wanted)} transcripts, {counts['entries']} entries")
+    progress.end()
+    if options.json:
+        show.as_json({**counts, "reasons": reasons})
+    else:
+        _print(counts, reasons)
+    return 1 if options.ids and reasons else 0
+
+
+def _wanted(client: RetryingClient, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Yield the transcripts to keep, as the worker's route names them."""
+    yield from ({"session": name} for name in options.ids)
+    if options.all:
+        for agent in AGENTS.values():
+            roots = agent.transcripts.roots(Path.home(), environment()) if agent.transcripts.keeping else ()
+            files = sorted(file for root in roots for file in agent.transcripts.find(root))
+            yield from ({"path": str(file), "agent": agent.name} for file in files if not is_observers(file))
+    cursor = ""
+    while options.project:
+        page = client.get("/api/sessions", project=options.project, limit=200, cursor=cursor)
+        yield from ({"session": str(row["id"])} for row in page["items"])
+        if not (cursor := page["next"] or ""):
+            return
+
+
+def _print(counts: Counter[str], reasons: dict[str, str]) -> None:
+    print(f"{counts['kept']} transcripts are kept. {counts['entries']} entries are new.")
+    if counts["damaged"]:
+        print(f"{counts['damaged']} damaged lines were skipped.")
+    if reasons:
+        print(f"{len(reasons)} transcripts are not kept:")
+        for name, reason in list(reasons.items())[:20]:
+            show.line(f"  {name}: {reason}")
