@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 from box import Box
 from claude import binary
+from claude_agent_sdk import ClaudeAgentOptions
 from desk import Desk, at
 from endpoint import Step, tool_use
+
+from backstory.sessions.transcript_store import TranscriptStore
 
 pytestmark = pytest.mark.skipif(binary() is None, reason="this platform's wheel has no claude inside")
 
@@ -85,6 +88,36 @@ def test_a_lost_conversation_goes_on_in_a_new_session(desk: Desk, harm: Callable
     assert desk.about(first.id).status == "completed"
     sql = "SELECT p.content_session_id AS parent FROM sdk_sessions s JOIN sdk_sessions p ON p.id = s.parent_id"
     assert desk.box.rows(f"{sql} WHERE s.content_session_id = ?", second.id) == [{"parent": first.id}]
+
+
+@pytest.mark.parametrize(("harm", "reason"), [(delete, "deleted"), (empty, "empty"), (corrupt, "damaged")])
+def test_a_transcript_that_was_kept_is_restored(desk: Desk, harm: Callable[[Path], None], reason: str) -> None:
+    """The same session goes on, and the agent knows all of it."""
+    with desk.model(["Hello Ada.", "Ada."]) as endpoint:
+        first = desk.run("I am Ada.")
+        desk.box.cli("sessions", "keep", first.id)
+        harm(desk.transcript(first.id))
+        second = desk.run("Who am I?", first.id)
+        seen = endpoint.of()[-1].texts()
+    (notice,) = second.notices
+    assert (notice.lost_session_id, notice.session_id) == (first.id, first.id)
+    assert (notice.reason, notice.messages) == (reason, 0)
+    assert any(words.startswith("I am Ada.") for words in seen)
+    assert desk.texts(first.id) == ["I am Ada.", "Hello Ada.", "Who am I?", "Ada."]
+    assert desk.leaves(first.id) == 1
+
+
+def test_a_session_store_of_the_sdk_takes_the_place_of_the_file(desk: Desk) -> None:
+    """The SDK takes the transcript from there, so a file that is missing is not missed."""
+    store = ClaudeAgentOptions(session_store=TranscriptStore(desk.box.project))
+    with desk.model(["Hello Ada.", "Ada.", "Still Ada."]) as endpoint:
+        first = desk.run("I am Ada.", sdk=store)
+        delete(desk.transcript(first.id))
+        for prompt in ("Who am I?", "And now?"):
+            done = desk.run(prompt, first.id, sdk=store)
+            assert done.id == first.id
+            assert not done.notices
+            assert any(words.startswith("I am Ada.") for words in endpoint.of()[-1].texts())
 
 
 def test_a_transcript_that_was_cut_off_is_resumed_and_the_rest_is_told(desk: Desk) -> None:

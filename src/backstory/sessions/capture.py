@@ -15,7 +15,7 @@ from backstory.client import Client
 from backstory.errors import BackstoryError, ImpossibleMove, WorkerAway
 from backstory.model import SessionStatus
 from backstory.paths import Paths
-from backstory.sessions import states
+from backstory.sessions import kept, states
 from backstory.sessions.record import Record
 from backstory.sessions.states import SessionKind
 
@@ -81,6 +81,14 @@ class Worker:
         self._is_away = True
         log.warning("The worker of backstory does not answer. The session is kept in session.json alone.")
         raise WorkerAway
+
+    def restore_transcript(self, content_id: str, cwd: str) -> bool:
+        """Write the transcript of a session back, if it was kept. Blocks."""
+        try:
+            return not self._is_away and kept.restore_transcript(content_id, cwd=cwd, client=self._client) is not None
+        except (BackstoryError, OSError) as error:
+            log.warning("The transcript of session %s could not be restored: %s", content_id, type(error).__name__)
+            return False
 
     async def _start(self) -> None:
         import anyio

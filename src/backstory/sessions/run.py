@@ -69,8 +69,7 @@ def history(session_id: str) -> tuple[Message, ...]:
 
 def metadata(session_id: str) -> Metadata | None:
     """Return model, times, totals and state of a session."""
-    found = session_file.read(settings.bare().paths, session_id)
-    return found.metadata if found else None
+    return session_file.read_metadata(settings.bare().paths, session_id)
 
 
 class Run(AsyncIterator["Streamed"]):
@@ -172,10 +171,29 @@ class Run(AsyncIterator["Streamed"]):
         await anyio.to_thread.run_sync(self._locks.enter_context, lock.hold(self._paths, content_id))
 
     def _check(self, content_id: str, messages: tuple[Message, ...]) -> _Start:
-        """Compare the transcript with what was kept, and decide how to go on."""
+        """Compare the transcript with what was kept, and decide how to go on. A lost one is restored if possible."""
+        start = self._compare(content_id, messages)
+        if start.resume is None and self._restored(content_id):
+            return replace(self._compare(content_id, messages), reason=start.reason)
+        return start
+
+    def _transcript(self, content_id: str) -> Path | None:
         env = self._options.environment()
-        transcripts = agents.AGENTS[agents.DEFAULT_AGENT].transcripts
-        path = resumable.find(transcripts.roots(Path(env.get("HOME") or Path.home()), env), content_id)
+        roots = agents.AGENTS[agents.DEFAULT_AGENT].transcripts.roots(Path(env.get("HOME") or Path.home()), env)
+        return resumable.find(roots, content_id)
+
+    def _restored(self, content_id: str) -> bool:
+        """Write a kept transcript back, in the place of a damaged one. Return whether there was one."""
+        path = self._transcript(content_id)
+        damaged = path.rename(path.with_name(f"{path.name}.damaged")) if path else None
+        if self._worker.restore_transcript(content_id, str(self._cwd)):
+            return True
+        if path and damaged:
+            damaged.rename(path)
+        return False
+
+    def _compare(self, content_id: str, messages: tuple[Message, ...]) -> _Start:
+        path = self._transcript(content_id)
         if path is None:
             return self._lost("deleted")
         if path.stat().st_size == 0:
