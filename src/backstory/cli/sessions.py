@@ -114,8 +114,9 @@ def show_session(options: argparse.Namespace) -> int:
         return 0
     show.paragraph(f"Session {row['id']} of {row['project']}: {row['title']}")
     print(f"{row['agent']} {row['content_session_id']}")
-    times = f"{show.when(row['created_at'])} to {show.when(row['last_event_at'])}"
-    print(f"{row['status']}, {times}{session_lines.branch(row)}")
+    began, ended = show.when(row["created_at"]), show.when(row["last_event_at"])
+    ended = ended.removeprefix(began[:11])  # only the time if it is the same day
+    show.paragraph(f"{row['status']}, {began} to {ended}{session_lines.branch(row)}")
     if row["cwd"]:
         print(row["cwd"])
     if row["tags"]:

@@ -9,6 +9,8 @@ from backstory.text import cut, one_line, words_of
 
 #: Characters of a title.
 MAX_TITLE = 80
+#: Characters of a prompt that are read.
+MAX_READ = 1000
 #: Characters. A shorter sentence is followed by the next one.
 SHORT = 30
 #: Words of a request, at least.
@@ -39,6 +41,8 @@ _PLAN = re.compile(r"(?:please )?implement the following plan:?\s*", re.IGNORECA
 _HEADING = re.compile(r"^\s*#{1,6}\s+(?:(?:implementation )?plan:?\s+)?(.+?)\s*#*\s*$", re.IGNORECASE | re.MULTILINE)
 _FENCED = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _MARKUP = re.compile(r"\*{1,3}|`+|^\s*(?:[-•>]|\d+[.)])\s+")
+#: How lines begin that were copied from a terminal.
+_PASTED = ("❯", "$ ", "% ", "✓", "✗", "⨯")
 _ADDRESS = re.compile(r"https?://\S+")
 _SENTENCE_END = re.compile(r"(?<=[.!?:;])\s+|(?<=[。！？])")
 
@@ -61,21 +65,36 @@ def make(prompts: Sequence[str], done: str) -> str:
 
 
 def _request(prompt: str) -> str:
-    """Return what a prompt asks for in one sentence, without politeness and markup."""
-    text = prompt.strip()
+    """Return what a prompt asks for in one sentence, without politeness and markup.
+
+    It is the first sentence that tells what it is about: `Look at this: the total is wrong` asks about the total.
+    """
+    text = prompt[:MAX_READ].strip()
     if plan := _PLAN.match(text):
         text = text[plan.end() :]
         if heading := _HEADING.search(text):
             return _tidy(heading[1])
-    text = _FENCED.sub(" ", text).strip()
-    lines = (line for line in text.splitlines() if any(char.isalnum() for char in line))
-    line = _tidy(next(lines, ""))
-    line = line[_end_of_pleasantries(line) :]
-    sentence = ""
-    for part in _SENTENCE_END.split(line):
-        sentence = f"{sentence} {part}".strip()
-        if len(sentence) >= SHORT:
-            break
+    sentences = _sentences(_FENCED.sub(" ", text))
+    telling = (sentence for sentence in sentences if len(sentence.split()) >= MIN_WORDS and not _is_vague(sentence))
+    return next(telling, sentences[0] if sentences else "")
+
+
+def _sentences(text: str) -> list[str]:
+    """Return the sentences of a text. A short one is joined with the next one of its line."""
+    sentences = []
+    for line in (_tidy(line) for line in text.splitlines() if not line.startswith(_PASTED)):
+        sentence = ""
+        for part in _SENTENCE_END.split(line[_end_of_pleasantries(line) :]):
+            sentence = f"{sentence} {part}".strip()
+            if len(sentence) >= SHORT:
+                sentences.append(sentence)
+                sentence = ""
+        sentences.append(sentence)
+    return [_titled(sentence) for sentence in sentences if any(char.isalnum() for char in sentence)]
+
+
+def _titled(sentence: str) -> str:
+    """Return a sentence as a title: without its end, and with a capital letter if it begins with a word."""
     sentence = sentence.rstrip(" .:;,!?")
     first = sentence.partition(" ")[0]
     return sentence[:1].upper() + sentence[1:] if first.isalpha() else sentence
@@ -91,5 +110,7 @@ def _tidy(line: str) -> str:
 
 
 def _is_vague(request: str) -> bool:
-    """Whether a request consists of words that fit any session."""
-    return len(words_of(_ADDRESS.sub(" ", request)) - _VAGUE) < MIN_TELLING and request.isascii()
+    """Whether a request consists of words that fit any session. The words of other scripts are not known."""
+    if any(char.isalpha() and not char.isascii() for char in request):
+        return False
+    return len(words_of(_ADDRESS.sub(" ", request)) - _VAGUE) < MIN_TELLING
