@@ -92,7 +92,7 @@ def test_stored_text_can_not_drive_the_terminal(running: Box) -> None:
     running.hook("UserPromptSubmit", {"session_id": "x", "prompt": evil})
     for words in (("sessions",), ("sessions", "show", "1"), ("search", "evil")):
         shown = running.cli(*words).stdout
-        assert "evil" in shown
+        assert "evil" in shown.lower()
         assert not set(shown) & {"\x1b", "\x07", "\u202e"}
 
 

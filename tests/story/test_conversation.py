@@ -167,8 +167,8 @@ def test_conversations_of_others_are_imported_once(running: Box) -> None:
     listed = running.client.get("/api/sessions")["items"]
     assert {row["kind"] for row in running.rows("SELECT kind FROM word_rows")} == {"turn", "chunk"}, "found once"
     assert [(s["content_session_id"], s["agent"], s["project"], s["prompt_counter"], s["status"]) for s in listed] == [
-        ("c2", "conversations", "p2", 2, "completed"),
         ("c1", "conversations", "p1", 2, "completed"),
+        ("c2", "conversations", "p2", 2, "completed"),
     ]
     assert listed[1]["first_user_prompt"] == "Which car?"
     assert "turn: Which car?" in running.cli("search", "which car was it").stdout, "what was only said is found, too"

@@ -368,7 +368,7 @@ def test_a_long_data_directory_is_no_problem(box: Box) -> None:
         subprocess.run(
             [shim, "claude-code", "UserPromptSubmit"], input=raw, check=True, env=box.env, capture_output=True
         )
-        assert "hello" in box.cli("sessions").stdout
+        assert "Hello" in box.cli("sessions").stdout
         assert not (deep / "spool").exists()
     finally:
         box.cli("stop")
