@@ -120,9 +120,28 @@ def test_a_transcript_that_is_gone_is_said_plainly(talked: Box) -> None:
         assert failed.returncode == 1
         assert "its transcript is gone" in failed.stderr
         assert "--turns` prints the conversation" in failed.stderr
+        assert "backstory sessions keep" in failed.stderr
         assert failed.stdout == ""
         path.unlink(missing_ok=True)
     assert "gone" in json.loads(talked.cli("resume", "--json", "typed twice").stdout)["opening"]["error"]
+
+
+def test_a_kept_transcript_is_restored(talked: Box) -> None:
+    """Where the agent looks for it, even if the directory has moved. Looking does not restore it."""
+    talked.cli("sessions", "keep", "--all")
+    for session in (CART, PRICES):
+        path = RESUMING.transcript(roots(talked), session)
+        assert path
+        path.unlink()
+    old, new = talked.root / "my money", talked.root / "elsewhere"
+    old.rename(new)
+    assert "restored" in json.loads(talked.cli("resume", "--json", "yen", cwd=new).stdout)["opening"]["note"]
+    assert RESUMING.transcript(roots(talked), PRICES) is None
+    assert printed(talked, "typed twice")[1] == str(talked.project)
+    assert printed(talked, "yen", cwd=new)[1] == str(new)
+    for session, cwd in ((CART, talked.project), (PRICES, new)):
+        path = RESUMING.place(roots(talked), str(cwd), session)
+        assert {CART: "typed twice", PRICES: "Money.format"}[session] in path.read_text()
 
 
 def test_a_moved_directory_is_found_by_its_repository(talked: Box) -> None:

@@ -105,6 +105,17 @@ def test_it_opens_in_the_terminal(talked: tuple[Box, dict[str, str]]) -> None:
     until(lambda: len(box.rows(prompts)) == 2, "the second prompt")
 
 
+def test_a_kept_conversation_goes_on_after_the_client_has_deleted_it(talked: tuple[Box, dict[str, str]]) -> None:
+    """From the database, with all that was said."""
+    box, sessions = talked
+    box.cli("sessions", "keep", "--all")
+    with Endpoint([]) as endpoint:
+        Claude(box.home, box.project, endpoint).transcript(sessions["shop"]).unlink()
+    session_id, sent = go_on(box, box.cli("resume", "--print", "cart total").stdout)
+    assert session_id == sessions["shop"]
+    assert TALKS["shop"][1] in sent
+
+
 def test_a_conversation_whose_transcript_was_deleted_is_named(talked: tuple[Box, dict[str, str]]) -> None:
     """The client could only say that it finds nothing."""
     box, sessions = talked

@@ -13,8 +13,9 @@ from typing import Any
 from backstory import project, settings
 from backstory.agents import AGENTS
 from backstory.agents.agent import Agent
-from backstory.agents.resuming import Resuming
+from backstory.client import Client
 from backstory.errors import BackstoryError
+from backstory.sessions import kept
 
 Row = dict[str, Any]
 
@@ -26,6 +27,7 @@ class Opening:
     agent: str  #: the title of the agent
     command: tuple[str, ...]
     directory: str
+    transcript: Path | None  #: None if the agent has deleted it, and backstory has kept it
     note: str = ""  #: what the user should know before
 
     @property
@@ -46,29 +48,37 @@ def transcript_of(row: Row) -> Path | None:
     return next(filter(None, files), None)
 
 
-def find(row: Row, here: str = "") -> Opening:
+def find(client: Client, row: Row, here: str = "") -> Opening:
     """Return how to open a session. `row` is a session as the API shows it, with `directories` of its project.
 
     `here` is the directory to open it in, whatever its own is. Raises BackstoryError if the session cannot be opened.
     """
-    number = row["id"]
+    number, name = row["id"], row["content_session_id"]
     agent = AGENTS.get(row["agent"])
-    kept = f"`backstory sessions show {number} --turns` prints the conversation as backstory keeps it."
+    hint = f"`backstory sessions show {number} --turns` prints the conversation."
     if agent is None or agent.resuming is None:
-        raise BackstoryError(f"Session {number} is of {row['agent']}, which cannot open it again.", kept)
-    command = agent.resuming.command(row["content_session_id"])
+        raise BackstoryError(f"Session {number} is of {row['agent']}, which cannot open it again.", hint)
+    command = agent.resuming.command(name)
     if not command:
-        raise BackstoryError(f"{agent.title} has no session with the id of session {number}.", kept)
+        raise BackstoryError(f"{agent.title} has no session with the id of session {number}.", hint)
     transcript = transcript_of(row)
+    if transcript is None and not any(kept.listed(client, agent=row["agent"], session_id=name)):
+        raise _gone(agent.title, row)
+    directory, note = _directory(row, agent.resuming.moved_to(transcript) if transcript else "", here)
     if transcript is None:
-        raise BackstoryError(f"{agent.title} cannot open session {number}: its transcript is gone.", kept)
-    directory, note = _directory(row, agent.resuming, transcript, here)
-    return Opening(agent.title, command, directory, note)
+        note = f"{note} Its transcript was gone. It is restored from the database.".strip()
+    return Opening(agent.title, command, directory, transcript, note)
 
 
-def _directory(row: Row, resuming: Resuming, transcript: Path, here: str) -> tuple[str, str]:
+def _gone(agent: str, row: Row) -> BackstoryError:
+    hint = f"`backstory sessions show {row['id']} --turns` prints the conversation."
+    hint += "\n`backstory sessions keep` keeps others, so that they can always be opened."
+    return BackstoryError(f"{agent} cannot open session {row['id']}: its transcript is gone.", hint)
+
+
+def _directory(row: Row, moved_to: str, here: str) -> tuple[str, str]:
     """Return the directory to open a session in, and a note if it is not that of the session."""
-    own = [path for path in (resuming.moved_to(transcript), row["cwd"]) if path]
+    own = [path for path in (moved_to, row["cwd"]) if path]
     was = own[0] if own else "an unknown directory"
     directory = here or next((path for path in own if Path(path).is_dir()), "") or _of_same_project(row)
     if not directory:
@@ -85,13 +95,17 @@ def _of_same_project(row: Row) -> str:
     return ""
 
 
-def place_transcript(row: Row, opening: Opening) -> None:
+def place_transcript(client: Client, row: Row, opening: Opening) -> None:
     """Let the agent find the transcript in the directory in which it is started.
 
     A client that was started elsewhere looks only there. A link shows it the same file, so nothing is there twice.
     """
-    agent, transcript = AGENTS[row["agent"]], transcript_of(row)
-    if agent.resuming is None or transcript is None:
+    agent, transcript = AGENTS[row["agent"]], opening.transcript
+    if transcript is None:
+        if kept.restore_transcript(row["id"], cwd=opening.directory, client=client) is None:
+            raise _gone(opening.agent, row)
+        return
+    if agent.resuming is None:
         return
     wanted = agent.resuming.place(transcript.parent.parent, opening.directory, row["content_session_id"])
     if wanted == transcript or wanted.exists():

@@ -119,14 +119,14 @@ def _choose(rows: list[Row], words: str) -> Row | None:
 def open_for(client: Client, row: Row, options: argparse.Namespace) -> Opening:
     """Return how to open a session, and let its agent find the transcript."""
     whole = client.get(route(str(row["id"])))
-    found = opening.find(whole, str(Path.cwd()) if options.here else "")
-    opening.place_transcript(whole, found)
+    found = opening.find(client, whole, str(Path.cwd()) if options.here else "")
+    opening.place_transcript(client, whole, found)
     return found
 
 
 def _opening_json(client: Client, row: Row, options: argparse.Namespace) -> dict[str, Any]:
     try:
-        found = opening.find(client.get(route(str(row["id"]))), str(Path.cwd()) if options.here else "")
+        found = opening.find(client, client.get(route(str(row["id"]))), str(Path.cwd()) if options.here else "")
     except BackstoryError as error:
         return {"error": str(error), "hint": error.hint}
     return {"directory": found.directory, "command": list(found.command), "note": found.note}
