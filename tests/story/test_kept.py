@@ -193,6 +193,35 @@ def test_the_sdks_conformance_suite_passes(memory: Box) -> None:
     assert made > 10
 
 
+def test_the_sdks_functions_work_on_a_kept_transcript(running: Box) -> None:
+    """One that the worker copied from the file: list, read, rename, fork, delete."""
+    import claude_agent_sdk as sdk
+
+    script = conversation(running)
+    path = write(running, script)
+    child = Script(session=path.stem, cwd=str(running.project), prompt_id="p0")
+    child.user("look", isSidechain=True, agentId="a39a")
+    child.write(path.with_suffix("") / "subagents", "agent-a39a.jsonl")
+    running.cli("sessions", "keep", "--all")
+    store, here = TranscriptStore(running.project, running.client), str(running.project)
+
+    async def use() -> None:
+        (info,) = await sdk.list_sessions_from_store(store, here)
+        assert (info.session_id, info.first_prompt) == (script.session, "Ask 0.")
+        said = await sdk.get_session_messages_from_store(store, script.session, here)
+        assert [message.uuid for message in said] == [line["uuid"] for line in script.lines if "uuid" in line]
+        assert await sdk.list_subagents_from_store(store, script.session, here) == ["a39a"]
+        await sdk.rename_session_via_store(store, script.session, "About asking", here)
+        again = await sdk.get_session_info_from_store(store, script.session, here)
+        assert again is not None and again.custom_title == "About asking"
+        fork = await sdk.fork_session_via_store(store, script.session, here)
+        assert len(await sdk.list_sessions_from_store(store, here)) == 2
+        await sdk.delete_session_via_store(store, fork.session_id, here)
+        assert [each.session_id for each in await sdk.list_sessions_from_store(store, here)] == [script.session]
+
+    asyncio.run(use())
+
+
 def test_all_of_a_machine_is_kept_with_subagents_and_written_back(memory: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     """Damaged lines are counted and skipped, a second time adds nothing, and what is restored is the same."""
     monkeypatch.setenv("HOME", str(memory.home))
