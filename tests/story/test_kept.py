@@ -360,7 +360,9 @@ def test_i16_a_forgotten_session_is_not_kept_again(memory: Box) -> None:
     memory.cli("import", "claude-code", str(path))
     memory.cli("sessions", "keep", path.stem)
     assert kept_of(memory, path.stem)
-    memory.cli("forget", "--matching", "Answer 0", "--yes")
+    assert "1 transcript." in memory.cli("forget", "--matching", "Answer 0").stdout
+    assert kept_of(memory, path.stem)
+    assert "1 transcript." in memory.cli("forget", "--matching", "Answer 0", "--yes").stdout
     assert kept_of(memory, path.stem) == []
     refused = memory.cli("sessions", "keep", path.stem, check=False)
     assert refused.returncode == 1 and "forgotten" in refused.stdout

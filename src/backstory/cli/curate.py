@@ -132,7 +132,7 @@ def print_deleted(deleted: dict[str, Any], dry_run: bool) -> None:
         show.line(f"{show.mark(item):>6} {show.when(item['created_at'])} {item['project']} {kind}: {item['title']}")
     counts = ", ".join(
         f"{number} {name if number != 1 else name.removesuffix('ies') + 'y' if name.endswith('ies') else name[:-1]}"
-        for name in ("sessions", "prompts", "observations", "summaries", "turns", "events")
+        for name in ("sessions", "prompts", "observations", "summaries", "turns", "events", "transcripts")
         if (number := len(deleted[name]) if name == "observations" else deleted[name])
     )
     if not counts:

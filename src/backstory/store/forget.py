@@ -35,6 +35,7 @@ class Forgotten:
     events: int = 0
     turns: int = 0
     sessions: int = 0
+    transcripts: int = 0  #: kept ones, of sessions and subagents
     beside: set[int] = field(default_factory=set)  #: observations of the same events that stay
     changed_sessions: set[int] = field(default_factory=set)  #: sessions whose chunks must be rebuilt
     unkept_sessions: set[int] = field(default_factory=set)  #: sessions whose transcripts must not be kept any more
@@ -244,8 +245,14 @@ def finish(tx: Tx, gone: Forgotten) -> None:
         chunks.rebuild(tx, number)
         observations.reindex_session(tx, number)
     gone.changed_sessions.clear()
+    unkeep(tx, gone)
+
+
+def unkeep(tx: Tx, gone: Forgotten) -> None:
+    """Remove the kept transcripts of all sessions of which something was forgotten."""
     for number in gone.unkept_sessions:
-        kept.forget(tx, number)
+        gone.transcripts += kept.forget(tx, number)
+    gone.unkept_sessions.clear()
 
 
 def request_erasure(tx: Tx) -> None:

@@ -173,12 +173,14 @@ def is_refused(tx: Tx, session: Session) -> bool:
     return session.forgotten_at is not None or tx.one("forgotten_has", **mark) is not None
 
 
-def forget(tx: Tx, session_id: int) -> None:
-    """Remove the transcripts of a session, and of those that repeat it. None of them is kept again."""
+def forget(tx: Tx, session_id: int) -> int:
+    """Remove the transcripts of a session and of those that repeat it. None is kept again. Return how many went."""
     others = [row["session_id"] for row in tx.all("kept_with_same_entries", session_id=session_id)]
+    removed = 0
     for number in (session_id, *others):
-        tx.run("kept_remove_of_session", session_id=number)
+        removed += tx.run("kept_remove_of_session", session_id=number)
         tx.run("forgotten_add", session_id=number, kind="transcript", mark="", at=ids.now())
+    return removed
 
 
 def containing(tx: Tx, needles: Iterable[str], project: str) -> set[int]:

@@ -83,6 +83,7 @@ class Gone(msgspec.Struct):
     events: int
     turns: int
     sessions: int
+    transcripts: int
     beside: list[int]
     wiped: bool  #: no file in the data directory contains it any more
     items: list[dict[str, Any]] = []
@@ -204,6 +205,7 @@ class Memories:
 
         def roll_back(tx: Tx) -> None:
             work(tx, gone)
+            forget.unkeep(tx, gone)
             raise _DryRun
 
         with contextlib.suppress(_DryRun):
@@ -260,6 +262,7 @@ def _to_gone(gone: Forgotten, wiped: bool, items: list[Row] | None = None) -> Go
         events=gone.events,
         turns=gone.turns,
         sessions=gone.sessions,
+        transcripts=gone.transcripts,
         beside=sorted(gone.beside),
         wiped=wiped,
         items=items or [],
