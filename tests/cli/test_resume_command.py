@@ -14,6 +14,8 @@ from terminal import in_terminal
 from transcripts import Script
 
 from backstory.agents.claude_code.resuming import RESUMING
+from backstory.paths import Paths
+from backstory.sessions import lock
 
 CART = "11111111-2222-3333-4444-555555555555"
 PRICES = "66666666-7777-8888-9999-000000000000"
@@ -108,6 +110,13 @@ def test_without_words_the_latest_are_offered(talked: Box) -> None:
     assert "not installed" not in in_terminal(talked, "resume", "--all", keys="\n")
     listed = on_terminal.replace("\r", "").partition("Open which?")[0]
     assert all(len(line) <= 80 for line in listed.split("\n")), listed
+
+
+def test_a_session_that_a_program_drives_is_not_opened(talked: Box) -> None:
+    """One caller at a time."""
+    with lock.hold(Paths(talked.data), CART):
+        assert "A program is using session" in in_terminal(talked, "resume", CART)
+    assert "A program" not in in_terminal(talked, "resume", CART)
 
 
 def test_a_transcript_that_is_gone_is_said_plainly(talked: Box) -> None:

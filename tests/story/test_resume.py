@@ -105,6 +105,24 @@ def test_it_opens_in_the_terminal(talked: tuple[Box, dict[str, str]]) -> None:
     until(lambda: len(box.rows(prompts)) == 2, "the second prompt")
 
 
+def test_a_name_that_was_given_in_the_client_is_a_handle(box: Box) -> None:
+    """It is in the transcript, and read when the session ends."""
+    box.cli("install", "--agent", "claude-code")
+    with Endpoint(["The cart is fine."]) as endpoint:
+        client = Claude(box.home, box.project, endpoint, env=settings(box))
+        with terminal(client) as shown:
+            shown.type("Please mend the cart of the shop")
+            shown.wait("The cart is fine.")
+            (file,) = (box.home / ".claude" / "projects").glob("*/*.jsonl")
+            shown.type("/rename Totals of Tuesday")
+            until(lambda: '"custom-title"' in file.read_text(), "the name in the transcript")
+            shown.type("/exit")
+            shown.process.wait(120)
+    until(lambda: box.rows("SELECT 1 FROM session_titles WHERE source = 'custom'"), "the name")
+    assert shlex.split(box.cli("resume", "--print", "totals of tuesday").stdout)[-1] == file.stem
+    assert "Totals of Tuesday" in box.cli("sessions").stdout
+
+
 def test_a_kept_conversation_goes_on_after_the_client_has_deleted_it(talked: tuple[Box, dict[str, str]]) -> None:
     """From the database, with all that was said."""
     box, sessions = talked

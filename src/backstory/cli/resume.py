@@ -9,13 +9,14 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from backstory import ids, project
+from backstory import ids, project, settings
 from backstory.cli import opening, session_lines, show
 from backstory.cli.opening import Opening
 from backstory.cli.session_lines import Row, route
 from backstory.cli.worker import connect
 from backstory.client import Client
 from backstory.errors import BackstoryError
+from backstory.sessions import lock
 
 #: Sessions that are offered for words, and without words.
 FOUND = 5
@@ -64,7 +65,7 @@ def resume(options: argparse.Namespace) -> int:
     if not is_terminal:
         print(f"\nTo open {'it' if len(rows) == 1 else 'the first one'}:\n  {found.shell_line}")
         return 0
-    return _run(found, row)
+    return _run(client, found, row)
 
 
 def find(client: Client, words: str, options: argparse.Namespace) -> list[Row]:
@@ -132,7 +133,10 @@ def _opening_json(client: Client, row: Row, options: argparse.Namespace) -> dict
     return {"directory": found.directory, "command": list(found.command), "note": found.note}
 
 
-def _run(found: Opening, row: Row) -> int:
+def _run(client: Client, found: Opening, row: Row) -> int:
+    if lock.is_held(settings.load().paths, row["content_session_id"]):
+        hint = "Wait until it has ended. Two at once would split the conversation."
+        raise BackstoryError(f"A program is using session {row['id']}.", hint)
     if not shutil.which(found.command[0]):
         raise BackstoryError(
             f"`{found.command[0]}` is not installed, or not in PATH.", f"The command is: {found.shell_line}"
@@ -141,6 +145,8 @@ def _run(found: Opening, row: Row) -> int:
         show.paragraph(found.note)
     if row["status"] == "active" and ids.at_ms(row["last_event_at"]) > ids.now_ms() - OPEN_MS:
         show.paragraph("It was active a moment ago. If it is still open elsewhere, the conversation splits in two.")
+    if row["status"] == "expired":
+        client.post(f"/api/agent-sessions/{row['content_session_id']}", {"cause": "restore", "cwd": row["cwd"]})
     show.line(f"{found.agent}: {found.shell_line}")
     sys.stdout.flush()
     opening.run(found)
