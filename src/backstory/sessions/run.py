@@ -117,16 +117,16 @@ class Run(AsyncIterator["Streamed"]):
         with self._locks:
             start, prompt = await self._begin(), self._options.prompt
             while True:
-                error: sdk.ClaudeSDKError | None = None
+                error: Exception | None = None
                 try:
                     async with aclosing(self._query(start, prompt)) as messages:
                         async for message in messages:
                             yield message
-                except sdk.ClaudeSDKError as caught:
+                except Exception as caught:  # some errors of the SDK have no class of their own
                     error = caught
                 if start.resume and not self._has_messages and _is_lost(error):
                     start = self._lost("refused")
-                elif self._stop == "error_max_turns" and self.turns.continuations < self._options.max_continuations:
+                elif isinstance(error, sdk.ResultError) and self._may_go_on():
                     self.turns.go_on()
                     start, prompt = _Start(self.session_id), GO_ON
                 elif error is not None:
@@ -134,6 +134,10 @@ class Run(AsyncIterator["Streamed"]):
                     raise error
                 else:
                     return
+
+    def _may_go_on(self) -> bool:
+        """Whether the turn limit has ended the work, and it may go on by itself."""
+        return self._stop == "error_max_turns" and self.turns.continuations < self._options.max_continuations
 
     async def _begin(self) -> _Start:
         """Take the session that is resumed, and see what is left of its transcript."""
@@ -235,7 +239,7 @@ class Run(AsyncIterator["Streamed"]):
                 if not self._stop:
                     switch.close()
                 # A caller may leave with the result, while the agent still writes its transcript.
-                with anyio.move_on_after(CLOSE_S, shield=True), suppress(sdk.ClaudeSDKError):
+                with anyio.move_on_after(CLOSE_S, shield=True), suppress(Exception):
                     async for _ in messages:
                         pass
 
@@ -303,7 +307,8 @@ class Run(AsyncIterator["Streamed"]):
         """Record that the session failed. A result has said so already, except where there was none."""
         if self._record and not self._stop:
             await self._worker.move(self._record, "fail", type(error).__name__)
-            self._record.save()
+            with suppress(OSError):  # it may be the error itself
+                self._record.save()
 
 
 def _missing(known: resumable.Resumable, messages: Sequence[Message]) -> list[Message]:
