@@ -62,7 +62,7 @@ def test_search_show_context_and_sessions_find_the_round(filled: Box) -> None:
     assert found
     observation = next(item for item in found if item["kind"] == "observation")
     assert f"#{observation['id']}" in filled.cli("search", "discount").stdout
-    assert observation["title"] in filled.cli("show", f"#{observation['id']}").stdout
+    assert observation["title"] in " ".join(filled.cli("show", f"#{observation['id']}").stdout.split())
     assert json.loads(filled.cli("show", "--json", str(observation["id"])).stdout)[0]["event_ids"]
     assert "<backstory-context>" in filled.cli("context").stdout
     assert "discount" in filled.cli("sessions").stdout

@@ -102,6 +102,10 @@ def test_a_session_is_exported(talked: Box, tmp_path: Path) -> None:
     assert [turn["role"] for turn in written["turns"]] == ["user", "assistant"]
     assert written["content_session_id"] == CART
     assert target.stat().st_mode & 0o777 == 0o600
+    odd = "tag \x7f\x9f \u200b\U000e0041 end"
+    talked.hook("UserPromptSubmit", {"session_id": "odd", "prompt": odd})
+    written = json.loads(talked.cli("sessions", "export", "odd", "--format", "json").stdout)
+    assert written["turns"][0]["text"] == odd
     failed = talked.cli("sessions", "export", CART, "--output", "/proc/nowhere/x", check=False)
     assert failed.returncode == 1
     assert "could not be written" in failed.stderr

@@ -170,9 +170,9 @@ def test_conversations_of_others_are_imported_once(running: Box) -> None:
         ("c1", "conversations", "p1", 2, "completed"),
         ("c2", "conversations", "p2", 2, "completed"),
     ]
-    assert listed[1]["first_user_prompt"] == "Which car?"
+    assert listed[0]["first_user_prompt"] == "Which car?"
     assert "turn: Which car?" in running.cli("search", "which car was it").stdout, "what was only said is found, too"
-    (chunk,) = running.rows("SELECT text FROM chunks WHERE session_id = ?", listed[0]["id"])
+    (chunk,) = running.rows("SELECT text FROM chunks WHERE session_id = ?", listed[1]["id"])
     assert chunk["text"] == "Gina: Hey!\nJon: Lost my job."
     before = running.dump()
     again = json.loads(running.cli("import", "conversations", str(file), "--json").stdout)

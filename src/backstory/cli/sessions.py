@@ -12,6 +12,7 @@ from backstory.cli.session_lines import Row, route
 from backstory.cli.worker import connect
 from backstory.client import Client
 from backstory.errors import BackstoryError
+from backstory.text import json_escaped
 
 #: label -> the field of a summary that it shows
 LABELS = {"Done": "completed", "Learned": "learned", "Next": "next_steps", "Note": "notes"}
@@ -193,7 +194,8 @@ def export_session(options: argparse.Namespace) -> int:
     row = get(client, options.id)
     turns = turns_of(client, str(row["id"]))
     if options.format == "json":
-        pieces = iter([json.dumps(row | {"turns": list(turns)}, ensure_ascii=False, indent=2) + "\n"])
+        whole = json.dumps(row | {"turns": list(turns)}, ensure_ascii=False, indent=2)
+        pieces = iter([json_escaped(whole) + "\n"])
     else:
         agent = AGENTS.get(row["agent"])
         pieces = session_markdown.pieces(row, turns, agent.title if agent else row["agent"])
