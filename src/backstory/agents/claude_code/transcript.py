@@ -155,7 +155,9 @@ class Transcript:
     def _read_assistant(self, entry: Mapping[str, Any], aside: bool) -> None:
         message = entry["message"] if isinstance(entry["message"], dict) else {}
         if entry.get("isApiErrorMessage") and not aside:
-            self._round.error = lines.text_of(message.get("content"))[:1000] or "API Error"
+            kind = entry.get("error")  # as the hook reports it; older clients write only the message
+            text = kind if isinstance(kind, str) and kind else lines.text_of(message.get("content"))
+            self._round.error = text[:1000] or "API Error"
             self._round.ended, self._round.last = True, entry
             return
         texts, home, is_answered = [], None if aside else self._round.uuid, self._round.is_answered
