@@ -167,14 +167,18 @@ def test_an_interruption_ends_a_round(tmp_path: Path) -> None:
     ]
 
 
-def test_an_error_of_the_api_is_not_a_reply(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("more", "error"), [({}, "API Error: 529 Overloaded"), ({"error": "overloaded"}, "overloaded")], ids=["old", "new"]
+)
+def test_an_error_of_the_api_is_not_a_reply(tmp_path: Path, more: dict[str, str], error: str) -> None:
+    """It is named as the hook names it, where the client writes that."""
     script = Script()
     script.prompt("Go.")
     script.says("Let me see.", stop="tool_use")
-    script.says("API Error: 529 Overloaded", stop="stop_sequence", isApiErrorMessage=True)
+    script.says("API Error: 529 Overloaded", stop="stop_sequence", isApiErrorMessage=True, **more)
     *before, end = read(script.write(tmp_path))
     assert told(before) == [("prompt", "Go."), ("reply", "Let me see.")]
-    assert end.payload == {"error": "API Error: 529 Overloaded", "is_unfinished": True}
+    assert end.payload == {"error": error, "is_unfinished": True}
 
 
 def test_compaction_and_rewind_lose_nothing(tmp_path: Path) -> None:
