@@ -42,6 +42,8 @@ SHARED_NEXT = 0.1
 #: Facts below this score say nothing worth keeping; if something speaks against them, below the second.
 LEAST_FACT = -3.1
 LEAST_DOUBTED_FACT = -1.6
+#: A fact that belongs to no title joins the nearest one, if its score is higher than this.
+LEAST_LONELY_FACT = -1.0
 #: Claims of earlier rounds below this score are taken out of their summaries.
 LEAST_CLAIM = -1.6
 #: Smaller changes of the importance of an observation, in percent, are not stored.
@@ -147,7 +149,9 @@ def _with_facts(chosen: Sequence[ScoredStatement], choices: Sequence[ScoredState
             continue
         home = max(chosen, key=lambda other: _nearness(one, other))
         if not _nearness(one, home):
-            continue
+            if one.score < LEAST_LONELY_FACT:
+                continue
+            home = min(chosen, key=lambda other: abs(one.statement.turn - other.statement.turn))
         if sum(len(fact.statement.text) for fact in facts[home.title]) + len(one.statement.text) <= FACTS:
             facts[home.title].append(one)
             used.append(one)
