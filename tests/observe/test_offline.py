@@ -118,6 +118,10 @@ def test_a_piped_check_whose_output_says_nothing_is_not_called_passed() -> None:
 def test_words_of_the_client_are_nobodys() -> None:
     assert told("hello", stopped("No response requested.")).observations == ()
     assert "interrupted" not in everything(told("[Request interrupted by user]", stopped("")))
+    plan = "Write the parser first.\n\nIf you need specific details from before exiting plan mode, read the transcript."
+    assert [one.text for one in statements_of([Turn(1, 1, 0, 1, "user", None, plan, "", None)])] == [
+        "Write the parser first."
+    ]
 
 
 def test_choices_of_the_user_are_decisions() -> None:

@@ -98,8 +98,8 @@ CUES = {
         r"\bbuilds? (?:successfully|passes|succeeds)|\ball green\b|✅"
     ),
     "nameless": _words(  # begins with a word for something that another sentence names
-        r"^(?:this|these|those|that|it|they|both|the (?:fix|function|command|test|change|code|issue|problem|error|file|"
-        r"method|solution|approach|output))(?:'s)?\b(?!.*`)"
+        r"^(?:it|they)(?:'(?:s|re|ll|d))?\b|^(?:this|these|those|that|both|the (?:fix|function|command|test|change|"
+        r"code|issue|problem|error|file|method|solution|approach|output))(?:'s)?\b(?!.*`)"
     ),
     "bare verb": _words(
         r"^(?:\w+ly )?(?:returns|uses|sets|takes|creates|handles|verifies|implements|appends|adds|reads|writes|checks|"

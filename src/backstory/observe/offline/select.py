@@ -34,7 +34,7 @@ KEPT = 0.3
 #: How much a longer title must say more. 0 ignores the length.
 LENGTH = 0.7
 #: Scores below this say nothing worth keeping; if something speaks against a statement, scores below the second.
-LEAST = -2.6
+LEAST = -2.0
 LEAST_DOUBTED = -1.6
 
 _OPENING = re.compile(
@@ -43,7 +43,7 @@ _OPENING = re.compile(
     r"good (?:catch|point|question|idea|news|call))(?:\s*[,.!:–—]+\s*|\s+-\s+))+(?=\S)",
     re.IGNORECASE,
 )
-_I_HAVE = re.compile(r"^I(?:'ve| have) (?:also |now |successfully )?(?!not\b)(?=\w+(?:ed|t|n)\b)")
+_I_HAVE = re.compile(r"^I(?:'ve| have) (?:also |now |successfully |completely )?(?!not\b)(?=\w+(?:ed|t|n)\b)")
 _VERIFIES = re.compile(r"(?:`?\w+`?\s*[-–—:]\s*)?(?:verif(?:y|ies)|checks that|tests that)\b", re.IGNORECASE)
 _ASIDE = re.compile(r"\s\((?![^)]*`)[^)]{12,}\)")
 

@@ -15,6 +15,11 @@ _MACHINERY = re.compile(
     r"This session is being continued|API Error\b|Operation stopped by hook|Stop hook feedback|"
     r"<user-prompt-submit-hook)"
 )
+#: Sentences that clients add to prompts and commit messages.
+_BOILERPLATE = re.compile(
+    r"If you need specific details from before exiting plan mode|(?:🤖 )?Generated with|Co-Authored-By:",
+    re.IGNORECASE,
+)
 _LABEL = re.compile(r"\*\*([^*\n]{2,60}?)(?::\*\*|\*\*\s*[:：–—-])\s*")
 
 
@@ -41,7 +46,7 @@ def statements_of(turns: Iterable[Turn], unanswered: int | None = None) -> list[
     statements = []
     for turn in said:
         source = "prompt" if turn.role == "user" else "last" if last[turn.prompt_number] == turn.number else "between"
-        parts = list(_split(turn.text or ""))
+        parts = [part for part in _split(turn.text or "") if not _BOILERPLATE.match(part[0])]
         for position, (text, is_item, heading, label) in enumerate(parts):
             place = (turn.prompt_number, turn.number, position, len(parts))
             statements.append(Statement(text, source, *place, is_item, heading, label))
