@@ -302,3 +302,11 @@ def test_that_tests_pass_is_no_memory() -> None:
         "Fix it.", edited("a.py", "x = 1", "x = 2"), stopped("`total` rounds up now. All tests pass. Lint is clean.")
     )
     assert not [one for one in reply.observations if "pass" in one.title or "clean" in one.title]
+
+
+@pytest.mark.parametrize(
+    "said", ["It is empty because nobody saves it.", "The till is off because it counts the drawer twice."]
+)
+def test_the_only_thing_that_was_said_is_kept(said: str) -> None:
+    """Also if it is short, plain and names nothing."""
+    assert [one.title for one in told("Look at it.", stopped(said)).observations] == [said.rstrip(".")]

@@ -31,11 +31,15 @@ LONGEST_STATUS = 90
 SAME = 0.4
 #: What a statement gains that was kept before, so that the memory does not change for little.
 KEPT = 0.3
+#: What a title loses that begins with `it` or another word for something that is named elsewhere.
+NAMELESS = 2.0
 #: How much a longer title must say more. 0 ignores the length.
 LENGTH = 0.7
 #: Scores below this say nothing worth keeping; if something speaks against a statement, scores below the second.
 LEAST = -2.0
 LEAST_DOUBTED = -1.6
+#: Where a whole session is said in few plain words, its best statements are kept: those that score this much less.
+NEAR_BEST = 1.5
 
 _OPENING = re.compile(
     r"^(?:(?:ok(?:ay)?|so|now|also|but|and|however)\b[\s,.!:–—-]*|(?:yes|no|good|great|perfect|done|sure|excellent|exactly|confirmed|"
@@ -77,8 +81,10 @@ def choose(choices: Iterable[ScoredStatement], kept: frozenset[str], rounds: int
     """Return the best choices that fit, best first. `kept` are the titles that were chosen before."""
     room = TITLES * max(rounds, 1) ** GROWTH
     chosen: list[ScoredStatement] = []
-    for one in sorted(choices, key=lambda one: -_worth(one, one.title in kept)):
-        if one.score < (LEAST_DOUBTED if one.is_doubted else LEAST) or not _is_memory(one.statement):
+    fitting = [one for one in choices if _is_memory(one.statement)]
+    least = min(LEAST, max((one.score for one in fitting), default=0.0) - NEAR_BEST)
+    for one in sorted(fitting, key=lambda one: -_worth(one, one.title in kept)):
+        if one.score < (LEAST_DOUBTED if one.is_doubted else least):
             continue
         if len(one.title) <= room and not any(is_same(one.words, other.words, SAME) for other in chosen):
             chosen.append(one)
@@ -90,7 +96,7 @@ def _is_memory(statement: Statement) -> bool:
     """Whether a statement can stand as an observation. Questions and next steps are told as open ends."""
     if only_asks(statement) or only_thinks_aloud(statement) or OPEN_LABEL.match(statement.text):
         return False
-    if says_little(statement.text) or CUES["nameless"].search(statement.text):
+    if says_little(statement.text):
         return False
     return bool(statement.heading) or _prose(statement.text) >= SHORTEST_PROSE
 
@@ -107,7 +113,8 @@ def _prose(text: str) -> int:
 
 def _worth(choice: ScoredStatement, is_kept: bool) -> float:
     """How likely a title tells something, for its length."""
-    likely = 1 / (1 + math.exp(-choice.score - (KEPT if is_kept else 0)))
+    score = choice.score + (KEPT if is_kept else 0) - (NAMELESS if CUES["nameless"].search(choice.title) else 0)
+    likely = 1 / (1 + math.exp(-score))
     return float(likely / (len(choice.title) + 20) ** LENGTH)
 
 
@@ -130,7 +137,7 @@ _CODE = re.compile(r"`[^`]{0,200}`")
 #: Words that are no names of code, files or symbols.
 _PROSE = re.compile(r"(?<![\w./:#-])[^\W\d_]{2,}(?!\w|[./#:-]\w|\()")
 _SYMBOLS = frozenset("{}();=<>[]|\\+%$&*⨯•│")
-_LOG = re.compile(r"^\S+:\d+:\d+|^\$ |^❯|^[A-Z]+ \d{4}-|^(?://|\+\s|-\s)|^\S+=\S+ ")
+_LOG = re.compile(r"^\S+:\d+:\d+|^[b-hj-z] |^\$ |^❯|^[A-Z]+ \d{4}-|^(?://|\+\s|-\s)|^\S+=\S+ ")
 
 
 def _is_paste(statement: Statement) -> bool:
