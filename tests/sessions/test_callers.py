@@ -10,7 +10,7 @@ from contextlib import aclosing
 
 import pytest
 from box import Box, until
-from claude import binary
+from claude import Claude, binary
 from desk import Desk, Finished, at, finish
 from endpoint import Held, Request, Step, hang, tool_use
 
@@ -62,6 +62,22 @@ def test_the_second_of_two_callers_is_refused(desk: Desk) -> None:
         assert desk.run("Now me.", session_id).id == session_id
     assert desk.texts(session_id) == ["Begin.", "One.", "Take your time.", "Two.", "Now me.", "Three."]
     assert desk.leaves(session_id) == 1
+
+
+def test_what_was_said_in_claude_itself_is_taken_over(desk: Desk) -> None:
+    """So that it is not lost with the transcript."""
+    with desk.model(["Hello Ada.", "Noted.", "Ada, and it is 12.", "Still 12."]) as endpoint:
+        session_id = desk.run("I am Ada.").id
+        client = Claude(desk.box.home, desk.box.project, endpoint)
+        client.run("The price is 12.", f"--resume={session_id}")
+        done = desk.run("What do you know?", session_id)
+        assert done.id == session_id
+        assert not done.notices
+        said = ["I am Ada.", "Hello Ada.", "The price is 12.", "Noted.", "What do you know?", "Ada, and it is 12."]
+        assert desk.texts(session_id) == said
+        desk.transcript(session_id).unlink()
+        desk.run("And now?", session_id)
+        assert "The price is 12." in endpoint.of()[-1].texts("user")[-1]
 
 
 def test_another_process_is_refused_too(desk: Desk) -> None:

@@ -149,6 +149,25 @@ def test_a_prompt_is_known_by_its_words(tmp_path: Path) -> None:
     assert not known.has_prompt("Question 3")
 
 
+def test_what_comes_after_the_known_messages_is_news(tmp_path: Path) -> None:
+    script, known = talk()
+    script.prompt("And then?")
+    script.uses("Bash", {"command": "ls"}, "use-1")
+    script.answers("use-1", "a.py")
+    script.says("aside", isSidechain=True)
+    found = resumable.read(script.write(tmp_path), known)
+    assert found
+    assert [(one["role"], one["content"][0]["type"]) for one in found.news] == [
+        ("user", "text"),
+        ("assistant", "tool_use"),
+        ("user", "tool_result"),
+    ]
+    assert found.news[1]["content"][0]["tool_use"] == {"id": "use-1", "name": "Bash", "input": {"command": "ls"}}
+    assert found.news[2]["content"][0]["tool_result"] == {"tool_use_id": "use-1", "content": "a.py"}
+    whole = resumable.read(script.write(tmp_path), [*known, str(found.news[-1]["uuid"])])
+    assert whole and not whole.news
+
+
 def test_the_newest_transcript_of_a_session_is_found(tmp_path: Path) -> None:
     assert resumable.find([tmp_path, tmp_path / "absent"], "a") is None
     for number, folder in enumerate(("-old", "-new")):

@@ -84,6 +84,11 @@ class Record:
         self._session = replace(self._session, messages=kept)
         self._update(parent_id=parent_id, message_count=len(kept))
 
+    def catch_up(self, messages: Iterable[Message]) -> None:
+        """Take over what the transcript has and the file has not."""
+        self._session = replace(self._session, messages=tuple(messages))
+        self._update(message_count=len(self.messages))
+
     def add_prompt(self, text: str) -> None:
         self._add(Message("user", ({"type": "text", "text": text},), ids.now()))
 

@@ -202,9 +202,13 @@ class Run(AsyncIterator["Streamed"]):
             return self._lost("deleted")
         if path.stat().st_size == 0:
             return self._lost("empty")
-        if (known := resumable.read(path)) is None:
+        if (known := resumable.read(path, [one.uuid for one in messages if one.uuid])) is None:
             return self._lost("damaged")
-        rest = _missing(known, messages)
+        kept, rest = _compared(known, messages)
+        if known.news and self._record:
+            # A caller that was killed did not see them, or somebody went on with the session in `claude` itself.
+            is_own = any(one.uuid for one in kept) or self._record.metadata.parent_id
+            self._record.catch_up([*(kept if is_own else ()), *map(session_file.from_json, known.news), *rest])
         return _Start(content_id, preamble(rest, is_whole=False), "damaged" if rest else "", len(rest))
 
     def _lost(self, reason: str) -> _Start:
@@ -311,8 +315,8 @@ class Run(AsyncIterator["Streamed"]):
                 self._record.save()
 
 
-def _missing(known: resumable.Resumable, messages: Sequence[Message]) -> list[Message]:
-    """Return the last messages that the agent would not know, as after a crash.
+def _compared(known: resumable.Resumable, messages: Sequence[Message]) -> tuple[Sequence[Message], list[Message]]:
+    """Divide messages into those that the agent knows, and the last ones that it does not know, as after a crash.
 
     Prompts have no id, and neither have messages from before this session. They are known by their words, except
     commands such as `/compact`, which are written in another way.
@@ -321,7 +325,8 @@ def _missing(known: resumable.Resumable, messages: Sequence[Message]) -> list[Me
     held = known.held([messages[number].uuid or "" for number in told])
     answers = [number for number, one in enumerate(messages) if one.role == "assistant"]
     last = told[held - 1] if held else -1 if told else max(answers, default=-1)
-    return [one for one in messages[last + 1 :] if one.uuid or not _has(known, text_of(one))]
+    rest = [one for one in messages[last + 1 :] if one.uuid or not _has(known, text_of(one))]
+    return messages[: last + 1], rest
 
 
 def _has(known: resumable.Resumable, text: str) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from backstory.agents.claude_code import lines
 from backstory.agents.claude_code.transcript_files import opened
@@ -17,6 +18,7 @@ class Resumable:
 
     uuids: frozenset[str]
     prompts: tuple[str, ...]
+    news: tuple[Mapping[str, Any], ...]  #: the messages that nobody else knows, in the form of session.json
 
     def held(self, uuids: Sequence[str]) -> int:
         """Return how many of these messages, oldest first, are known: all up to the newest that is."""
@@ -33,27 +35,57 @@ def find(roots: Iterable[Path], content_id: str) -> Path | None:
     return max(found, key=lambda path: path.stat().st_mtime_ns, default=None)
 
 
-def read(path: Path) -> Resumable | None:
-    """Read a transcript. None if a parent is missing: everything before it would be forgotten."""
+def read(path: Path, known: Iterable[str] = ()) -> Resumable | None:
+    """Read a transcript. None if a parent is missing: everything before it would be forgotten.
+
+    `known` are the ids of messages that are known already. What comes after the last of them is news.
+    """
     parents: dict[str, str | None] = {}
     prompts: list[str] = []
+    news: list[Mapping[str, Any]] = []
     newest: str | None = None
+    known = frozenset(known)
     with opened(path) as source:
         for line in source:
-            try:
-                entry = json.loads(line)
-            except (ValueError, RecursionError):
+            if (entry := _parsed(line)) is None:
                 continue
-            if not isinstance(entry, dict) or not isinstance(uuid := entry.get("uuid"), str):
-                continue
-            parent = entry.get("parentUuid")
+            uuid, parent = entry["uuid"], entry.get("parentUuid")
             parents[uuid] = parent if isinstance(parent, str) else None
-            if entry.get("type") in ("user", "assistant") and not entry.get("isSidechain"):
-                newest = uuid
-                if entry["type"] == "user" and "message" in entry and (prompt := lines.prompt(entry)):
-                    prompts.append(prompt)
+            if entry.get("type") not in ("user", "assistant") or entry.get("isSidechain"):
+                continue
+            newest = uuid
+            message = _message(entry)
+            prompts += [block["text"] for block in message["content"] if "text" in block and message["role"] == "user"]
+            if uuid in known:
+                news.clear()
+            elif message["content"]:
+                news.append(message)
     is_whole = newest is not None and _reaches_first(parents, newest)
-    return Resumable(frozenset(parents), tuple(prompts)) if is_whole else None
+    return Resumable(frozenset(parents), tuple(prompts), tuple(news)) if is_whole else None
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return entry if isinstance(entry, dict) and isinstance(entry.get("uuid"), str) else None
+
+
+def _message(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an entry as a message of session.json. Its content is empty if nobody said it."""
+    role = entry["type"]
+    content: list[dict[str, Any]] = []
+    if "message" in entry and not entry.get("isApiErrorMessage"):
+        if role == "user" and (prompt := lines.prompt(entry)):
+            content.append({"type": "text", "text": prompt})
+        for block in lines.blocks(entry["message"]):
+            kind = block.get("type")
+            if kind == "text" and role == "assistant" and isinstance(block.get("text"), str):
+                content.append({"type": "text", "text": block["text"]})
+            elif kind in ("tool_use", "tool_result"):
+                content.append({"type": kind, kind: {name: block[name] for name in block if name != "type"}})
+    return {"role": role, "content": content, "timestamp": entry.get("timestamp"), "uuid": entry["uuid"]}
 
 
 def _reaches_first(parents: dict[str, str | None], uuid: str | None) -> bool:
