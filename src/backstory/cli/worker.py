@@ -194,7 +194,7 @@ def status(options: argparse.Namespace) -> int:
         "address": address(chosen) if health else None,
         "version": __version__,
         "health": health,
-        "vectors": _vectors(client) if health else None,
+        "vectors": fetched(client, "/api/vectors") if health else None,
         "spool": {"waiting": waiting, "rejected": rejected},
         "data_dir": str(chosen.data_dir),
         "database": settings.shown("database_url", chosen.database_url) or str(chosen.paths.database),
@@ -210,12 +210,13 @@ def status(options: argparse.Namespace) -> int:
     return 0 if health else 1
 
 
-def _vectors(client: Client) -> dict[str, Any] | None:
+def fetched(client: Client, route: str) -> dict[str, Any] | None:
+    """The worker's answer to a request; None if it has none."""
     try:
-        vectors: dict[str, Any] = client.get("/api/vectors")
+        answer = client.get(route)
     except BackstoryError:
         return None
-    return vectors
+    return answer if isinstance(answer, dict) else None
 
 
 def _vectors_line(vectors: dict[str, Any] | None) -> str:
@@ -270,9 +271,8 @@ def _print_status(report: dict[str, Any]) -> None:
 def open_page(options: argparse.Namespace) -> int:
     chosen = settings.load()
     code = connect(chosen).post("/api/open")["code"]
-    link = (
-        f"{address(chosen)}#code={code}"  # a fragment, because it is never sent: not in a request, a log or a Referer
-    )
+    # A fragment, because it is never sent: not in a request, a log or a Referer.
+    link = f"{address(chosen)}#code={code}"
     if options.print:
         print(link)
         return 0

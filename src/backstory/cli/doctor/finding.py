@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from backstory import settings as stored
+from backstory.cli.worker import fetched
 from backstory.client import Client
 from backstory.errors import BackstoryError, BadSetting
 from backstory.settings import Settings
@@ -70,12 +71,5 @@ def look() -> Machine:
     except (OSError, ValueError):
         content = {}
     worker_file = content if isinstance(content, dict) else {}
-    return Machine(chosen, error, process.running_pid(chosen.paths), _health(chosen), worker_file)
-
-
-def _health(chosen: Settings) -> dict[str, Any] | None:
-    try:
-        health = Client(chosen.paths.socket, timeout=HEALTH_S).get("/api/health")
-    except BackstoryError:
-        return None
-    return health if isinstance(health, dict) else None
+    health = fetched(Client(chosen.paths.socket, timeout=HEALTH_S), "/api/health")
+    return Machine(chosen, error, process.running_pid(chosen.paths), health, worker_file)

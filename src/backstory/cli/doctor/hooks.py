@@ -92,30 +92,12 @@ def settings(machine: Machine) -> Iterator[Finding]:
     for agent in AGENTS.values():
         callers = _callers(machine, agent)
         for scope, (hooks, *_) in _parts(machine, agent).items():
-            # A project's file may be shared with other people, whose hooks may call another path.
             if scope in callers or ("plugin" not in callers and hooks.record.exists()):
-                yield from _hooks_of(agent, scope, hooks, is_others=scope == "project" and scope in callers)
-
-
-def _hooks_of(agent: Agent, scope: str, hooks: InstalledPart, is_others: bool) -> Iterator[Finding]:
-    try:
-        change = hooks.install(True)
-    except SettingsUnreadable as error:
-        yield Finding("settings-unreadable", str(error), error.hint)
-        return
-    if change.what == "unchanged" or is_others:
-        return
-
-    def repair() -> str:
-        hooks.install(False)
-        return f"wrote the hooks to {hooks.path}."
-
-    yield Finding(
-        "hooks-missing",
-        f"Hooks are missing in {hooks.path}, or belong to another installation.",
-        f"Run `backstory install --agent {agent.name} --scope {scope}`.",
-        repair,
-    )
+                says = "Hooks are missing in {}, or belong to another installation."
+                found = _missing("hooks-missing", agent, scope, [hooks], says, "wrote the hooks to {0.path}.")
+                # A project's file may be shared with other people, whose hooks may call another path.
+                is_others = scope == "project" and scope in callers
+                yield from (finding for finding in found if not (finding.repair and is_others))
 
 
 def tools(machine: Machine) -> Iterator[Finding]:
@@ -123,26 +105,24 @@ def tools(machine: Machine) -> Iterator[Finding]:
     for agent in AGENTS.values():
         for scope, (_, *parts) in _parts(machine, agent).items():
             if any(part.record.exists() for part in parts):
-                yield from _tools_of(agent, scope, parts)
+                says = "The MCP server or the skill is missing in {}."
+                yield from _missing("tools-missing", agent, scope, parts, says, "{0.path}: {0.what}.")
 
 
-def _tools_of(agent: Agent, scope: str, parts: list[InstalledPart]) -> Iterator[Finding]:
+def _missing(name: str, agent: Agent, scope: str, parts: list[InstalledPart], says: str, did: str) -> Iterator[Finding]:
+    """Parts that are not as `install` writes them. `says` names their files, `did` is said of each file repaired."""
     try:
-        missing = [part.path for part in parts if part.install(True).what != "unchanged"]
+        missing = [str(part.path) for part in parts if part.install(True).what != "unchanged"]
     except SettingsUnreadable as error:
         yield Finding("settings-unreadable", str(error), error.hint)
         return
 
     def repair() -> str:
-        return " ".join(f"{change.path}: {change.what}." for change in [part.install(False) for part in parts])
+        return " ".join(did.format(change) for change in [part.install(False) for part in parts])
 
     if missing:
-        yield Finding(
-            "tools-missing",
-            f"The MCP server or the skill is missing in {' and '.join(map(str, missing))}.",
-            f"Run `backstory install --agent {agent.name} --scope {scope}`.",
-            repair,
-        )
+        do = f"Run `backstory install --agent {agent.name} --scope {scope}`."
+        yield Finding(name, says.format(" and ".join(missing)), do, repair)
 
 
 def doubled(machine: Machine) -> Iterator[Finding]:

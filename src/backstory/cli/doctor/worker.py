@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from backstory import __version__
 from backstory import settings as stored
 from backstory.cli.doctor.finding import Finding, Machine
-from backstory.cli.worker import connect
+from backstory.cli.worker import connect, fetched
 from backstory.errors import BackstoryError
 
 #: How long the worker may take to stop before it is killed, in seconds.
@@ -40,18 +40,13 @@ def process(machine: Machine) -> Iterator[Finding]:
     if machine.pid is None:
         left = [file for file in (paths.socket, paths.worker) if file.exists()]
         left += [paths.lock] if paths.lock.exists() and paths.lock.stat().st_size else []
-        if left:
-            names = ", ".join(file.name for file in left)
-
-            def tidy() -> str:
-                # The new worker checks the database, because the previous one crashed, and replaces these files.
-                return f"{names}: replaced by a new worker, pid {restart(machine)}."
-
+        if names := ", ".join(file.name for file in left):
+            # The new worker checks the database, because the previous one crashed, and replaces these files.
             yield Finding(
                 "worker-left-over",
                 f"A worker that crashed or was killed left {names} behind.",
                 "Run `backstory start` to start another. It replaces these files.",
-                tidy,
+                lambda: f"{names}: replaced by a new worker, pid {restart(machine)}.",
             )
 
 
@@ -103,13 +98,8 @@ def port(machine: Machine) -> Iterator[Finding]:
 
 def embedder(machine: Machine) -> Iterator[Finding]:
     """The embedder. Without it search uses words only; nothing else needs it."""
-    if machine.health is None:
-        return
-    try:
-        vectors = machine.client.get("/api/vectors")
-    except BackstoryError:
-        return
-    if vectors["problem"]:
+    vectors = fetched(machine.client, "/api/vectors") if machine.health else None
+    if vectors and vectors["problem"]:
         yield Finding(
             "embedder-away",
             f"{vectors['due']} rows have no vector yet: {vectors['problem']}",
