@@ -36,13 +36,8 @@ _SHORT = rf"{_BEFORE}=?[A-Za-z0-9+/]{{1,15}}={{0,2}}{_AFTER}"  # the last line o
 _HEADER = rf"{_BEFORE}(?:[A-Z][A-Za-z-]{{2,24}}: ?[^\n]{{0,200}})?{_AFTER}"
 
 
-def redact_blocks(text: str) -> str:
-    """Redact private keys in one text."""
-    return redact_lines([text])[0] if any(literal in text for literal in LITERALS) else text
-
-
 def redact_lines(texts: Sequence[str]) -> list[str]:
-    """Redact private keys in consecutive texts, such as the lines of a patch."""
+    """Redact private keys in a text, or in consecutive ones, such as the lines of a patch."""
     clean = list(texts)
     if not any(literal in text for text in texts for literal in LITERALS):
         return clean

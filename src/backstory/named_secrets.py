@@ -7,17 +7,7 @@ examines a window of bounded size, so the time is linear in the length of the te
 try:
     from .secret_values import ANY, DIGITS, LETTERS, LONGEST_LOOK, MIXED, NAME, OPAQUE, is_secret, words
 except ImportError:  # the hook has only this directory on its path
-    from secret_values import (  # type: ignore[no-redef,import-not-found]
-        ANY,
-        DIGITS,
-        LETTERS,
-        LONGEST_LOOK,
-        MIXED,
-        NAME,
-        OPAQUE,
-        is_secret,
-        words,
-    )
+    from secret_values import ANY, DIGITS, LETTERS, LONGEST_LOOK, MIXED, NAME, OPAQUE, is_secret, words  # type: ignore[no-redef,import-not-found]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,19 +62,17 @@ _KEY_KINDS = (
 _GLUED = ("s", "key", "value", "hash", "base", "data", "keybase")
 
 
-def find_spans(text: str, unsure: bool = False) -> "list[tuple[int, int]]":
-    """Return start and end of each secret value, in order and without overlaps.
-
-    With `unsure` the text is a document that is still escaped: values with escapes count as secrets.
-    """
-    low = text.lower()
-    if len(low) != len(text):  # lower case of some characters is two characters long
-        low = "".join(letter.lower()[0] for letter in text)
-    kept: list[tuple[int, int]] = []
-    for start, end in sorted(set(_spans(text, low, unsure))):
-        if not kept or start >= kept[-1][1]:
-            kept.append((start, end))
-    return kept
+def find_spans(text: str, low: str) -> "Iterator[tuple[int, int]]":
+    """Yield start and end of each secret value. `low` is the text in lower case."""
+    cache: _Cache = {}
+    for stem in STEMS:
+        at = low.find(stem)
+        while at >= 0:
+            end = at + len(stem)
+            if span := _span_at(text, low, at, stem, False, cache):
+                yield span
+                end = span[1]
+            at = low.find(stem, end)
 
 
 def is_secret_at(text: str, low: str, positions: "list[tuple[int, str]]") -> bool:
@@ -93,19 +81,8 @@ def is_secret_at(text: str, low: str, positions: "list[tuple[int, str]]") -> boo
     return any(_span_at(text, low, at, stem, True, cache) for at, stem in positions)
 
 
-def _spans(text: str, low: str, unsure: bool) -> "Iterator[tuple[int, int]]":
-    cache: _Cache = {}
-    for stem in STEMS:
-        at = low.find(stem)
-        while at >= 0:
-            end = at + len(stem)
-            if span := _span_at(text, low, at, stem, unsure, cache):
-                yield span
-                end = span[1]
-            at = low.find(stem, end)
-
-
 def _span_at(text: str, low: str, at: int, stem: str, unsure: bool, cache: "_Cache") -> "tuple[int, int] | None":
+    """Return the span of the secret that this stem names. If `unsure`, values with escapes count as secrets."""
     end = at + len(stem)
     window = text[end : end + NAME_WINDOW]
     rest = window.lstrip(NAME)

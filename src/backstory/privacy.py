@@ -19,14 +19,7 @@ except ImportError:  # the hook has only this directory on its path
     import key_blocks  # type: ignore[no-redef,import-not-found]
     import named_secrets  # type: ignore[no-redef,import-not-found]
     import prefilter  # type: ignore[no-redef,import-not-found]
-    from private_tags import (  # type: ignore[no-redef,import-not-found]
-        KEEP,
-        ROUNDS,
-        compiled,
-        free_key,
-        unescape,
-        untag,
-    )
+    from private_tags import KEEP, ROUNDS, compiled, free_key, unescape, untag  # type: ignore[no-redef,import-not-found]
     from secret_formats import FORMATS  # type: ignore[no-redef,import-not-found]
     from secret_kinds import REACHES_BACK, SECRETS, START  # type: ignore[no-redef,import-not-found]
     from truncate import MAX_FIELD_CHARS, shorten  # type: ignore[no-redef,import-not-found]
@@ -58,7 +51,7 @@ def strip_text(text: str) -> str:
     return str(strip_json(text))
 
 
-def strip_json(value: Any, keep: frozenset[str] = KEEP, secrets: bool = True) -> Any:
+def strip_json(value: Any, secrets: bool = True) -> Any:
     """Strip private text and secrets from a decoded JSON value.
 
     A tag hides everything up to its closing tag, in document order and across fields. Hidden strings become empty and
@@ -67,10 +60,10 @@ def strip_json(value: Any, keep: frozenset[str] = KEEP, secrets: bool = True) ->
     """
     written = "\n".join(texts(value))
     if not secrets:
-        return untag(value, keep) if prefilter.tagged(written.encode(errors="surrogatepass")) else value
+        return untag(value) if prefilter.tagged(written.encode(errors="surrogatepass")) else value
     hints = _hints(written)
     if "<" in hints:
-        value = untag(value, keep)
+        value = untag(value)
         hints = _hints("\n".join(texts(value)))
     return _redact_all(value, hints) if hints else value
 
@@ -108,7 +101,7 @@ def strip_bytes(data: bytes) -> bytes:
 def untag_bytes(data: bytes) -> bytes:
     """Strip the tags of a large payload in which `prefilter.tagged` has found one, and truncate it. The worker redacts
     its secrets."""
-    return _changed(data, lambda value: cut(untag(value, KEEP)))
+    return _changed(data, lambda value: cut(untag(value)))
 
 
 def cut_bytes(data: bytes) -> bytes:
@@ -217,7 +210,7 @@ def _redact(text: str, hints: frozenset[str]) -> str:
 
 def _redact_once(text: str, hints: frozenset[str]) -> str:
     if _BLOCK in hints:
-        text = key_blocks.redact_blocks(text)
+        text = key_blocks.redact_lines([text])[0]
     low = ""
     for name, literal, source in _wanted(hints):
         folds = source.startswith("(?i)")
@@ -227,9 +220,9 @@ def _redact_once(text: str, hints: frozenset[str]) -> str:
         if replaced != text:
             text, low = replaced, ""
     if _NAMED in hints:
-        text = _replace_spans(text, named_secrets.find_spans(text))
+        text = _replace_spans(text, named_secrets.find_spans(text, _fold(text)))
     if _COMMAND in hints:
-        text = _replace_spans(text, sorted(set(command_secrets.find_spans(text, _fold(text)))))
+        text = _replace_spans(text, command_secrets.find_spans(text, _fold(text)))
     return text
 
 
@@ -271,9 +264,9 @@ def _match_back(pattern: re.Pattern[str], text: str, at: int, limit: int, litera
     return None
 
 
-def _replace_spans(text: str, spans: list[tuple[int, int]]) -> str:
+def _replace_spans(text: str, spans: Iterator[tuple[int, int]]) -> str:
     kept, position = [], 0
-    for start, end in spans:
+    for start, end in sorted(set(spans)):
         if start >= position:
             kept += [text[position:start], "[redacted:secret]"]
             position = end

@@ -133,34 +133,34 @@ class _Tags:
                 del self.open[name]
 
 
-def untag(value: Any, keep: frozenset[str]) -> Any:
-    """Return a document without the text between private tags. `keep` are top-level fields such as KEEP."""
+def untag(value: Any) -> Any:
+    """Return a document without the text between private tags."""
     for _ in range(ROUNDS):
         tags = _Tags()
-        shown = _strip(value, tags, keep, top=True)
+        shown = _strip(value, tags, top=True)
         if not tags.seen:
             return value
         if tags.opened > MAX_TAGS:
             break
         value = shown
-    return _strip(value, _Tags(final=True), keep, top=True)
+    return _strip(value, _Tags(final=True), top=True)
 
 
-def _strip(value: Any, tags: _Tags, keep: frozenset[str], top: bool = False) -> Any:
+def _strip(value: Any, tags: _Tags, top: bool = False) -> Any:
     if isinstance(value, str):
         return tags.visible(value)
     if isinstance(value, list):
-        return [_strip(item, tags, keep) for item in value]
+        return [_strip(item, tags) for item in value]
     if not isinstance(value, dict):
         return None if tags.hidden else value
     shown: dict[str, Any] = {}
     for key, item in value.items():
         # Top-level keys identify the fields of an event, so an unclosed tag does not hide them either.
         name = free_key(tags.visible_alone(key) if top else tags.visible(key), key, shown, value)
-        if top and key in keep and not isinstance(item, dict | list):
+        if top and key in KEEP and not isinstance(item, dict | list):
             shown[name] = tags.visible_alone(item) if isinstance(item, str) else item
         else:
-            shown[name] = _strip(item, tags, keep)
+            shown[name] = _strip(item, tags)
     return shown
 
 
