@@ -141,7 +141,7 @@ class Ways:
 
     def near(self, question: dict[str, Any], level: str) -> list[str]:
         kinds = ("turn",) if level == "turns" else ("turn", "chunk")
-        hits = self.vectors.find(question["query"], kinds, Filter(project=question["project"]), 400)
+        hits = self.vectors.find_each(question["query"], (kinds,), Filter(project=question["project"]), 400)[0]
         if level == "turns":
             return [self.plain.turns[hit.item_id] for hit in hits]
         return list(dict.fromkeys(self.plain.names[hit.session_id][1] for hit in hits))
@@ -165,7 +165,8 @@ def made_of(store: Store, vectors: Vectors, names: dict[int, tuple[str, str]], *
         lists = []
         for kinds in families:
             hits = store.read(lambda tx, kinds=kinds: search.by_words(tx, question["query"], kinds, where, DEPTH))  # type: ignore[misc]
-            lists.append(fuse.merge(hits, vectors.find(question["query"], kinds, where, DEPTH, weights), look))
+            near = vectors.find_each(question["query"], (kinds,), where, DEPTH, weights)[0]
+            lists.append(fuse.merge(hits, near, look))
         best = fuse.ordered(fuse.by_session(lists, {}, look).values())
         return [names[item.id][1] for item in best]
 

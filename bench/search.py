@@ -147,7 +147,7 @@ def embedded(store: Store) -> Vectors:
     made.begin()
     while made.make_some() or made.settle():
         pass
-    made.find("what is loaded with the first search")
+    made.find_each("what is loaded with the first search", (KINDS,))
     return made
 
 
@@ -160,7 +160,7 @@ def measure(store: Store, asked: Sequence[str], size: int, floor: Sequence[float
         return store.read(lambda tx: search.by_words(tx, query, KINDS, where))
 
     def meaning(query: str, where: Filter) -> object:
-        return made.find(query, KINDS, where)
+        return made.find_each(query, (KINDS,), where)[0]
 
     both = MemorySearch(store, made)
 

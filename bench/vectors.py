@@ -146,11 +146,11 @@ class Filling:
 def measure(store: Store, corpus: Corpus, filling: Filling, calls: int) -> list[list[str]]:
     made = Vectors(store, "static")
     made.begin()
-    made.find("warm", EVERY)  # the weights are loaded
+    made.find_each("warm", (EVERY,))  # the weights are loaded
     size = f"{filling.have:,}"
     fresh = Vectors(store, "static")
     began = time.perf_counter()
-    fresh.find("first", EVERY)
+    fresh.find_each("first", (EVERY,))
     loading, held = time.perf_counter() - began, held_mb(fresh)
     asked = [corpus.query() for _ in range(calls)]
     rows = []
@@ -159,13 +159,13 @@ def measure(store: Store, corpus: Corpus, filling: Filling, calls: int) -> list[
         times = []
         for query in asked:
             began = time.perf_counter()
-            fresh.find(query, EVERY, where)
+            fresh.find_each(query, (EVERY,), where)
             times.append(time.perf_counter() - began)
         rows.append([f"{size}: {label}", ms(p50(times)), ms(percentile(times, 0.95)), "", "", ""])
     ours = embed.named("static")
     same = 0
     for query in asked[:50]:
-        found = {hit.item_id for hit in fresh.find(query, EVERY, Filter(), FIRST)}
+        found = {hit.item_id for hit in fresh.find_each(query, (EVERY,), Filter(), FIRST)[0]}
         same += len(found & filling.nearest(ours.embed([query])[0]))
     rows[0][3:] = [f"{same / (len(asked[:50]) * FIRST):.1%}", f"{loading:.2f} s", f"{held:.0f} MB"]
     return rows

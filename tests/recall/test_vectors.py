@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,17 @@ def ready(store: Store, name: str = "static") -> Vectors:
     return made
 
 
+def near(
+    made: Vectors,
+    query: str,
+    kinds: Sequence[str],
+    where: Filter,
+    limit: int,
+    weights: Mapping[str, float] = embed.NONE,
+) -> list[Hit]:
+    return made.find_each(query, (kinds,), where, limit, weights)[0]
+
+
 def found(hits: list[Hit]) -> list[int]:
     return [hit.item_id for hit in hits]
 
@@ -105,12 +116,12 @@ def test_v1_a_text_is_found_by_what_it_means(store: Store) -> None:
     store.write(fill)
     made = ready(store)
     for query, best in ASKED:
-        hits = made.find(query, EVERY, Filter(), 3)
+        hits = near(made, query, EVERY, Filter(), 3)
         assert hits[0].item_id == best, query
         scores = [hit.score for hit in hits]
         assert scores == sorted(scores, reverse=True)
         assert 0.05 < scores[0] <= 1.001
-    same = made.find("\n".join(TEXTS[3]), EVERY, Filter(), 1)
+    same = near(made, "\n".join(TEXTS[3]), EVERY, Filter(), 1)
     assert same[0].score == pytest.approx(1, abs=0.02)
     assert same[0] == Hit("observation", 3, 3, same[0].score, "2026-03-01T00:00:00.000Z")
 
@@ -120,8 +131,8 @@ def test_v13_a_rare_word_counts_more(store: Store) -> None:
     store.write(fill)
     made = ready(store)
     query = "the slow query over invoices and Kubernetes"
-    assert found(made.find(query, EVERY, Filter(), 1)) == [3]
-    assert found(made.find(query, EVERY, Filter(), 1, {"kubernetes": 9.0})) == [5]
+    assert found(near(made, query, EVERY, Filter(), 1)) == [3]
+    assert found(near(made, query, EVERY, Filter(), 1, {"kubernetes": 9.0})) == [5]
     ours = embed.named("static")
     assert ours.embed(["Kubernetes"], {"kubernetes": 7.0}) == pytest.approx(ours.embed(["Kubernetes"]), abs=1e-3)
     assert ours.embed(["Ünïcödé 😀 __init__ \u0130"], {"init": 2.0}).any()
@@ -155,28 +166,28 @@ def test_v2_filters(store: Store) -> None:
     store.write(fill)
     made = ready(store)
     for where, expected in WHERES:
-        assert set(found(made.find("customer", EVERY, where, 10))) == expected, where
-    assert len(made.find("customer", EVERY, Filter(), 2)) == 2
-    assert len(made.find("customer", EVERY, Filter(type="change"), 2)) == 2
-    assert made.find("customer", ("summary", "turn"), Filter(), 10) == []
-    assert made.find(" ", EVERY, Filter(), 10) == made.find("customer", (), Filter(), 10) == []
+        assert set(found(near(made, "customer", EVERY, where, 10))) == expected, where
+    assert len(near(made, "customer", EVERY, Filter(), 2)) == 2
+    assert len(near(made, "customer", EVERY, Filter(type="change"), 2)) == 2
+    assert near(made, "customer", ("summary", "turn"), Filter(), 10) == []
+    assert near(made, " ", EVERY, Filter(), 10) == near(made, "customer", (), Filter(), 10) == []
 
 
 def test_v3_what_changed_is_found_by_what_it_says_now(store: Store) -> None:
     """At once no more by what it said; soon by what it says."""
     store.write(fill)
     made = ready(store)
-    assert found(made.find("double billing", EVERY, Filter(), 1)) == [1]
+    assert found(near(made, "double billing", EVERY, Filter(), 1)) == [1]
 
     def edit(tx: Tx) -> None:
         tx.script("UPDATE observations SET title = 'Rain in Spain', narrative = 'It is wet' WHERE id = 1;")
         say(tx, 1, "Rain in Spain", "It is wet")
 
     store.write(edit)
-    assert 1 not in found(made.find("double billing", EVERY, Filter(), 10))
+    assert 1 not in found(near(made, "double billing", EVERY, Filter(), 10))
     while made.make_some():
         pass
-    assert found(made.find("bad weather", EVERY, Filter(), 1)) == [1]
+    assert found(near(made, "bad weather", EVERY, Filter(), 1)) == [1]
     assert count(store) == 6
 
 
@@ -184,14 +195,14 @@ def test_v4_what_is_removed_is_gone_from_table_and_memory(store: Store) -> None:
     """Also what was only due."""
     store.write(fill)
     made = ready(store)
-    made.find("anything", EVERY, Filter(), 1)
+    near(made, "anything", EVERY, Filter(), 1)
     store.write(lambda tx: search.remove_words(tx, "observation", 2))
     made.forget()
     assert count(store) == 5
     if store.engine == "sqlite":
         assert made._index is not None
         assert len(made._index[1]) == 5
-    assert found(made.find("authentication problem", EVERY, Filter(), 10)).count(2) == 0
+    assert found(near(made, "authentication problem", EVERY, Filter(), 10)).count(2) == 0
     store.write(lambda tx: say(tx, 3, "x", "y"))
     store.write(lambda tx: search.remove_words(tx, "observation", 3))
     assert (due(store), count(store)) == (0, 4)
@@ -230,7 +241,7 @@ def test_v6_another_embedder_takes_over_when_it_is_ready(store: Store, row: Call
     row("letters", letters)
     new = Vectors(store, "letters")
     new.begin()
-    assert found(new.find("double billing", EVERY, Filter(), 1)) == [1]
+    assert found(near(new, "double billing", EVERY, Filter(), 1)) == [1]
     assert store.read(new.status) == {
         "embedder": "static",
         "next": "letters",
@@ -239,7 +250,7 @@ def test_v6_another_embedder_takes_over_when_it_is_ready(store: Store, row: Call
         "problem": "",
     }
     new.make_some()
-    assert found(new.find("double billing", EVERY, Filter(), 1)) == [1]
+    assert found(near(new, "double billing", EVERY, Filter(), 1)) == [1]
     again = Vectors(store, "letters")
     again.begin()
     assert due(store) == 0, "what was made is not made again"
@@ -249,7 +260,7 @@ def test_v6_another_embedder_takes_over_when_it_is_ready(store: Store, row: Call
     assert store.read(again.status)["embedder"] == "letters"
     anagram = "".join(sorted("\n".join(TEXTS[5])))
     for made in (new, again, old):
-        assert found(made.find(anagram, EVERY, Filter(), 1)) == [5]
+        assert found(near(made, anagram, EVERY, Filter(), 1)) == [5]
     with pytest.raises(embed.EmbedderUnavailable, match="another embedder"):
         store.write(lambda tx: say(tx, 1, "x", ""))
         old.make_some()
@@ -267,7 +278,7 @@ def test_v7_back_to_the_old_embedder_before_the_new_one_was_ready(store: Store, 
     assert (count(store), count(store, "letters"), due(store)) == (6, 0, 0)
     made = ready(store, "letters")
     assert (count(store), count(store, "letters"), due(store)) == (0, 6, 0)
-    assert len(made.find("x", EVERY, Filter(), 9)) == 6
+    assert len(near(made, "x", EVERY, Filter(), 9)) == 6
 
 
 def test_v8_an_embedder_that_fails_leaves_everything_due(store: Store, row: Callable[..., None]) -> None:
@@ -287,9 +298,9 @@ def test_v8_an_embedder_that_fails_leaves_everything_due(store: Store, row: Call
         made.begin()
         with pytest.raises(embed.EmbedderUnavailable):
             made.make_some()
-        assert made.find("customer", EVERY, Filter(), 9) == []
+        assert near(made, "customer", EVERY, Filter(), 9) == []
         assert due(store) == 6
-    assert found(ready(store).find("double billing", EVERY, Filter(), 1)) == [1]
+    assert found(near(ready(store), "double billing", EVERY, Filter(), 1)) == [1]
 
 
 def test_v9_a_text_that_an_embedder_refuses_holds_nobody_up(store: Store, row: Callable[..., None]) -> None:
@@ -319,13 +330,13 @@ def test_v10_everything_anew_while_the_old_serves(store: Store) -> None:
     """Each vector is replaced by one of the same; none is there twice."""
     store.write(fill)
     made = ready(store)
-    before = made.find("double billing", EVERY, Filter(), 6)
+    before = near(made, "double billing", EVERY, Filter(), 6)
     vectors.mark_all_due(store)
     assert due(store) == 6
-    assert made.find("double billing", EVERY, Filter(), 6) == before
+    assert near(made, "double billing", EVERY, Filter(), 6) == before
     while made.make_some():
         pass
-    assert made.find("double billing", EVERY, Filter(), 6) == before
+    assert near(made, "double billing", EVERY, Filter(), 6) == before
     assert (count(store), due(store)) == (6, 0)
 
 
@@ -348,13 +359,13 @@ def test_v11_an_index_in_the_database_answers_the_same(
     """PostgreSQL gets one once it is worth it, and loses it with its embedder; filters find behind it."""
     store = server
     store.write(fill)
-    before = [ready(store).find(query, EVERY, Filter(), 6) for query, _ in ASKED]
+    before = [near(ready(store), query, EVERY, Filter(), 6) for query, _ in ASKED]
     monkeypatch.setattr("backstory.recall.vectors.MIN_INDEXED", 6)
     made = ready(store)
     assert indexes(database_url) == ["vectors_near_1"]
-    assert [made.find(query, EVERY, Filter(), 6) for query, _ in ASKED] == before
+    assert [near(made, query, EVERY, Filter(), 6) for query, _ in ASKED] == before
     for where, expected in WHERES:
-        assert set(found(made.find("customer", EVERY, where, 10))) == expected, where
+        assert set(found(near(made, "customer", EVERY, where, 10))) == expected, where
     row("letters", letters)
     ready(store, "letters")
     assert indexes(database_url) == ["vectors_near_2"]
@@ -367,25 +378,25 @@ def test_v12_a_server_without_pgvector_is_searched_by_words(server: Store, datab
         connection.execute("DROP EXTENSION vector")
     server.write(fill)
     made = ready(server)
-    assert made.find("double billing", EVERY, Filter(), 1) == []
+    assert near(made, "double billing", EVERY, Filter(), 1) == []
     assert "pgvector" in server.read(made.status)["problem"]
     assert due(server) == 6
     with psycopg.connect(database_url) as connection:
         connection.execute("CREATE EXTENSION vector")
-    assert found(ready(server).find("double billing", EVERY, Filter(), 1)) == [1]
+    assert found(near(ready(server), "double billing", EVERY, Filter(), 1)) == [1]
 
 
 def test_damaged_vectors_are_passed_over(store: Store) -> None:
     """Of the wrong length, or no vectors at all: the others are found. Where the database compares, words answer."""
     store.write(fill)
     made = ready(store)
-    best = found(made.find("authentication problem", EVERY, Filter(), 10))
+    best = found(near(made, "authentication problem", EVERY, Filter(), 10))
     assert len(best) > 3
     odd = "x'0102'" if store.engine == "sqlite" else "'[1,2]'"
     damage = f"UPDATE vectors SET vector = {odd} WHERE item_id = {best[0]};"  # noqa: S608 - our own words
     store.write(lambda tx: tx.script(damage))
-    hits = found(Vectors(store, "static").find("authentication problem", EVERY, Filter(), 10))
+    hits = found(near(Vectors(store, "static"), "authentication problem", EVERY, Filter(), 10))
     assert hits == ([number for number in best if number != best[0]] if store.engine == "sqlite" else [])
     if store.engine == "sqlite":
         store.write(lambda tx: tx.script("UPDATE vectors SET vector = 'text', scale = 'none';"))
-        assert Vectors(store, "static").find("authentication problem", EVERY, Filter(), 10) == []
+        assert near(Vectors(store, "static"), "authentication problem", EVERY, Filter(), 10) == []

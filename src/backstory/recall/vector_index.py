@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from backstory.store.index.hits import KINDS
@@ -47,41 +47,27 @@ class VectorBlock:
     sessions: Numbers
     seconds: Numbers  #: time of each item, since 1970
     signs: Words  #: a row for each 64 components, a column for each vector
-    vectors: Bytes | None
-    scales: Floats | None
+    vectors: Bytes | None = None
+    scales: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    def take(self, which: Mask | slice) -> VectorBlock:
-        few, scales = self.vectors, self.scales
-        return VectorBlock(
-            self.ids[which].copy(),
-            self.kinds[which].copy(),
-            self.sessions[which].copy(),
-            self.seconds[which].copy(),
-            self.signs[:, which].copy(),
-            None if few is None else few[which].copy(),
-            None if scales is None else scales[which].copy(),
-        )
+    def take(self, which: Mask) -> VectorBlock:
+        rows = {name: column[which].copy() for name, column in self._columns().items()}
+        return VectorBlock(signs=self.signs[:, which].copy(), **rows)
 
     def join(self, other: VectorBlock) -> VectorBlock:
         import numpy as np
 
-        vectors = scales = None
-        if self.vectors is not None and other.vectors is not None:
-            vectors = np.concatenate((self.vectors, other.vectors))
-        if self.scales is not None and other.scales is not None:
-            scales = np.concatenate((self.scales, other.scales))
-        return VectorBlock(
-            np.concatenate((self.ids, other.ids)),
-            np.concatenate((self.kinds, other.kinds)),
-            np.concatenate((self.sessions, other.sessions)),
-            np.concatenate((self.seconds, other.seconds)),
-            np.concatenate((self.signs, other.signs), axis=1),
-            vectors,
-            scales,
-        )
+        mine, theirs = self._columns(), other._columns()
+        rows = {name: np.concatenate((mine[name], theirs[name])) for name in mine.keys() & theirs.keys()}
+        return VectorBlock(signs=np.concatenate((self.signs, other.signs), axis=1), **rows)
+
+    def _columns(self) -> dict[str, NDArray[Any]]:
+        """Return the fields that have a row for each vector."""
+        columns = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "signs"}
+        return {name: column for name, column in columns.items() if column is not None}
 
     def allowed(self, only: VectorFilter, sessions: Mask | None) -> Mask:
         """Return a mask of the vectors that match a filter. The last entry of `sessions` is for all later sessions."""

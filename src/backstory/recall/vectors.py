@@ -18,7 +18,7 @@ from backstory.recall import embed
 from backstory.recall.vector_index import VectorBlock, VectorFilter, VectorIndex, VectorMatches, block_of
 from backstory.store.db import Store, Tx
 from backstory.store.index import vectors
-from backstory.store.index.hits import ANYWHERE, KINDS, Filter, Hit
+from backstory.store.index.hits import ANYWHERE, Filter, Hit
 
 if TYPE_CHECKING:
     import numpy as np
@@ -170,17 +170,6 @@ class Vectors:
             self.problem = "" if self._is_supported else "the database has no pgvector (0.7 or later)"
         return self._is_supported
 
-    def find(
-        self,
-        query: str,
-        kinds: Sequence[str] = KINDS,
-        where: Filter = ANYWHERE,
-        limit: int = 20,
-        weights: Mapping[str, float] = embed.NONE,
-    ) -> list[Hit]:
-        """Return the nearest items, best first. The score is the cosine. See `find_each`."""
-        return self.find_each(query, (kinds,), where, limit, weights)[0]
-
     def find_each(
         self,
         query: str,
@@ -189,10 +178,9 @@ class Vectors:
         limit: int = 20,
         weights: Mapping[str, float] = embed.NONE,
     ) -> list[list[Hit]]:
-        """Return the nearest items of each group of kinds; none if there are no vectors.
-
-        `weights` maps words of the query in lower case to weights other than 1. Must not be called in a transaction.
-        """
+        """Return the nearest items of each group of kinds, best first; none if there are no vectors. The score is the
+        cosine. `weights` maps words of the query in lower case to weights other than 1. Must not be called in a
+        transaction."""
         nothing: list[list[Hit]] = [[] for _ in families]
         if not query.strip() or time.monotonic() < self._paused_until or not self._can_store():
             return nothing
