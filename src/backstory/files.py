@@ -11,10 +11,8 @@ CHUNK = 1 << 20
 
 
 def open_regular(path: str | bytes | Path, *, within: int | None = None) -> int:
-    """Open a regular file for reading and return its descriptor; raise OSError if it is anything else.
-
-    With `within`, the descriptor of a directory, `path` is an entry of it and symbolic links are not followed.
-    """
+    """Open a regular file for reading and return its descriptor; raise OSError if it is anything else. With `within`,
+    the descriptor of a directory, `path` is an entry of it and symbolic links are not followed."""
     follow = within is None
     # Checked before opening, because opening a device can have side effects.
     _check(path, os.stat(path, dir_fd=within, follow_symlinks=follow))

@@ -54,8 +54,6 @@ def event_time(event_id: str) -> str | None:
 
 
 def number(text: str) -> int | None:
-    """Parse a row number from a request: up to 18 ASCII digits, which fit a 64-bit column; else None.
-
-    `int` alone also accepts signs, spaces, underscores and non-ASCII digits, and fails on thousands of digits.
-    """
+    """Parse a row number from a request: up to 18 ASCII digits, which fit a 64-bit column; else None."""
+    # `int` alone also accepts signs, spaces, underscores and non-ASCII digits, and fails on thousands of digits.
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None

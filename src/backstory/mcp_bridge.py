@@ -100,10 +100,8 @@ def _forward(head: bytes, line: bytes) -> None:
 
 
 def _ask(request: bytes) -> tuple[int, bytes]:
-    """Return status and body of the worker's response. Starts the worker if it is not running.
-
-    The status is 0 without a response, and -1 if the response is incomplete.
-    """
+    """Return status and body of the worker's response. The status is 0 without one, and -1 if it is incomplete. Starts
+    the worker if it is not running."""
     deadline, started = time.monotonic() + START_S, 0
     while True:
         connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)

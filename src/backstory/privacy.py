@@ -91,10 +91,7 @@ def _is_short(value: Any) -> bool:
 
 
 def strip_bytes(data: bytes) -> bytes:
-    """Strip a raw payload of the hook. What is not JSON is stripped as text. Never raises.
-
-    A payload with a null byte is dropped: it is UTF-16 or UTF-32, in which no tag or secret would be recognised.
-    """
+    """Strip a raw payload of the hook. What is not JSON is stripped as text. Never raises."""
     return _changed(data, strip_json)
 
 
@@ -112,9 +109,8 @@ def cut_bytes(data: bytes) -> bytes:
 def _changed(data: bytes, change: Callable[[Any], Any]) -> bytes:
     import json
 
-    if b"\0" in data:
+    if b"\0" in data:  # UTF-16 or UTF-32, in which no tag or secret would be recognised
         return b'{"error":"The payload was not JSON in UTF-8, so it was dropped."}'
-
     try:
         value = json.loads(data.decode(), object_pairs_hook=_pairs)
         stripped = change(value)

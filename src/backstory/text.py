@@ -98,11 +98,8 @@ _FENCES = fences("backstory-context", "claude-mem-context", "private", "system-r
 
 def harmless(text: str, *more: re.Pattern[str]) -> str:
     """Make stored text safe to embed in a prompt: it can't close the tag around it, nor hide anything from a reader.
-
-    Removes invisible characters first, because they could split a tag. Then replaces the `<` of each opening or
-    closing tag by `‹`. `more` are further patterns, made by `fences`.
-    """
-    text = _INVISIBLE.sub("", text)
+    `more` are further patterns, made by `fences`."""
+    text = _INVISIBLE.sub("", text)  # first, because invisible characters could split a tag
     for pattern in (_FENCES, *more):
         text = _defuse_tags(text, pattern)
     return text

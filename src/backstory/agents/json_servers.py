@@ -48,11 +48,8 @@ def part(path: Path, entry: dict[str, Any], record: Path) -> InstalledPart:
 
 
 def server(shim: str = "") -> dict[str, Any]:
-    """Return an entry as the agent's own command writes it. Without a shim it starts whatever installation there is.
-
-    The plugin has the same entry. So does a project's file, which travels to other machines. Of two equal entries,
-    Claude Code starts one.
-    """
+    """Return an entry as the agent's own command writes it. Without a shim it starts whatever installation there is, as
+    in the plugin and in a project's file. Of two equal entries, Claude Code starts one."""
     words = [shim] if shim else ["sh", "-c", ANYWHERE]
     return {"type": "stdio", "command": words[0], "args": words[1:], "env": {}}
 

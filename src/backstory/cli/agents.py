@@ -109,10 +109,8 @@ def place_of(chosen: Settings, scope: str) -> Place:
 
 
 def called(chosen: Settings, scope: str) -> str:
-    """The shell command that settings hold for the hook. It does nothing if the hook is missing.
-
-    A project's settings may be shared. Other people have the hook in their own home, or not at all.
-    """
+    """The shell command that settings hold for the hook. It does nothing if the hook is missing. A project's settings
+    may be shared with people who have the hook in their own home, or not at all."""
     shim, home = chosen.paths.hook, Path.home()
     movable = scope == "project" and shim.is_relative_to(home) and not set('"`$\\') & set(str(shim))
     name = f'"$HOME/{shim.relative_to(home)}"' if movable else _quote(str(shim))

@@ -15,10 +15,7 @@ LINE_S = 2.0
 
 
 class Escaping:
-    """A stream that escapes control characters, so that stored text cannot control the terminal.
-
-    All output of a command passes through it: stored text, file names, and the user's own arguments.
-    """
+    """A stream for all output of a command. It escapes control characters, so that no text controls the terminal."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out

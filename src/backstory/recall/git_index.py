@@ -84,10 +84,8 @@ class Index:
             yield Entry(path, mode, size, seconds, nanoseconds, blob, is_ignored, is_unfinished)
 
     def committed(self, wanted: Container[bytes]) -> frozenset[bytes] | None:
-        """Return the wanted directories in which nothing was staged since the last commit or checkout.
-
-        None if the index does not record it. The root directory is the empty name.
-        """
+        """Return the wanted directories in which nothing was staged since the last commit or checkout; None if the
+        index does not record it. The root directory is the empty name."""
         directories = None
         while self._at + _EXTENSION.size <= self._end:
             name, size = _EXTENSION.unpack_from(self._data, self._at)

@@ -125,10 +125,8 @@ class Vectors:
         return ours.state
 
     def settle(self) -> bool:
-        """After all vectors are made: let a new embedder serve, and remove some vectors of past ones.
-
-        Return True while there is more to do.
-        """
+        """After all vectors are made: let a new embedder serve, and remove some vectors of past ones. Return True while
+        there is more to do."""
         if not self._name or not self._can_store():
             return False
 

@@ -220,10 +220,8 @@ class PostgresStore:
             connection.close()
 
     def backup(self, label: str) -> None:
-        """Dump the database with `pg_dump` into the data directory. A failure is only logged.
-
-        Each migration is one transaction, so it is safe without a dump.
-        """
+        """Dump the database with `pg_dump` into the data directory. A failure is only logged: each migration is one
+        transaction, so it is safe without a dump."""
         target = self._backups / f"backstory.{label}.dump"
         target.touch(mode=0o600)
         address = conninfo.conninfo_to_dict(self._url)

@@ -59,10 +59,8 @@ def find(tx: Tx, project: str, since: str, after: int) -> Round | None:
 
 
 def put(tx: Tx, round: Round, reply: Reply) -> observations.StoredRows | None:
-    """Replace the observations of the rules by those of the model; None if the events have changed meanwhile.
-
-    Observations that were pinned or edited by hand stay.
-    """
+    """Replace the observations of the rules by those of the model, except for those that were pinned or edited by hand.
+    Return None if the events have changed meanwhile."""
     sessions.hold(tx, round.session_id)
     ledger.add(tx, round.session_id, reply.calls)
     rows = tx.all("reobserve_events", session_id=round.session_id, prompt_number=round.prompt_number, first=0)

@@ -70,10 +70,7 @@ def _key(subject: str) -> str:
 
 
 def of(type_: str, title: str, facts: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield (subject, value) of the title, and of the first fact of a decision.
-
-    Other facts are details. A changed detail does not supersede the whole observation.
-    """
+    """Yield (subject, value) of the title, and of the first fact of a decision. Other facts are details."""
     subjects = set()
     for text in (title, *(facts[:1] if type_ == "decision" else ())):
         statement = stated(text)

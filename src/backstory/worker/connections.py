@@ -37,11 +37,8 @@ class Limits:
 
 
 def limits() -> Limits:
-    """Raise the limit of open files and return limits that fit it.
-
-    A quarter of the files is for connections over TCP, and a quarter for those that arrive in one turn of the loop.
-    Half of them stay free for the socket and the database.
-    """
+    """Raise the limit of open files and return limits that fit it: a quarter of the files is for connections over TCP,
+    a quarter for those that arrive in one turn of the loop. Half of them stay free for the socket and the database."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -45,10 +45,7 @@ class _OpenChunk:
 
 
 def extend(tx: Tx, session: Session, first: int | None = None) -> None:
-    """Make chunks of the new turns of a session.
-
-    The last chunk is made again. The others stay, unless the first new turn comes before it.
-    """
+    """Make chunks of the new turns of a session, and the last one again, or all if the first new turn precedes it."""
     open_chunk = tx.one("chunks_redo_from", session_id=session.id)
     number = open_chunk["number"] if open_chunk and open_chunk["number"] is not None else 0
     _make(tx, session, number if first is None or first > number else 0)

@@ -224,10 +224,8 @@ def by_words(
 
 
 def _weights(index: _Index, counts: dict[Term, int]) -> dict[Term, float]:
-    """Return the weight of each term: the rarer, the greater.
-
-    Rows that pass the filter are counted if they are few, because a name may be common in a project and rare elsewhere.
-    """
+    """Return the weight of each term: the rarer, the greater. If few rows pass the filter, only those are counted,
+    because a name may be common in a project and rare elsewhere."""
     total, filtered = index.last, list(counts.values())
     if index.marks and (size := index.size()) < index.budget:
         total, filtered = size, index.counts([Match((term,), index.marks) for term in counts])

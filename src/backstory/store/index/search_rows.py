@@ -37,10 +37,8 @@ def observation_statuses(tx: Tx, ids: Iterable[int]) -> dict[int, Row]:
 
 
 def token_weights(tx: Tx, text: str, where: Filter, min_total: int = 0) -> dict[str, float]:
-    """Return the weight of each token of a text among observations: 1 if only one of them has it, else less.
-
-    In a small memory no token is common. So at least `min_total` observations are assumed.
-    """
+    """Return the weight of each token of a text among observations: 1 if only one of them has it, else less. At least
+    `min_total` observations are assumed, because in a small memory no token is common."""
     words = tokens.words_of(text[: tokens.MAX_QUERY_CHARS])[:80]
     counts, total = search.count_words(tx, words, ("observation",), where)
     total = max(total, min_total)

@@ -64,11 +64,8 @@ def _digest(secret: str) -> bytes:
 
 
 def is_of_another_user(address: str, port: int) -> bool:
-    """Return whether the peer of a connection within this machine belongs to a user other than us and root.
-
-    A browser gets its code on a command line, which every user of the machine can read. Linux lists the owner of each
-    connection. On other systems, and for connections from other machines, the owner is not known.
-    """
+    """Return whether the peer of a connection within this machine belongs to a user other than us and root: a browser
+    gets its code on a command line, which every user can read. Only Linux lists the owner of each connection."""
     try:
         peer = ipaddress.ip_address(address)
         if isinstance(peer, ipaddress.IPv6Address):
