@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 #: Working directory of the observer's own sessions, in any data directory. Sessions in it are never observed.
 OBSERVING = ".backstory-observer"
@@ -40,9 +42,8 @@ class Paths:
         self.backups = data / "backups"  #: recent intact copies of the database
         self.suspect = data / "suspect"  #: exists if the database may be damaged; the next start then checks all of it
         self.restored = data / "restored.json"  #: how a damaged database was repaired, until the user has seen it
-        self.rescued = (
-            data / "backstory.db.rescued"
-        )  #: saved by a worker whose files were deleted; the next start restores it
+        #: Saved by a worker whose files were deleted. The next start restores it.
+        self.rescued = data / "backstory.db.rescued"
         self.extent = data / "database.json"  #: `{"rows": n}`, to notice a database that was emptied
         # The observer's own files. Sessions in these directories are never observed.
         self.observer = data / "observer"
@@ -70,6 +71,15 @@ class Paths:
 def is_observers(transcript: Path) -> bool:
     """Whether a transcript belongs to the observer. `claude` names the folder after the working directory."""
     return transcript.parent.name.endswith("-" + OBSERVING.replace(".", "-"))
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Read a JSON object; empty if there is none, or if the file is damaged."""
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def write_private(path: Path, data: bytes) -> None:

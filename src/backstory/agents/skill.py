@@ -9,6 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from backstory.agents.install import FileChange, InstalledPart, missing_dirs, read, remove_empty, swap, write_whole
+from backstory.paths import read_object
 
 
 def text() -> bytes:
@@ -57,8 +58,5 @@ def _digest(content: bytes) -> str:
 
 
 def _known(record: Path) -> tuple[str, tuple[str, ...]]:
-    try:
-        kept = json.loads(record.read_bytes())
-        return str(kept["digest"]), tuple(map(str, kept["made_dirs"]))
-    except (OSError, ValueError, KeyError, TypeError):
-        return "", ()
+    kept = read_object(record)
+    return str(kept.get("digest", "")), tuple(kept.get("made_dirs", ()))

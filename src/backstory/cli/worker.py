@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import signal
 import time
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from backstory import __version__, settings
 from backstory.cli import show
 from backstory.client import Client
 from backstory.errors import BackstoryError, BadSetting, WorkerAway
+from backstory.paths import read_object
 from backstory.settings import Settings
 
 #: How long a worker may take to start, in seconds.
@@ -141,10 +141,7 @@ def address(chosen: Settings) -> str:
     """The viewer's address, with the port that the worker actually has."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(chosen.host, chosen.host)  # noqa: S104 - all includes this one
     host = f"[{host}]" if ":" in host else host
-    try:
-        port = json.loads(chosen.paths.worker.read_bytes()).get("port", chosen.port)
-    except (OSError, ValueError):
-        port = chosen.port
+    port = read_object(chosen.paths.worker).get("port", chosen.port)
     return f"http://{host}:{port}/"
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from backstory import ids
 from backstory.errors import StoreUnavailable
-from backstory.paths import Paths, write_private
+from backstory.paths import Paths, read_object, write_private
 
 log = logging.getLogger(__name__)
 
@@ -222,10 +222,8 @@ def extent_of(backup: Path) -> int:
 
 def known_extent(paths: Paths) -> int:
     """Return the extent that a worker last recorded; 0 if none did."""
-    try:
-        return int(json.loads(paths.extent.read_bytes())["rows"])
-    except (OSError, ValueError, TypeError, KeyError):
-        return 0
+    rows = read_object(paths.extent).get("rows")
+    return rows if isinstance(rows, int) else 0
 
 
 def keep_extent(paths: Paths, rows: int) -> None:
@@ -285,23 +283,18 @@ def _extent_now(database: Path) -> int | None:
 def restore_if_needed(paths: Paths, doubtful: bool) -> Restored | None:
     """Restore the last good backup if the database is damaged or lost. Call this before the database is opened."""
     if paths.rescued.exists() and is_free(paths.database):
-        return _logged(_replace(paths, "removed", paths.rescued))
+        return _replace(paths, "removed", paths.rescued)
     suspect, database = paths.suspect.exists(), paths.database
     if cause := lost(paths):
-        return _logged(_restore(paths, cause))
+        return _restore(paths, cause)
     if not exists(database):
         return None
     if suspect or database.stat().st_size <= (CHECKED_IN_DOUBT_BYTES if doubtful else CHECKED_BYTES):
         if messages := problems(database):
             log.error("the database is damaged: %s", messages[0])
-            return _logged(_restore(paths, "damaged"))
+            return _restore(paths, "damaged")
         paths.suspect.unlink(missing_ok=True)
     return _check_extent(paths)
-
-
-def _logged(restored: Restored) -> Restored:
-    log.error("%s", restored)
-    return restored
 
 
 def _check_extent(paths: Paths) -> Restored | None:
@@ -312,7 +305,8 @@ def _check_extent(paths: Paths) -> Restored | None:
     shrunk = Restored(ids.now(), None, "", "shrunk", rows, before)
     write_private(paths.restored, json.dumps(asdict(shrunk)).encode())
     keep_extent(paths, rows)
-    return _logged(shrunk)
+    log.error("%s", shrunk)
+    return shrunk
 
 
 def _restore(paths: Paths, cause: str) -> Restored:
@@ -351,6 +345,7 @@ def _replace(paths: Paths, cause: str, replacement: Path, backup_at: str | None 
     replacement.replace(database)
     paths.suspect.unlink(missing_ok=True)
     keep_extent(paths, rows)
+    log.error("%s", restored)
     return restored
 
 
@@ -364,6 +359,6 @@ def _is_sound(backup: Path) -> bool:
 def restored(paths: Paths) -> Restored | None:
     """Return the record of a replaced database, if the user has not acknowledged it yet."""
     try:
-        return Restored(**json.loads(paths.restored.read_bytes()))
-    except (OSError, ValueError, TypeError):
+        return Restored(**read_object(paths.restored))
+    except TypeError:
         return None

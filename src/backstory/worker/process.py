@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import signal
 import subprocess
@@ -14,7 +13,7 @@ from pathlib import Path
 
 from backstory import ids
 from backstory.errors import BackstoryError
-from backstory.paths import Paths
+from backstory.paths import Paths, read_object
 from backstory.settings import Settings, environment
 
 #: Seconds that a starting worker waits for a lock that another process holds only to check it.
@@ -87,12 +86,9 @@ def running_pid(paths: Paths) -> int | None:
 
 def serving_pid(paths: Paths) -> int | None:
     """Return the process id of a worker that answers requests; None while it starts or stops."""
-    try:
-        content = json.loads(paths.worker.read_bytes())
-    except (OSError, ValueError):
-        return None
+    described = read_object(paths.worker)
     pid = running_pid(paths)
-    return pid if isinstance(content, dict) and content.get("pid") == pid else None
+    return pid if described.get("pid") == pid else None
 
 
 def stop(paths: Paths, patience_s: float = 10.0) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ from backstory import settings as stored
 from backstory.cli.worker import fetched
 from backstory.client import Client
 from backstory.errors import BackstoryError, BadSetting
+from backstory.paths import read_object
 from backstory.settings import Settings
 
 #: How long the worker may take to answer a health request, in seconds.
@@ -66,10 +66,5 @@ def look() -> Machine:
         chosen = stored.load()
     except BadSetting as problem:
         chosen, error = Settings(data_dir=stored.data_dir(stored.environment())), problem
-    try:
-        content = json.loads(chosen.paths.worker.read_bytes())
-    except (OSError, ValueError):
-        content = {}
-    worker_file = content if isinstance(content, dict) else {}
     health = fetched(Client(chosen.paths.socket, timeout=HEALTH_S), "/api/health")
-    return Machine(chosen, error, process.running_pid(chosen.paths), health, worker_file)
+    return Machine(chosen, error, process.running_pid(chosen.paths), health, read_object(chosen.paths.worker))
