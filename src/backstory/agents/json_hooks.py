@@ -65,9 +65,11 @@ def install(path: Path, hooks: Mapping[str, Hook], ours: Ours, record: Path, dry
         if dry_run or (after == before and old is not None):
             return change
         # A file without our hooks is the original, whatever an old record says.
-        made_file, made_dirs = made_by_us(target, before, old if held or before is None else None)
+        earlier = old if held or before is None else None
+        made_file = before is None or (earlier is not None and earlier.made_file)
+        made_dirs = dict.fromkeys([*missing_dirs(target), *(earlier.made_dirs if earlier else ())])
         # The record is written first: a record without hooks does no harm, hooks without a record are harder to undo.
-        InstallRecord(bare, after, made_file, made_dirs).save(record)
+        InstallRecord(bare, after, made_file, tuple(made_dirs)).save(record)
         return change if swap(target, before, after) else None
 
     known = InstallRecord.load(record)
@@ -118,12 +120,6 @@ def without_ours(path: Path, before: bytes | None, record: InstallRecord | None,
 
 def meaning(content: bytes | None) -> Any:
     return value_of((content or b"").decode())
-
-
-def made_by_us(target: Path, before: bytes | None, old: InstallRecord | None) -> tuple[bool, tuple[str, ...]]:
-    """Return whether we made the file, and which directories we made for it, now or at an earlier install."""
-    made_dirs = dict.fromkeys([*missing_dirs(target), *(old.made_dirs if old else ())])
-    return before is None or (old is not None and old.made_file), tuple(made_dirs)
 
 
 def put_back(known: InstallRecord | None, record: Path) -> None:

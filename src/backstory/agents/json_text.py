@@ -94,7 +94,19 @@ def containers(value: Any) -> frozenset[str | None]:
 
 def with_hooks(text: str, hooks: Mapping[str, Hook], ours: Ours, kept: frozenset[str | None]) -> str:
     """Return the settings with exactly these entries of ours. One that is there already keeps its place."""
-    text, there = only_wanted(text, hooks, ours, kept)
+    while True:  # one correction at a time: each edit moves the rest
+        there: set[str] = set()
+        for place in places(text, ours):
+            wanted = hooks.get(place.event)
+            if wanted is None or not place.live or place.matcher != wanted.matcher or place.event in there:
+                text = cut_out(text, place, kept)
+                break
+            there.add(place.event)
+            if place.entry.value != DECODER.decode(json.dumps(wanted.entry)):
+                text = replace(text, place.entry, wanted.entry)
+                break
+        else:
+            break
     for event, hook in hooks.items():
         if event not in there:
             text = add_group(text, event, hook.group)
@@ -103,24 +115,7 @@ def with_hooks(text: str, hooks: Mapping[str, Hook], ours: Ours, kept: frozenset
 
 def without_hooks(text: str, ours: Ours, kept: frozenset[str | None]) -> str:
     """Return the settings without our entries and the containers that are then empty, except those `kept`."""
-    return only_wanted(text, {}, ours, kept)[0]
-
-
-def only_wanted(text: str, hooks: Mapping[str, Hook], ours: Ours, kept: frozenset[str | None]) -> tuple[str, set[str]]:
-    """Correct or cut each entry of ours that is not as wanted. One at a time: each edit moves the rest."""
-    while True:
-        there: set[str] = set()
-        for place in places(text, ours):
-            hook = hooks.get(place.event)
-            if hook is None or not place.live or place.matcher != hook.matcher or place.event in there:
-                text = cut_out(text, place, kept)
-                break
-            there.add(place.event)
-            if place.entry.value != DECODER.decode(json.dumps(hook.entry)):
-                text = replace(text, place.entry, hook.entry)
-                break
-        else:
-            return text, there
+    return with_hooks(text, {}, ours, kept)
 
 
 # Positions in the text

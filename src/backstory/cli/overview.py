@@ -18,12 +18,9 @@ def add(commands: Any) -> None:
     timeline_.add_argument(
         "--query", nargs="+", metavar="WORDS", help="use the best match for these words instead of ID"
     )
-    timeline_.add_argument(
-        "--before", type=int, default=10, metavar="N", help="number of entries before it (default: 10)"
-    )
-    timeline_.add_argument(
-        "--after", type=int, default=10, metavar="N", help="number of entries after it (default: 10)"
-    )
+    for side in ("before", "after"):
+        help_text = f"number of entries {side} it (default: 10)"
+        timeline_.add_argument(f"--{side}", type=int, default=10, metavar="N", help=help_text)
     timeline_.add_argument("--project", default="", help="show only this project (name or key)")
     timeline_.add_argument("--json", action="store_true", help="print JSON")
     timeline_.set_defaults(run=timeline)

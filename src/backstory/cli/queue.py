@@ -17,15 +17,15 @@ def add(commands: Any) -> None:
         listing.add_argument("--dead", action="store_true", help="list only events that were set aside")
         listing.add_argument("--json", action="store_true", help="print JSON")
         listing.set_defaults(run=list_queue)
-    for name, run, text in (
-        ("retry", retry, "retry events that were set aside"),
-        ("drop", drop, "drop events that were set aside, with their payloads"),
+    for name, did, text in (
+        ("retry", "Events that will be retried", "retry events that were set aside"),
+        ("drop", "Events dropped", "drop events that were set aside, with their payloads"),
     ):
         action = actions.add_parser(name, help=text)
         which = action.add_mutually_exclusive_group(required=True)
         which.add_argument("id", nargs="?", type=int, metavar="ID", help="an event's id, as printed by `queue list`")
         which.add_argument("--all", action="store_true", help="all events that were set aside")
-        action.set_defaults(run=run)
+        action.set_defaults(run=change, route=f"/api/queue/{name}", did=did)
 
 
 def list_queue(options: argparse.Namespace) -> int:
@@ -44,13 +44,7 @@ def list_queue(options: argparse.Namespace) -> int:
     return 0
 
 
-def retry(options: argparse.Namespace) -> int:
-    changed = connect().post("/api/queue/retry", {"id": options.id or 0})["changed"]
-    print(f"Events that will be retried: {changed}.")
-    return 0
-
-
-def drop(options: argparse.Namespace) -> int:
-    changed = connect().post("/api/queue/drop", {"id": options.id or 0})["changed"]
-    print(f"Events dropped: {changed}.")
+def change(options: argparse.Namespace) -> int:
+    changed = connect().post(options.route, {"id": options.id or 0})["changed"]
+    print(f"{options.did}: {changed}.")
     return 0

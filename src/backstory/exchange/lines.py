@@ -51,19 +51,18 @@ def _text(value: Any) -> str:
 class Reader:
     """Reads an export line by line, and checks at the end that it is complete."""
 
-    header: dict[str, Any] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     is_complete: bool = False
 
     def read(self, lines: Iterator[bytes]) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the rows. Raises an error if the file is not an export, or is incomplete."""
         try:
-            self.header = _object(next(lines, b""))
+            header = _object(next(lines, b""))
         except ValueError:
             raise NotAnExport from None
-        if self.header.get("backstory") != "export" or not isinstance(self.header.get("format"), int):
+        if header.get("backstory") != "export" or not isinstance(header.get("format"), int):
             raise NotAnExport
-        if self.header["format"] > FORMAT:
+        if header["format"] > FORMAT:
             raise NotAnExport("The file was made by a newer backstory.", "Update backstory, then import it.")
         for raw in lines:
             if self.is_complete:

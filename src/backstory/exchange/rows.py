@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, get_args
 
 from backstory.errors import BadInput
+from backstory.gate import ODD
 from backstory.model import Kind
 from backstory.store.db import Row
 from backstory.store.tables import Column, Table
@@ -27,7 +28,6 @@ _WORDS |= {"from_status", "to_status", "cause", "start_source", "tool_name", "mo
 _NAMES = frozenset({"content_session_id", "memory_session_id", "event_id", "tool_use_id", "prompt_id", "mark"})
 _NAMES |= {"project", "project_key", "cwd", "git_branch", "transcript_path", "path", "speaker", "group_folder", "name"}
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_ODD = re.compile(r"[\x00\ud800-\udfff]")  # no database accepts these
 _KINDS = frozenset(get_args(Kind))
 
 
@@ -71,7 +71,7 @@ def _text_problem(name: str, value: str) -> str:
         return "" if isinstance(_parsed(value), dict) else "is not an object in JSON"
     if name in _WORDS | _NAMES and (problem := _name_problem(name, value)):
         return problem
-    return "has characters that no database accepts" if _ODD.search(value) else ""
+    return "has characters that no database accepts" if ODD.search(value) else ""
 
 
 def _name_problem(name: str, value: str) -> str:

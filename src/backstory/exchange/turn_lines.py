@@ -54,8 +54,7 @@ def read(lines: Iterable[bytes], bad: Counter[str]) -> Iterator[Said]:
         try:
             value = json.loads(line)
         except (ValueError, RecursionError):
-            bad["lines"] += 1
-            continue
+            value = None
         said = _said(value, next_numbers) if isinstance(value, dict) else None
         if said is None:
             bad["lines"] += 1

@@ -17,7 +17,8 @@ def around(tx: Tx, anchor: TimelineAnchor, before: int, after: int) -> list[Row]
     """Return up to `before` items before the anchor, the anchor, and up to `after` items after it, oldest first."""
     key, at = anchor.project_key, anchor.created_at
     # Many rows may have the anchor's time. Enough are read to find the anchor among them.
-    rows = timeline.before(tx, key, at, before + after + 50) + timeline.after(tx, key, at, after + 1)
+    rows = timeline.rows(tx, timeline.BEFORE, key, at, before + after + 50)
+    rows += timeline.rows(tx, timeline.AFTER, key, at, after + 1)
     rows.sort(key=lambda row: (row.created_at, _ORDER[row.kind], row.id))
     place = next((i for i, row in enumerate(rows) if (row.kind, row.id) == (anchor.kind, anchor.id)), None)
     if place is None:

@@ -235,16 +235,10 @@ class VectorMatches:
             ids, close = ids[mask], close[mask]
         if len(ids) <= number:
             return ids.tolist(), close, False
-        best = _top(close, number)
+        if self.is_exact:
+            best = np.argpartition(close, len(close) - number)[-number:]
+        else:  # numbers of equal signs, many of which are the same
+            above_least = close - int(close.min())
+            counts = np.bincount(above_least)[::-1].cumsum()
+            best = np.flatnonzero(above_least >= len(counts) - 1 - int(np.searchsorted(counts, number)))
         return ids[best].tolist(), close[best], True
-
-
-def _top(values: NDArray[Any], number: int) -> Numbers:
-    """Return the positions of the `number` highest values. May return more for integers, which are often equal."""
-    import numpy as np
-
-    if values.dtype.kind == "f":
-        return np.argpartition(values, len(values) - number)[-number:]
-    least = int(values.min())
-    counts = np.bincount(values - least)[::-1].cumsum()
-    return np.flatnonzero(values - least >= len(counts) - 1 - int(np.searchsorted(counts, number)))

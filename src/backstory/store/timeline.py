@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from backstory.store.db import Row, Tx
 
 _BY_ID = {"observation": "observation_by_id", "summary": "summary_at", "prompt": "prompt_at_id"}
-_BEFORE = ("timeline_prompts_before", "timeline_observations_before", "timeline_summaries_before")
-_AFTER = ("timeline_prompts_after", "timeline_observations_after", "timeline_summaries_after")
+#: The queries of each kind of items: up to a moment, the latest first, and after it, the earliest first.
+BEFORE = ("timeline_prompts_before", "timeline_observations_before", "timeline_summaries_before")
+AFTER = ("timeline_prompts_after", "timeline_observations_after", "timeline_summaries_after")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +44,8 @@ def find_anchor(tx: Tx, kind: str, number: int) -> TimelineAnchor | None:
     return TimelineAnchor(kind, row["id"], row["session_id"], row["project"], row["project_key"], row["created_at"])
 
 
-def before(tx: Tx, project_key: str, at: str, limit: int) -> list[TimelineRow]:
-    """Return up to `limit` items of each kind up to a moment, the latest first."""
-    return _rows(tx, _BEFORE, project_key, at, limit)
-
-
-def after(tx: Tx, project_key: str, at: str, limit: int) -> list[TimelineRow]:
-    """Return up to `limit` items of each kind after a moment, the earliest first."""
-    return _rows(tx, _AFTER, project_key, at, limit)
-
-
-def _rows(tx: Tx, queries: tuple[str, str, str], project_key: str, at: str, limit: int) -> list[TimelineRow]:
+def rows(tx: Tx, queries: tuple[str, str, str], project_key: str, at: str, limit: int) -> list[TimelineRow]:
+    """Return up to `limit` items of each kind, by the queries `BEFORE` or `AFTER` a moment."""
     names = ("id", "session_id", "prompt_number", "created_at")
     return [
         TimelineRow(**{name: row[name] for name in names}, kind=kind, type=row.get("type"), text=_text(kind, row))

@@ -44,13 +44,10 @@ def servers_file(place: Place) -> Path:
     return Path(place.env.get("CLAUDE_CONFIG_DIR") or place.home) / ".claude.json"
 
 
-def skill_file(place: Place) -> Path:
-    return settings_file(place).parent / "skills" / "backstory" / "SKILL.md"
-
-
 def parts(place: Place) -> tuple[InstalledPart, ...]:
     """List what is put into its files: hooks, MCP server, skill."""
-    hooks_path, servers_path, skill_path = settings_file(place), servers_file(place), skill_file(place)
+    hooks_path, servers_path = settings_file(place), servers_file(place)
+    skill_path = hooks_path.parent / "skills" / "backstory" / "SKILL.md"
     return (
         json_hooks.part(hooks_path, hooks(place.hook), ours, place.record(NAME, hooks_path, ".json")),
         json_servers.part(servers_path, json_servers.server(place.mcp), place.record(NAME, servers_path)),

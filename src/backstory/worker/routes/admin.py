@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -185,12 +186,10 @@ class Admin:
 
 def document(table: Sequence[Endpoint]) -> Endpoint:
     """Return the route of the OpenAPI document, which is built with the first request."""
-    cached: dict[str, Any] = {}
+    made = functools.cache(lambda: openapi(table, __version__))
 
     async def run(call: Call) -> dict[str, Any]:
         """Show this document."""
-        if not cached:
-            cached.update(openapi(table, __version__))
-        return cached
+        return made()
 
     return needs_read("GET", "/openapi.json", run)

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import threading
 from collections.abc import AsyncIterator, Callable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import msgspec
 from starlette.responses import StreamingResponse
@@ -21,7 +21,6 @@ from backstory.store.db import Store, Tx
 from backstory.worker.endpoints import Call, Endpoint, needs_admin, read_unstripped
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 #: Bytes of a chunk of an export.
 CHUNK_BYTES = 64 << 10
 #: Chunks that wait for a slow reader, at most.
@@ -143,7 +142,7 @@ class Exchange:
         rows = [(given.table, given.row) for given in body.rows]
         loaded = await self._import(load, rows)
         if body.done:
-            await self._write(load.finish)
+            await asyncio.wrap_future(self._store.submit(load.finish))
         self._wake()
         refused = [RefusedRow(index, reason) for index, reason in loaded.refused.items()]
         return ImportedRows(loaded.added, len(rows) - loaded.added - len(refused), refused)
@@ -151,7 +150,7 @@ class Exchange:
     async def _import(self, load: Load, rows: list[tuple[str, dict[str, Any]]]) -> Loaded:
         """Import rows in one transaction. If the database refuses it, import them one by one."""
         try:
-            return await self._write(lambda tx: load.rows(tx, rows))
+            return await asyncio.wrap_future(self._store.submit(lambda tx: load.rows(tx, rows)))
         except (StoreUnavailable, UnknownColumn):
             raise
         except Exception as error:
@@ -164,6 +163,3 @@ class Exchange:
             loaded.added += one.added
             loaded.refused |= {index + offset: reason for offset, reason in one.refused.items()}
         return loaded
-
-    async def _write(self, work: Callable[[Tx], T]) -> T:
-        return await asyncio.wrap_future(self._store.submit(work))

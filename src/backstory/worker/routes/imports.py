@@ -106,16 +106,7 @@ class Imports:
 
 
 def _to_report(event: Happened) -> Report:
-    return Report(
-        agent=event.agent,
-        kind=event.kind,
-        content_id=ContentId(event.session_id),
-        event_id=event.event_id,
-        occurred_at=parse_time(event.occurred_at, "occurred_at"),
-        cwd=event.cwd,
-        git_branch=event.git_branch,
-        tool_name=event.tool_name,
-        tool_use_id=event.tool_use_id,
-        prompt_id=event.prompt_id,
-        payload=event.payload,
-    )
+    fields = msgspec.structs.asdict(event)
+    fields["content_id"] = ContentId(fields.pop("session_id"))
+    fields["occurred_at"] = parse_time(event.occurred_at, "occurred_at")
+    return Report(**fields)
