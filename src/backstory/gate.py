@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 CACHED_CHARS = 512
 #: Characters that a database rejects: null and lone surrogates.
 ODD = re.compile(r"[\x00\ud800-\udfff]")
-
-
+_cached_text = lru_cache(4096)(privacy.strip_text)
 Names = dict[str, str | None]
 _IDS = frozenset({"content_id", "event_id", "tool_use_id", "prompt_id"})
 
@@ -89,11 +88,6 @@ def clean_round(round: Round) -> Round:
     )
     turns = tuple(replace(turn, text=turn.text and text(turn.text)) for turn in round.turns)
     return replace(round, prompt=text(round.prompt), events=events, earlier=earlier, turns=turns)
-
-
-@lru_cache(4096)
-def _cached_text(value: str) -> str:
-    return privacy.strip_text(value)
 
 
 def _names(names: Names) -> Names:

@@ -174,7 +174,8 @@ def _send(request: bytes, limit: float) -> tuple[int, bytes]:
             chunk = connection.recv(1 << 16)
             answer += chunk
             head, _, body = answer.partition(b"\r\n\r\n")
-            if len(body) >= _content_length(head):
+            length = head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0]
+            if length and len(body) >= int(length):
                 return int(head[9:12]), body
             if not chunk:
                 return int(head[9:12]), b""  # the worker was killed; ignore half a response
@@ -182,11 +183,6 @@ def _send(request: bytes, limit: float) -> tuple[int, bytes]:
         return status, b""
     finally:
         connection.close()
-
-
-def _content_length(head: bytes) -> int:
-    at = head.lower().find(b"content-length:")
-    return int(head[at + 15 :].split(b"\r\n", 1)[0]) if at > 0 else 1 << 40
 
 
 def _start_worker(fallback) -> bool:  # type: ignore[no-untyped-def]

@@ -61,7 +61,7 @@ def _cut_middle(text: str, limit: int) -> str:
     tail = text[len(text) - max(limit - len(head) - 60, 0) :]
     reach = min(limit // 4, 2000)
     head = head[: _last_space(head, reach)]
-    tail = tail[_first_space(tail, reach) :]
+    tail = tail[next((at for at, char in enumerate(tail[:reach]) if char.isspace()), 0) :]
     return f"{head}\n[… {len(text) - len(head) - len(tail)} characters cut …]\n{tail}"
 
 
@@ -70,7 +70,3 @@ def _last_space(text: str, reach: int) -> int:
         (position for position in range(len(text), max(len(text) - reach, 0), -1) if text[position - 1].isspace()),
         len(text),
     )
-
-
-def _first_space(text: str, reach: int) -> int:
-    return next((position for position in range(min(reach, len(text))) if text[position].isspace()), 0)

@@ -97,8 +97,9 @@ class Observer:
         while True:
             await self._slots.acquire()
             pace = self._pace()
+            lease = (int(pace.lease_s * 1000), self._worker, pace.long_ms, pace.provider)
             try:
-                claim = await self._claim(pace)
+                claim = await self._write(lambda tx, lease=lease: events.claim(tx, *lease))  # type: ignore[misc]
             except BaseException:
                 self._slots.release()
                 raise
@@ -108,10 +109,6 @@ class Observer:
             task = asyncio.create_task(self._observe(claim, pace.lease_s))
             self._running.add(task)
             task.add_done_callback(self._done)
-
-    async def _claim(self, pace: Pace) -> events.Claim | None:
-        lease_ms = int(pace.lease_s * 1000)
-        return await self._write(lambda tx: events.claim(tx, lease_ms, self._worker, pace.long_ms, pace.provider))
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
@@ -144,7 +141,8 @@ class Observer:
             await self._postpone(claim, later)
         except LeaseLost:
             log.warning("session %s: a round took too long and was given to another worker", claim.round.session_id)
-            await self._record_calls(claim, reply)
+            with contextlib.suppress(StoreUnavailable):  # the calls were paid for
+                await self._write(lambda tx: ledger.add(tx, claim.round.session_id, reply.calls))
         except StoreUnavailable as error:
             # Nothing was stored. The round is observed again after its lease runs out.
             log.warning("session %s: %s", claim.round.session_id, error)
@@ -153,11 +151,6 @@ class Observer:
             await self._put_back(claim, error)
         else:
             self._listener(claim.round, rows)
-
-    async def _record_calls(self, claim: events.Claim, reply: Reply) -> None:
-        """Add the model calls of a lost round to the ledger: they were paid for."""
-        with contextlib.suppress(StoreUnavailable):
-            await self._write(lambda tx: ledger.add(tx, claim.round.session_id, reply.calls))
 
     async def _postpone(self, claim: events.Claim, later: AskLater) -> None:
         log.info("session %s: a round waits %.1f s (%s)", claim.round.session_id, later.wait_s, later.cause)

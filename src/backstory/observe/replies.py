@@ -11,7 +11,7 @@ from typing import NamedTuple
 from backstory.errors import BackstoryError
 from backstory.model import Observation, Round, Summary
 from backstory.observe.modes import Mode
-from backstory.observe.offline.acts import Act, read_acts, relative
+from backstory.observe.offline.acts import read_acts, relative
 from backstory.observe.offline.edits import read_changes
 from backstory.store.replaceable import Standing, words_of
 from backstory.text import cut, harmless, one_line
@@ -235,7 +235,8 @@ class Evidence:
         changes = {change.path for change in read_changes(acts)}
         edited = {act.path for act in acts if act.verb in ("edit", "write") and not act.failed and act.path}
         self._changed = changes | edited
-        self._commands = [act.command for act in acts if _may_write(act)]
+        ran = [act.command for act in acts if act.verb == "run" and not act.failed]
+        self._commands = [command for command in ran if _WRITES.search(command)]
 
     def relative_path(self, path: str) -> str:
         """A path relative to the directory of the project."""
@@ -250,7 +251,3 @@ class Evidence:
         name = path.rstrip("/").rpartition("/")[2]
         word = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])") if name else None
         return path if word and any(word.search(command) for command in self._commands) else ""
-
-
-def _may_write(act: Act) -> bool:
-    return act.verb == "run" and not act.failed and _WRITES.search(act.command) is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterable
+from dataclasses import fields
 from typing import Any
 
 from backstory.model import Event
@@ -15,6 +16,7 @@ MIN_PACKED = 1000
 #: Events that are read in one transaction, so that other writers do not wait long.
 PAGE = 50
 _OUTPUT = ("tool_response", "error")
+_COLUMNS = tuple(each.name for each in fields(Event) if each.name != "payload")
 
 
 def pack(text: str) -> str | bytes:
@@ -58,10 +60,8 @@ def read_or_nothing(stored: Any) -> dict[str, Any]:
 
 
 def drop_output(tx: Tx, before: str, after: int) -> int | None:
-    """Remove the output of tools from the next observed events that were stored before a moment. Their input stays.
-
-    Return the id of the last event that was read; None if there are no more.
-    """
+    """Remove the output of tools, not their input, from the next observed events that were stored before a moment.
+    Return the id of the last event that was read; None if there are no more."""
     rows = tx.all("events_with_output", before=before, after=after, limit=PAGE)
     for row in rows:
         payload = read_or_nothing(row["payload"])
@@ -74,17 +74,7 @@ def drop_output(tx: Tx, before: str, after: int) -> int | None:
 
 def decode(row: Row) -> Event:
     """Return an event from its row. Raises `DamagedPayload`."""
-    return Event(
-        id=row["id"],
-        session_id=row["session_id"],
-        prompt_number=row["prompt_number"],
-        kind=row["kind"],
-        occurred_at=row["occurred_at"],
-        tool_name=row["tool_name"],
-        tool_use_id=row["tool_use_id"],
-        payload=read(row["payload"]),
-        attempts=row["attempts"],
-    )
+    return Event(**{name: row[name] for name in _COLUMNS}, payload=read(row["payload"]))
 
 
 def decode_sound(rows: Iterable[Row]) -> tuple[tuple[Event, ...], list[int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from backstory.model import Prompt
 from backstory.store.db import Row, Tx
@@ -17,16 +17,11 @@ class PromptPlace:
     is_new: bool = True
 
 
+_COLUMNS = tuple(each.name for each in fields(Prompt))
+
+
 def from_row(row: Row) -> Prompt:
-    return Prompt(
-        id=row["id"],
-        session_id=row["session_id"],
-        prompt_number=row["prompt_number"],
-        prompt=row["prompt"],
-        is_private=bool(row["is_private"]),
-        prompt_id=row["prompt_id"],
-        created_at=row["created_at"],
-    )
+    return Prompt(**{name: row[name] for name in _COLUMNS} | {"is_private": bool(row["is_private"])})
 
 
 def _one(row: Row | None) -> Prompt | None:

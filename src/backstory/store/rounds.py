@@ -15,11 +15,8 @@ from backstory.store.prompts import PromptPlace
 
 
 def is_prompt_missing(tx: Tx, session: Session | None, report: Report) -> bool:
-    """Tell whether the prompt of a report was probably not reported yet.
-
-    With the agent's id of the prompt this is certain. Without an id, the prompt is missing if the session has none, or
-    if the round at that moment has ended.
-    """
+    """Tell whether the prompt of a report was not reported yet. Without the agent's id of the prompt, it is probably
+    missing if the session has none, or if the round at that moment has ended."""
     if report.kind not in OBSERVED:
         return False
     if session is None:
@@ -47,10 +44,8 @@ def follow_prompt(tx: Tx, session: Session, prompt: PromptPlace, at: str) -> Non
 
 
 def move_known(tx: Tx, session: Session, event: StoredEvent, report: Report) -> bool:
-    """Move a stored event to the round that the transcript names, and add its content if that was held back.
-
-    Return whether anything changed.
-    """
+    """Move a stored event to the round that the transcript names, and add its content if that was held back. Return
+    whether anything changed."""
     prompt = sessions.place_of_prompt_id(tx, session, report.prompt_id) or _current_round(tx, session, event)
     is_moved = event.prompt_number != prompt.number
     if is_moved:
@@ -100,15 +95,16 @@ def _move(
             tx.run("event_hold_back", id=event.id)
         if prompt.is_private and event.kind in OBSERVED:
             _blank(tx, event)
-    for number in left:
-        _summarize_again(tx, session.id, number)
+    for number in left:  # make the summary again from the events that are left in the round
+        _remove_summary(tx, session.id, number)
+        for event in _of_round(tx, session.id, number):
+            if event.kind == "stop":
+                _undo(tx, event.id)
 
 
 def _undo(tx: Tx, event_id: int, even_edited: bool = False) -> None:
-    """Remove the observations of an event and queue it again.
-
-    Observations that were pinned or edited by hand stay, unless they come from a private round.
-    """
+    """Remove the observations of an event and queue it again. Those that were pinned or edited by hand stay, unless
+    `even_edited`."""
     for seen in tx.all("observations_of_event", event_id=event_id):
         sources = tx.all("observation_sources", id=seen["id"])
         if even_edited or not (seen["edited_at"] or seen["pinned_at"]):
@@ -117,14 +113,6 @@ def _undo(tx: Tx, event_id: int, even_edited: bool = False) -> None:
         for source in sources:
             tx.run("event_requeue", id=source["id"])
     tx.run("event_requeue", id=event_id)
-
-
-def _summarize_again(tx: Tx, session_id: int, number: int) -> None:
-    """Make the summary of a round again from the events that are left in it."""
-    _remove_summary(tx, session_id, number)
-    for event in _of_round(tx, session_id, number):
-        if event.kind == "stop":
-            _undo(tx, event.id)
 
 
 def _of_round(tx: Tx, session_id: int, number: int) -> list[StoredEvent]:

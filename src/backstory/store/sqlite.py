@@ -58,7 +58,7 @@ class SqliteTransaction:
             if "decode to UTF-8" not in str(error):
                 raise
             # A damaged row must not hide the others. From now on this connection decodes text leniently, but slower.
-            self._connection.text_factory = _decode
+            self._connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
             if not _READS.match(self._queries[name]):
                 raise
             cursor = self._execute(name, values)
@@ -330,10 +330,6 @@ def _is_log_emptied(connection: sqlite3.Connection) -> bool:
 def _lower(text: Any) -> Any:
     """Lower-case any text. SQLite's own `lower` knows ASCII only."""
     return text.lower() if isinstance(text, str) else text
-
-
-def _decode(raw: bytes) -> str:
-    return raw.decode("utf-8", "replace")
 
 
 def _removed() -> StoreUnavailable:

@@ -123,7 +123,8 @@ class Guard:
 
     def _check_host(self, headers: Headers) -> None:
         """Refuse names of other machines. Another site can bind its name to this machine (DNS rebinding)."""
-        name = _hostname(headers.get("host", ""))
+        match = _HOST.fullmatch(headers.get("host", "").strip().lower())
+        name = (match[1] or match[2]) if match else ""
         if name not in self._names and (self._is_local or not _is_address(name)):
             raise Stranger("The Host header names another machine.")
 
@@ -137,12 +138,6 @@ class Guard:
         came_from = headers.get("sec-fetch-site", "same-origin")
         if came_from != "same-origin" or (method not in ("GET", "HEAD") and "origin" not in headers):
             raise Stranger("The request comes from another site's page.")
-
-
-def _hostname(host: str) -> str:
-    """Return the name or address in a Host header; empty if the header is not valid."""
-    match = _HOST.fullmatch(host.strip().lower())
-    return (match[1] or match[2]) if match else ""
 
 
 def _is_address(name: str) -> bool:

@@ -49,9 +49,13 @@ def load(name: str, folder: Path) -> Mode:
         content = tomllib.loads(text)
     except (OSError, ValueError) as error:
         raise BadMode(f"The mode file {own} cannot be read: {error}.") from None
-    parent = content.pop("extends", None)
-    if parent is not None:
-        content = _merge(_load_parent(parent, own), content)
+    if (parent := content.pop("extends", None)) is not None:
+        if parent != DEFAULT:
+            raise BadMode(f"{own} extends {parent!r}. Only `{DEFAULT}` can be extended.")
+        extended = tomllib.loads(_shipped(DEFAULT, folder))
+        # Texts replace those of the mode that is extended. Types and concepts are added to its own.
+        tables = {name: extended[name] | content[name] for name in _TABLES if isinstance(content.get(name), dict)}
+        content = extended | content | tables
     return _validated(name, own, content)
 
 
@@ -62,18 +66,6 @@ def _shipped(name: str, folder: Path) -> str:
         hint = "A mode is a file modes/NAME.toml in the data directory, or `code`."
         raise BadMode(f"There is no mode `{name}`.", f"{near(name, known) or ''} {hint}".strip())
     return file.read_text("utf-8")
-
-
-def _load_parent(parent: Any, own: Path) -> dict[str, Any]:
-    if parent != DEFAULT:
-        raise BadMode(f"{own} extends {parent!r}. Only `{DEFAULT}` can be extended.")
-    return tomllib.loads(_shipped(DEFAULT, own.parent))
-
-
-def _merge(parent: dict[str, Any], child: dict[str, Any]) -> dict[str, Any]:
-    """Texts of the child replace those of the parent. Types and concepts are added to those of the parent."""
-    tables = {name: parent[name] | child[name] for name in _TABLES if isinstance(child.get(name), dict)}
-    return parent | child | tables
 
 
 def _validated(name: str, own: Path, content: Mapping[str, Any]) -> Mode:

@@ -16,15 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from backstory.kill_switch import KillSwitch, write_launcher
 from backstory.model import MemoryId, ModelCall
-from backstory.observe.providers import (
-    DEFAULT_MODELS,
-    Answer,
-    Ask,
-    Choice,
-    ProviderFailure,
-    failures,
-    token_count,
-)
+from backstory.observe.providers import DEFAULT_MODELS, Answer, Ask, Choice, ProviderFailure, failures, token_count
 
 if TYPE_CHECKING:
     from claude_agent_sdk import ClaudeAgentOptions, Message

@@ -75,8 +75,5 @@ def _closeness(text: str, places: Sequence[tuple[int, str]], words: Mapping[str,
 
 def count(text: str, term: Term) -> int:
     """Return how often a text contains a phrase or a prefix."""
-    return (
-        f" {text}".count(" " + " ".join(term.tokens))
-        if term.is_prefix
-        else f" {text} ".count(f" {' '.join(term.tokens)} ")
-    )
+    phrase = " ".join(term.tokens)
+    return f" {text}".count(f" {phrase}") if term.is_prefix else f" {text} ".count(f" {phrase} ")

@@ -12,12 +12,13 @@ _SECOND = (
 _THIRD = (
     ("icate", "ic"), ("ative", ""), ("alize", "al"), ("iciti", "ic"), ("ical", "ic"), ("ful", ""), ("ness", ""),
 )  # fmt: skip
-_FOURTH = (
+_FOURTH_ENDS = (
     "al", "ance", "ence", "er", "ic", "able", "ible", "ant", "ement", "ment", "ent", "ion", "ou", "ism", "ate", "iti",
     "ous", "ive", "ize",
 )  # fmt: skip
 
 
+_FOURTH = tuple((ending, "") for ending in _FOURTH_ENDS)
 _SECOND_ENDS = tuple(ending for ending, _ in _SECOND)
 _THIRD_ENDS = tuple(ending for ending, _ in _THIRD)
 
@@ -34,8 +35,8 @@ def stem(word: str) -> str:
         word = _replace_ending(word, _SECOND)
     if word.endswith(_THIRD_ENDS):
         word = _replace_ending(word, _THIRD)
-    if word.endswith(_FOURTH):
-        word = _remove_ending(word)
+    if word.endswith(_FOURTH_ENDS):
+        word = _replace_ending(word, _FOURTH, 2)
     if word.endswith("e"):
         rest = word[:-1]
         if (measure := _measure(rest)) > 1 or (measure == 1 and not _is_short(rest)):
@@ -78,19 +79,10 @@ def _plural_and_past(word: str) -> str:
     return cut + "e" if _measure(cut) == 1 and _is_short(cut) else cut
 
 
-def _replace_ending(word: str, endings: tuple[tuple[str, str], ...]) -> str:
+def _replace_ending(word: str, endings: tuple[tuple[str, str], ...], least: int = 1) -> str:
     for ending, becomes in endings:
         if word.endswith(ending):
             rest = word[: -len(ending)]
-            return rest + becomes if _measure(rest) > 0 else word
-    return word
-
-
-def _remove_ending(word: str) -> str:
-    for ending in _FOURTH:
-        if word.endswith(ending):
-            rest = word[: -len(ending)]
-            if _measure(rest) > 1 and (ending != "ion" or rest.endswith(("s", "t"))):
-                return rest
-            return word
+            is_stem = _measure(rest) >= least and (ending != "ion" or rest.endswith(("s", "t")))
+            return rest + becomes if is_stem else word
     return word

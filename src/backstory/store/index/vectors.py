@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from backstory import ids
@@ -102,10 +101,7 @@ def _due(kind: str, row: Row) -> Due:
 
 
 def put(tx: Tx, embedder_id: int, made: Iterable[NewVector], without: Iterable[Due] = ()) -> int:
-    """Store vectors of items whose text has not changed meanwhile. Return how many were stored.
-
-    Items `without` a vector are not due any more.
-    """
+    """Store vectors of items whose text has not changed, and return how many. Items `without` one are not due."""
     for item in without:
         tx.run("vector_done", kind=item.kind, item_id=item.item_id, stamp=item.stamp)
     stored = 0
@@ -121,10 +117,8 @@ def put(tx: Tx, embedder_id: int, made: Iterable[NewVector], without: Iterable[D
 
 
 def start_embedder(tx: Tx, name: str) -> EmbedderRow:
-    """Make vectors by this embedder from now on. Abandon every other one that does not serve yet.
-
-    The first embedder of a database serves at once. Another one is `filling` until `mark_all_due` is done.
-    """
+    """Make vectors by this embedder from now on, and abandon every other one that does not serve yet. The first one of
+    a database serves at once. Another one is `filling` until `mark_all_due` is done."""
     tx.run("embedders_abandon", name=name)
     known = embedder(tx, name)
     if known is None or known.state == "past":
@@ -168,11 +162,8 @@ def mark_all_due(store: Store) -> None:
     last_id = int(row["id"] or 0) if row else 0  # NULL in an empty database
     stamp = ids.new_event_id()
     for after in range(0, last_id, STEP):
-        store.write(partial(_mark_due, stamp=stamp, after=after))
-
-
-def _mark_due(tx: Tx, stamp: str, after: int) -> None:
-    tx.run("vectors_mark_due", stamp=stamp, after=after, until=after + STEP)
+        about = {"stamp": stamp, "after": after, "until": after + STEP}
+        store.write(lambda tx, about=about: tx.run("vectors_mark_due", **about))  # type: ignore[misc]
 
 
 def finish(tx: Tx, number: int) -> bool:

@@ -73,10 +73,12 @@ class Maintenance:
 
     def _back_up(self) -> bool:
         """Take the daily backup if it is due. Return whether it was."""
+        database, spare = self._paths.database, self._settings.tuning.spare_mb << 20
         with backups.LOCK:
-            is_due = backups.is_due(self._paths.backups, self._settings.backup_hours) and self._has_room()
+            has_room = shutil.disk_usage(self._paths.data).free > database.stat().st_size + spare
+            is_due = has_room and backups.is_due(self._paths.backups, self._settings.backup_hours)
             if is_due:
-                backups.create(self._paths.database, "daily", lambda: self._stopping)
+                backups.create(database, "daily", lambda: self._stopping)
         return is_due
 
     def _checkpoint(self) -> None:
@@ -92,10 +94,6 @@ class Maintenance:
         if problems := backups.problems(self._paths.database, lambda: self._stopping):
             raise backups.Damaged(f"The database is damaged: {problems[0]}.")
         self._paths.suspect.unlink(missing_ok=True)
-
-    def _has_room(self) -> bool:
-        spare = self._settings.tuning.spare_mb << 20
-        return shutil.disk_usage(self._paths.data).free > self._paths.database.stat().st_size + spare
 
     def _drop_old_output(self) -> None:
         """Delete the output of tools after `output_days`. Each run continues where the previous one ended."""
