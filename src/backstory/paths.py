@@ -82,6 +82,15 @@ def read_object(path: Path) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def sync(path: Path) -> None:
+    """Wait until a file or a directory is on disk."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def write_private(path: Path, data: bytes) -> None:
     """Write a file atomically, readable only by its owner."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import difflib
 import hashlib
-import json
 import os
 import re
 import secrets
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from backstory.errors import SettingsUnreadable
+from backstory.paths import read_object, sync
 
 What = Literal["installed", "updated", "unchanged", "removed", "restored", "absent"]
 
@@ -71,10 +71,8 @@ class InstalledPart:
     uninstall: Callable[[bool], FileChange]
 
     def made_dirs(self) -> tuple[str, ...]:
-        try:
-            return tuple(map(str, json.loads(self.record.read_bytes())["made_dirs"]))
-        except (OSError, ValueError, KeyError, TypeError):
-            return ()
+        made_dirs = read_object(self.record).get("made_dirs")
+        return tuple(map(str, made_dirs)) if isinstance(made_dirs, list) else ()
 
 
 def carry_out(path: Path, attempt: Callable[[Path, bytes | None], FileChange | None]) -> FileChange:
@@ -135,11 +133,7 @@ def write_whole(target: Path, data: bytes, mode: int, still: Callable[[], bool] 
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
-    directory = os.open(target.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)  # so that the new name survives a power failure
-    finally:
-        os.close(directory)
+    sync(target.parent)  # so that the new name survives a power failure
     return True
 
 

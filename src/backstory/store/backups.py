@@ -16,7 +16,7 @@ from pathlib import Path
 
 from backstory import ids
 from backstory.errors import StoreUnavailable
-from backstory.paths import Paths, read_object, write_private
+from backstory.paths import Paths, read_object, sync, write_private
 
 log = logging.getLogger(__name__)
 
@@ -182,19 +182,11 @@ def write_out(connection: sqlite3.Connection, target: Path) -> None:
     try:
         with contextlib.closing(sqlite3.connect(partial)) as copy:
             connection.backup(copy)
-        _sync(partial)
+        sync(partial)
         partial.replace(target)
-        _sync(target.parent)
+        sync(target.parent)
     finally:
         partial.unlink(missing_ok=True)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def companions(database: Path) -> tuple[Path, Path]:
@@ -317,7 +309,7 @@ def _restore(paths: Paths, cause: str) -> Restored:
     replacement.touch(mode=0o600)
     if good:
         shutil.copyfile(good, replacement)
-        _sync(replacement)
+        sync(replacement)
     return _replace(paths, cause, replacement, taken_at(good) if good else None)
 
 
