@@ -6,9 +6,6 @@ import os
 import stat
 from pathlib import Path
 
-#: Bytes per read call.
-CHUNK = 1 << 20
-
 
 def open_regular(path: str | bytes | Path, *, within: int | None = None) -> int:
     """Open a regular file for reading and return its descriptor; raise OSError if it is anything else. With `within`,
@@ -28,15 +25,8 @@ def open_regular(path: str | bytes | Path, *, within: int | None = None) -> int:
 
 def read_regular(path: str | bytes | Path, limit: int, *, within: int | None = None) -> bytes:
     """Read the first `limit` bytes of a regular file; raise OSError if it is anything else."""
-    handle = open_regular(path, within=within)
-    try:
-        chunks = []
-        while limit > 0 and (chunk := os.read(handle, min(limit, CHUNK))):
-            chunks.append(chunk)
-            limit -= len(chunk)
-        return b"".join(chunks)
-    finally:
-        os.close(handle)
+    with os.fdopen(open_regular(path, within=within), "rb") as file:
+        return file.read(limit)
 
 
 def _check(path: str | bytes | Path, status: os.stat_result) -> None:

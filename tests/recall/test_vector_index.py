@@ -11,6 +11,7 @@ import pytest
 
 from backstory.recall import embed
 from backstory.recall.vector_index import VectorBlock, VectorFilter, VectorIndex, block_of
+from backstory.store.index.vectors import VectorPage
 
 NOUNS = ["invoice", "basket", "login", "parser", "cache", "kitten", "cluster", "deadline", "queue", "recipe", "violin"]
 VERBS = ["fails", "restarts", "doubles", "vanishes", "grows", "sings", "burns", "waits", "compiles", "freezes"]
@@ -30,7 +31,8 @@ def block(vectors: Any, first: int = 1) -> VectorBlock:
     numbers = np.rint(vectors / scales[:, None]).astype(np.int8)
     size = len(numbers)
     ids = list(range(first, first + size))
-    return block_of(ids, ["observation"] * size, [n % 10 for n in ids], ids, numbers, scales.tolist())
+    page = VectorPage(0, ids, ["observation"] * size, [n % 10 for n in ids], [], numbers.tobytes(), scales.tolist())
+    return block_of(page, ids)
 
 
 def nearest(near: VectorIndex, query: Any, wanted: VectorFilter, number: int) -> tuple[list[int], bool]:

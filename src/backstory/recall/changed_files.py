@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 from backstory.file_digests import digest
@@ -12,17 +13,10 @@ from backstory.store.db import Tx
 
 def changed(tx: Tx, ids: Iterable[int]) -> dict[int, tuple[str, ...]]:
     """observation -> its files that were changed or deleted since it was made"""
-    digests: dict[Path, str | None] = {}
-    is_there: dict[str, bool] = {}
+    is_there, digest_now = cache(Path.is_dir), cache(digest)
     changes: dict[int, list[str]] = {}
     for file in memories.observed_files(tx, sorted(set(ids))):
-        path = Path(file.cwd, file.path)
-        if file.cwd not in is_there:
-            is_there[file.cwd] = Path(file.cwd).is_dir()
-        if not is_there[file.cwd]:
-            continue  # the directory is on another machine, or was moved
-        if path not in digests:
-            digests[path] = digest(path)
-        if digests[path] != file.digest:
+        # A directory that is not there is on another machine, or was moved.
+        if is_there(Path(file.cwd)) and digest_now(Path(file.cwd, file.path)) != file.digest:
             changes.setdefault(file.observation_id, []).append(file.path)
     return {number: tuple(sorted(paths)) for number, paths in changes.items()}

@@ -109,10 +109,8 @@ class _Lazy:
 
 
 def _static(model: str, url: str) -> Run:
-    """The mean of the vectors of all word pieces, from the weights in the package `wordllama`.
-
-    The weights are read from the files of the package: importing it would need several times the memory.
-    """
+    """The mean of the vectors of all word pieces. The weights are read from the files of the package `wordllama`:
+    importing it would need several times the memory."""
     import numpy as np
     from tokenizers import Tokenizer
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from backstory.store.index.hits import KINDS
+from backstory.store.index.vectors import VectorPage
 
 if TYPE_CHECKING:
     import numpy as np
@@ -98,25 +99,19 @@ class VectorBlock:
         return -distance
 
 
-def block_of(
-    ids: Sequence[int],
-    kinds: Iterable[str],
-    sessions: Sequence[int],
-    seconds: Sequence[int],
-    vectors: Bytes,
-    scales: Sequence[float],
-) -> VectorBlock:
-    """Build a block from vectors as they are stored."""
+def block_of(page: VectorPage, seconds: Sequence[int]) -> VectorBlock:
+    """Build a block from vectors as they are stored, and their times."""
     import numpy as np
 
+    vectors = np.frombuffer(page.vectors, dtype=np.int8).reshape(len(page.ids), -1)
     return VectorBlock(
-        np.array(ids, dtype=np.int64),
-        np.array([_CODES[kind] for kind in kinds], dtype=np.uint8),
-        np.array(sessions, dtype=np.int64),
+        np.array(page.ids, dtype=np.int64),
+        np.array([_CODES[kind] for kind in page.kinds], dtype=np.uint8),
+        np.array(page.session_ids, dtype=np.int64),
         np.array(seconds, dtype=np.int64),
         signs(vectors),
         vectors,
-        np.array(scales, dtype=np.float32),
+        np.array(page.scales, dtype=np.float32),
     )
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from backstory.errors import StoreUnavailable
 from backstory.jobs import place_of
 from backstory.recall import embed
-from backstory.recall.vector_index import VectorBlock, VectorFilter, VectorIndex, VectorMatches, block_of
+from backstory.recall.vector_index import VectorFilter, VectorIndex, VectorMatches, block_of
 from backstory.store.db import Store, Tx
 from backstory.store.index import vectors
 from backstory.store.index.hits import ANYWHERE, Filter, Hit
@@ -244,7 +244,7 @@ class Vectors:
             while page := self._store.read(partial(next_page, after=after)):
                 after = page.last
                 if page.ids:
-                    index.add(_block(page))
+                    index.add(block_of(page, _seconds([at[:19] for at in page.times])))
             return index
 
     def _follow_removals(self, index: VectorIndex) -> None:
@@ -289,19 +289,6 @@ def _hits(tx: Tx, ids: list[int], close: NDArray[np.float32] | None, wanted: _Ve
         if len(hits) >= wanted.limit:
             break
     return hits[: wanted.limit]
-
-
-def _block(page: vectors.VectorPage) -> VectorBlock:
-    import numpy as np
-
-    return block_of(
-        page.ids,
-        page.kinds,
-        page.session_ids,
-        _seconds([at[:19] for at in page.times]),
-        np.frombuffer(page.vectors, dtype=np.int8).reshape(len(page.ids), -1),
-        page.scales,
-    )
 
 
 def _seconds(times: list[str]) -> Sequence[int]:

@@ -58,11 +58,8 @@ def _scan(cwd: str, deadline: float) -> frozenset[str]:
     if repository is None:
         return frozenset()
     try:
-        scan = _Scan(repository, deadline)
-        try:
+        with contextlib.closing(_Scan(repository, deadline)) as scan:
             scan.run()
-        finally:
-            scan.close()
     except (OSError, ValueError, UnreadableIndex):
         return frozenset()
     newest = sorted(scan.changed, reverse=True)[:MAX_FILES]
