@@ -61,7 +61,7 @@ class ModelObserver:
     """The provider that the observer calls. A change of the settings applies from the next round on."""
 
     def __init__(self, settings: Settings, store: Store, conversations: OwnTranscripts | None = None) -> None:
-        self._settings, self._store, self._budget = settings, store, Budget(store)
+        self.settings, self._store, self._budget = settings, store, Budget(store)
         self._conversations = conversations or OwnTranscripts()
         self._config = ConfigWatch(settings.paths.config)
         self._model: Model | None = None
@@ -71,20 +71,16 @@ class ModelObserver:
         self._pauses = Pauses(settings.tuning.retry_seconds)
 
     @property
-    def settings(self) -> Settings:
-        return self._settings
-
-    @property
     def _model_name(self) -> str:
         """The model of the settings, else the default of the provider. A compatible endpoint has no default."""
-        chosen = self._settings
+        chosen = self.settings
         is_compatible = chosen.provider == "openai" and chosen.base_url
         return chosen.model or ("" if is_compatible else DEFAULT_MODELS.get(chosen.provider, ""))
 
     async def state(self) -> ProviderState:
         """The state that `status`, `doctor` and the context of a new session show."""
         await self._reload_settings()
-        chosen = self._settings
+        chosen = self.settings
         if chosen.provider == OFFLINE:
             return ProviderState(OFFLINE)
         model = self._model_name
@@ -98,7 +94,7 @@ class ModelObserver:
     async def __call__(self, round: Round) -> Reply:
         if await self._reload_settings():
             round = replace(round, resume=None)  # the conversation may belong to another provider
-        name = self._settings.provider
+        name = self.settings.provider
         if name == OFFLINE:
             return replace(await _observe_offline(round), provider=OFFLINE)
         if self._is_too_old(round):
@@ -128,13 +124,13 @@ class ModelObserver:
 
     def _is_too_old(self, round: Round) -> bool:
         """Whether a round is too old to ask the model about it. Only `backstory reobserve` does."""
-        days = self._settings.tuning.past_days
+        days = self.settings.tuning.past_days
         return bool(days) and ids.now_ms() - ids.stored_ms(round.events[-1].occurred_at) > days * 86_400_000
 
     async def reobserve(self, round: Round) -> Reply:
         """Ask the model about a round that the rules observed. Raises an error if the model cannot be asked."""
         await self._reload_settings()
-        if self._settings.provider == OFFLINE:
+        if self.settings.provider == OFFLINE:
             raise BadSetting("No model is chosen.", "Choose one with `backstory config set provider NAME`.")
         calls: list[ModelCall] = []
         try:
@@ -142,7 +138,7 @@ class ModelObserver:
         except (ProviderFailure, OverBudget) as failure:
             raise ReobserveFailed(str(failure), calls) from None
         self._pauses.reset()  # the model answers again
-        return reply if reply.provider else replace(reply, provider=self._settings.provider)
+        return reply if reply.provider else replace(reply, provider=self.settings.provider)
 
     async def estimate(self, round: Round) -> int:
         """An estimate of the tokens that a model would read about a round."""
@@ -219,10 +215,10 @@ class ModelObserver:
         topic, files = prompts.topic_of(round)
         known = self._store.read(lambda tx: replaceable.find(tx, round, topic, files))
         left_open = self._store.read(lambda tx: memories.left_open(tx, round.session_id, round.prompt_number))
-        return prompts.question(round, self._current_mode(), self._settings.language, known, left_open)
+        return prompts.question(round, self._current_mode(), self.settings.language, known, left_open)
 
     async def _call(self, ask: Ask, calls: list[ModelCall]) -> Answer:
-        chosen, model = self._settings, await self._connect()
+        chosen, model = self.settings, await self._connect()
         name = self._model_name
         input_tokens = tokens(ask.system) + tokens(ask.prompt)
         async with self._budget.reserve(chosen, name, input_tokens, calls):
@@ -239,7 +235,7 @@ class ModelObserver:
         """The model. It is connected in a thread, because importing its library takes seconds."""
         async with self._connecting:
             if self._model is None:
-                chosen = self._settings
+                chosen = self.settings
                 choice = Choice(
                     chosen.provider,
                     self._model_name,
@@ -256,14 +252,14 @@ class ModelObserver:
     async def _observe_instead(self, round: Round, calls: tuple[ModelCall, ...] = ()) -> Reply:
         """The reply of the rules instead of the model's. It is marked, so that `reobserve` can ask the model later."""
         reply = await _observe_offline(round)
-        return replace(reply, provider=OFFLINE, instead_of=self._settings.provider, calls=calls)
+        return replace(reply, provider=OFFLINE, instead_of=self.settings.provider, calls=calls)
 
     def _current_mode(self) -> modes.Mode:
         """The mode of the settings. If it cannot be used, that is reported and the default mode is used."""
         if self._mode is None:
-            folder = self._settings.paths.modes
+            folder = self.settings.paths.modes
             try:
-                self._mode, self._mode_trouble = modes.load(self._settings.mode, folder), ""
+                self._mode, self._mode_trouble = modes.load(self.settings.mode, folder), ""
             except BadSetting as error:
                 log.warning("%s", error)
                 self._mode_trouble = str(error)
@@ -275,7 +271,7 @@ class ModelObserver:
         new = self._config.changed()
         if new is None:
             return False
-        self._settings, self._mode = new, None
+        self.settings, self._mode = new, None
         self._pauses.reset()
         await self.close()
         return True
