@@ -52,12 +52,9 @@ def strip_text(text: str) -> str:
 
 
 def strip_json(value: Any, secrets: bool = True) -> Any:
-    """Strip private text and secrets from a decoded JSON value.
-
-    A tag hides everything up to its closing tag, in document order and across fields. Hidden strings become empty and
-    hidden numbers null. With `secrets=False`, only tags are stripped. Raises ValueError for a value that is nested
-    deeper than MAX_DEPTH.
-    """
+    """Strip private text and, unless `secrets=False`, secrets from a decoded JSON value. A tag hides everything up to
+    its closing tag, in document order and across fields: strings become empty, numbers null. Raises ValueError for a
+    value that is nested deeper than MAX_DEPTH."""
     written = "\n".join(texts(value))
     if not secrets:
         return untag(value) if prefilter.tagged(written.encode(errors="surrogatepass")) else value

@@ -92,10 +92,8 @@ def _hung(pid: int) -> WorkerAway:
 
 
 def _start(chosen: Settings, patient: bool = True) -> dict[str, Any]:
-    """Wait until a worker answers, and start one whenever none runs. Other commands may start and stop it too.
-
-    If not `patient`, give up on a worker that is known to serve but does not answer for three seconds.
-    """
+    """Wait until a worker answers, and start one whenever none runs. Other commands may start and stop it too. If not
+    `patient`, give up on a worker that is known to serve but does not answer for three seconds."""
     from backstory.worker import process
 
     client = Client(chosen.paths.socket, timeout=ANSWER_S)

@@ -188,10 +188,8 @@ def topic_of(round: Round) -> tuple[str, list[str]]:
 
 
 def _said(round: Round) -> tuple[list[Turn], dict[int, str]]:
-    """What the agent said between its tool uses, and the closing message at each end of the round, by event id.
-
-    A client may report as closing what was said before the last tool use, or in the round before. That closes nothing.
-    """
+    """What the agent said between its tool uses, and the closing message at each end of the round, by event id. What
+    was said before the last tool use, or in the round before, closes nothing, although a client may report it so."""
     told = [turn for turn in round.turns if turn.role == "assistant" and (turn.text or "").strip()]
     said = [turn for turn in told if turn.prompt_number == round.prompt_number]
     stale = [turn for turn in told if turn.prompt_number < round.prompt_number and turn.mark]

@@ -175,10 +175,8 @@ class SqliteStore:
             self._logged = logged
 
     def scrub(self) -> None:
-        """Rewrite the database without its free pages, empty the write-ahead log, and replace the backups.
-
-        Writers wait for it. Hooks that cannot wait leave their events in the spool.
-        """
+        """Rewrite the database without its free pages, empty the write-ahead log, and replace the backups. Writers wait
+        for it. Hooks that cannot wait leave their events in the spool."""
         self.write(lambda tx: tx.run("words_optimize"))
         try:
             with contextlib.closing(self._connect()) as connection:
@@ -271,11 +269,9 @@ class SqliteStore:
                 future.set_result(result)
 
     def _is_removed(self) -> bool:
-        """Whether the files were removed or replaced, so that the last commit would be lost.
-
-        The whole database is then written to another file through the open connection. The next start uses that file.
-        Until then no more writes are accepted, and hooks keep their events in the spool.
-        """
+        """Whether the files were removed or replaced, so that the last commit would be lost. The whole database is then
+        written to another file through the open connection, which the next start uses. Until then no more writes are
+        accepted, and hooks keep their events in the spool."""
         if not self._files:
             self._files = self._identities()
         if self._identities() == self._files:

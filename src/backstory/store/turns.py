@@ -72,10 +72,8 @@ def add_prompt(
 def add_reply(
     tx: Tx, session: Session, prompt_number: int, text: str, at: str, details: TurnDetails = NO_DETAILS
 ) -> bool:
-    """Add a turn of the assistant, from a hook or from the transcript. Return False if it is known.
-
-    A turn of a private round, or of one that was forgotten, gets a number and no text.
-    """
+    """Add a turn of the assistant, from a hook or from the transcript. Return False if it is known. A turn of a private
+    or forgotten round gets a number and no text."""
     mark = details.mark
     if mark and (row := tx.one("turn_by_mark", session_id=session.id, mark=mark)):
         known = from_row(row)

@@ -159,10 +159,8 @@ async def read_stripped(request: Request) -> Any:
 
 
 async def read_report(request: Request) -> Any:
-    """Read the JSON body that becomes a `Report`, without private text.
-
-    Private tags are removed here, because a tag can open in one field and close in another. The report removes secrets.
-    """
+    """Read the JSON body that becomes a `Report`, which removes secrets. Private tags are removed here, because a tag
+    can open in one field and close in another."""
     return strip_tags(await read_bytes(request))
 
 

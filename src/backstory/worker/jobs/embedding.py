@@ -81,10 +81,7 @@ class EmbeddingJob:
             await asyncio.to_thread(self._thread.join, STOP_S)
 
     async def _run(self) -> None:
-        """Run the thread until it ends, and raise its error.
-
-        `asyncio.to_thread` does not serve here: a process that exits would wait for its thread.
-        """
+        """Run the thread until it ends, and raise its error. Exiting would wait for `asyncio.to_thread`."""
         loop, ended = asyncio.get_running_loop(), asyncio.Event()
         errors: list[Exception] = []
 

@@ -101,11 +101,8 @@ class Exchange:
         return StreamingResponse(self._chunks(), media_type="application/x-ndjson")
 
     async def _chunks(self) -> AsyncIterator[bytes]:
-        """Yield the chunks of one snapshot.
-
-        A thread of its own reads it, because it waits for the client. The connection of a client that stalls is
-        closed, and the snapshot with it: the log of the database only grows while a snapshot is open.
-        """
+        """Yield the chunks of one snapshot. A thread of its own reads it, because it waits for the client. If a client
+        stalls, its connection is closed, and the snapshot with it: the log of the database grows while one is open."""
         pipe = _Pipe()
         thread = threading.Thread(target=self._read_snapshot, args=(pipe,), name="backstory-export", daemon=True)
         thread.start()

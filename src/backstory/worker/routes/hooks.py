@@ -168,11 +168,8 @@ class Reporting:
         return Response(agent.reply(event, context), 200, media_type="application/json")
 
     async def _take(self, report: Report) -> Receipt:
-        """Store the report of a hook.
-
-        If its prompt is not known, that prompt's hook was lost or is late. The transcript is read for it first,
-        because the prompt may be private.
-        """
+        """Store the report of a hook. If its prompt is not known, because that hook was lost or is late, the transcript
+        is read for it first: the prompt may be private."""
         if report.kind not in OBSERVED or not report.transcript_path:
             return await self._intake.take(report)
         if report.prompt_id:
