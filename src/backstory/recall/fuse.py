@@ -285,9 +285,7 @@ def _is_reply(turn: TurnPlace | None) -> bool:
 
 def newest_first(best: Sequence[Candidate], words: Mapping[int, frozenset[str]]) -> list[Candidate]:
     """Move a newer item before older ones that say something similar: a query asks for the current state of a fact.
-
-    Only the best items are reordered. `words` maps the id of an item to the words of its best item.
-    """
+    Only the best items are reordered. `words` maps the id of an item to the words of its best item."""
     reordered: list[Candidate] = []
     head = [item for item in best[:NEWEST] if item.score >= NEAR_BEST * best[0].score]
     for item in head:

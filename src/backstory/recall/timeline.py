@@ -28,13 +28,6 @@ def around(tx: Tx, anchor: TimelineAnchor, before: int, after: int) -> list[Row]
 
 
 def _item(row: TimelineRow, is_anchor: bool) -> Row:
-    return {
-        "kind": row.kind,
-        "id": row.id,
-        "session_id": row.session_id,
-        "prompt_number": row.prompt_number,
-        "created_at": row.created_at,
-        "type": row.type,
-        "title": cut(one_line(row.text), TITLE),
-        "is_anchor": is_anchor,
-    }
+    names = ("kind", "id", "session_id", "prompt_number", "created_at", "type")
+    title = cut(one_line(row.text), TITLE)
+    return {name: getattr(row, name) for name in names} | {"title": title, "is_anchor": is_anchor}

@@ -173,16 +173,12 @@ class VectorIndex:
         ids, kinds, similarities = [], [], []
         for block in blocks:
             mask = block.allowed(only, sessions)
-            matching = int(np.count_nonzero(mask))
-            if 2 * matching < len(block):
-                subset = block.take(mask)
-                ids.append(subset.ids)
-                kinds.append(subset.kinds)
-                similarities.append(subset.closeness(query, query_signs, is_exact))
+            if 2 * int(np.count_nonzero(mask)) < len(block):
+                similarities.append(block.take(mask).closeness(query, query_signs, is_exact))
             else:  # copying so many would cost more than it saves
-                ids.append(block.ids[mask])
-                kinds.append(block.kinds[mask])
                 similarities.append(block.closeness(query, query_signs, is_exact)[mask])
+            ids.append(block.ids[mask])
+            kinds.append(block.kinds[mask])
         if not ids:
             return VectorMatches(np.zeros(0, np.int64), np.zeros(0, np.uint8), np.zeros(0, np.float32), only.kinds)
         held = blocks if are_held else ()

@@ -11,21 +11,19 @@ from backstory.store.migrate import migrate
 
 def open_store(settings: Settings) -> Store:
     """Open the database that the settings name, and migrate it."""
-    store = _postgres(settings) if settings.database_url else _sqlite(settings)
+    store: Store
+    if settings.database_url:
+        store = _postgres(settings)
+    else:
+        from backstory.store.sqlite import SqliteStore
+
+        store = SqliteStore(settings.paths.database)
+        settings.paths.database.chmod(0o600)
     try:
         migrate(store)
     except BaseException:
         store.close()
         raise
-    return store
-
-
-def _sqlite(settings: Settings) -> Store:
-    from backstory.store.sqlite import SqliteStore
-
-    path = settings.paths.database
-    store = SqliteStore(path)
-    path.chmod(0o600)
     return store
 
 

@@ -61,9 +61,7 @@ class TurnImports:
         self._intake, self._wake, self._key = intake, wake, key
 
     def table(self) -> list[Endpoint]:
-        return [
-            needs_capture("POST", "/api/import/turns", self.take, Taken, Conversation, read=read_unstripped),
-        ]
+        return [needs_capture("POST", "/api/import/turns", self.take, Taken, Conversation, read=read_unstripped)]
 
     async def take(self, call: Call) -> Taken:
         """Store turns of conversations. Each is stored once, by its session and number."""

@@ -80,13 +80,10 @@ def is_of_another_user(address: str, port: int) -> bool:
 
 def _owners(peer: ipaddress.IPv4Address | ipaddress.IPv6Address, port: int) -> set[int]:
     """Return the user ids of the local sockets with this address and port."""
-    tables = {}
-    if isinstance(peer, ipaddress.IPv4Address):
-        tables["/proc/net/tcp"] = _hexadecimal(peer.packed, port)
-        # An IPv6 socket can connect to an IPv4 address.
-        tables["/proc/net/tcp6"] = _hexadecimal(ipaddress.IPv6Address(f"::ffff:{peer}").packed, port)
-    else:
-        tables["/proc/net/tcp6"] = _hexadecimal(peer.packed, port)
+    tables = {"/proc/net/tcp6": _hexadecimal(peer.packed, port)}
+    if isinstance(peer, ipaddress.IPv4Address):  # an IPv6 socket can connect to it, too
+        mapped = ipaddress.IPv6Address(f"::ffff:{peer}").packed
+        tables = {"/proc/net/tcp": _hexadecimal(peer.packed, port), "/proc/net/tcp6": _hexadecimal(mapped, port)}
     for _ in range(READS):
         for table, local_address in tables.items():
             with contextlib.suppress(FileNotFoundError):  # a kernel without IPv6
