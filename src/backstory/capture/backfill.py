@@ -38,10 +38,8 @@ class Backfill:
         self._intake, self._key = intake, key
 
     async def take(self, reports: Sequence[Report], project: str = "") -> Counter[str]:
-        """Store the reports that are new, those of a session in one transaction.
-
-        Return how many were `added`, `known` and `skipped`, and how many `turns` of the assistant were new.
-        """
+        """Store the reports that are new, those of a session in one transaction. Return how many were `added`, `known`
+        and `skipped`, and how many `turns` of the assistant were new."""
         counts: Counter[str] = Counter()
         for _, group in groupby(reports, lambda report: (report.agent, report.content_id)):
             wanted = []
@@ -107,10 +105,8 @@ def _known(tx: Tx, session: Session, report: Report) -> StoredEvent | bool | Non
 
 
 def _known_stop(tx: Tx, session: Session, report: Report) -> StoredEvent | None:
-    """Return the end of the same round, as a hook reported it.
-
-    An end that was placed by the clock may be that of a later round whose prompt is not known yet.
-    """
+    """Return the end of the same round, as a hook reported it. One that was placed by the clock may be that of a later
+    round whose prompt is not known yet."""
     prompt = sessions.prompt_for(tx, session, report.prompt_id, report.occurred_at)
     stops = events.stops_of_round(tx, session, prompt.number)
     return next((stop for stop in stops if stop.prompt_id or events.is_same_stop(stop, report)), None)

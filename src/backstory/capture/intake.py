@@ -175,10 +175,8 @@ def _session(tx: Tx, report: Report) -> Session | None:
 
 
 def take_untold(tx: Tx, settings: Settings, report: Report, where: Project, untold: Untold) -> Receipt:
-    """Store an event whose prompt is not known, without its contents: that prompt may turn out to be private.
-
-    The transcript reports the event again, after its prompt.
-    """
+    """Store an event whose prompt is not known, without its contents: that prompt may turn out to be private. The
+    transcript reports the event again, after its prompt."""
     if untold == "refuse":
         return Receipt(report.event_id, skipped="untold")
     session = sessions.get_or_create(tx, report, where)

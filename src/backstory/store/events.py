@@ -172,11 +172,9 @@ def same(tx: Tx, session: Session, report: Report) -> StoredEvent | None:
 
 
 def _twin(tx: Tx, session: Session, report: Report, number: int) -> tuple[int, str] | None:
-    """Return the ids of the same event if another hook, or the transcript, has reported it.
-
-    Hooks may be in the settings and in the plugin at once. The agent's id of the prompt tells a repeated report from an
-    event that happened twice. The start of a session has no such id.
-    """
+    """Return the ids of the same event if the transcript, or another hook, has reported it: hooks may be in the
+    settings and in the plugin. The agent's id of the prompt tells a repeated report from an event that happened twice.
+    The start of a session has no such id."""
     for stop in stops_of_round(tx, session, number) if report.kind == "stop" else ():
         if stop.event_id.startswith(FROM_LINE) and is_same_stop(stop, report):
             return stop.id, stop.event_id
@@ -245,11 +243,9 @@ def is_reading(tx: Tx, session_id: int) -> bool:
 
 
 def claim(tx: Tx, lease_ms: int, worker: str = "", long_ms: int = LONG_MS, provider: str = "") -> Claim | None:
-    """Lease the oldest round that is ready, in order within its session. After a failure, lease one event at a time.
-
-    The name of the owner begins with `worker`, so that a worker finds its leases after a restart. `provider` is the
-    one that will observe the round. Events that cannot be read are set aside.
-    """
+    """Lease the oldest round that is ready, in order within its session, to `worker`, which finds its leases after a
+    restart, and to the `provider` that will observe it. After a failure, lease one event at a time. Events that cannot
+    be read are set aside."""
     now = ids.now_ms()
     ready = {"now": now, "long_ago": ids.from_ms(now - long_ms), "recent": ids.from_ms(now - RECENT_MS)}
     while head := tx.one("queue_head", **ready):

@@ -157,10 +157,8 @@ def project(tx: Tx, name: str, gone: Forgotten) -> None:
 
 
 def find(tx: Tx, words: str, project_name: str = "") -> Matches:
-    """Find everything that contains all of these words, whole or as parts of longer ones.
-
-    Full-text search finds items by their words. Texts that are not indexed are searched row by row.
-    """
+    """Find everything that contains all of these words, whole or as parts of longer ones. Full-text search finds items
+    by their words. Texts that are not indexed are searched row by row."""
     items = search.find(tx, words, project_name, limit=PAGE, every=True)
     items = [item for item in items if _has_words(tx, item, words)]
     items += search.find(tx, words, project_name, "turn", limit=PAGE, every=True)
