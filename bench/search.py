@@ -90,9 +90,7 @@ class Filling:
                 self._talk(tx, at)
             self.have += 1
             seen, where = self.words.observation(0), self.session
-            row = {
-                column.name: column.default for column in queries.owned(tx.engine)["observations"].columns.values()
-            } | {
+            row = {column.name: column.default for column in queries.owned()["observations"].columns.values()} | {
                 **{name: getattr(seen, name) for name in ("type", "title", "subtitle", "narrative")},
                 **{n: json.dumps(getattr(seen, n)) for n in ("facts", "concepts", "files_read", "files_modified")},
                 **{name: getattr(where, name) for name in ("project", "project_key")},

@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from backstory import gate, ids
 from backstory.agents import DEFAULT_AGENT
+from backstory.capture import bodies
 from backstory.capture.kept import KeptTranscripts
 from backstory.errors import BadInput, NotFound
 from backstory.model import ContentId, Session
@@ -93,11 +94,15 @@ class RemovedTranscripts(msgspec.Struct):
 
 
 async def read_exact(request: Request) -> Any:
-    """Read the JSON body as it is. Entries keep every character, and are cleaned one by one."""
+    """Read the JSON body. Entries keep every character, and are cleaned one by one."""
     try:
-        return json.loads((await read_bytes(request)).decode())
+        body = json.loads((await read_bytes(request)).decode())
     except (ValueError, RecursionError):
-        raise BadInput("The body is not JSON.", "Send a JSON object in UTF-8.") from None
+        body = None
+    if not isinstance(body, dict):
+        raise BadInput("The body is not a JSON object.", "Send a JSON object in UTF-8.")
+    key = bodies.decode(json.dumps({name: value for name, value in body.items() if name != "entries"}).encode())
+    return key | {"entries": body["entries"]} if "entries" in body else key
 
 
 class KeptTranscriptRoutes:
