@@ -310,3 +310,19 @@ def test_that_tests_pass_is_no_memory() -> None:
 def test_the_only_thing_that_was_said_is_kept(said: str) -> None:
     """Also if it is short, plain and names nothing."""
     assert [one.title for one in told("Look at it.", stopped(said)).observations] == [said.rstrip(".")]
+
+
+def test_a_state_that_the_work_then_changed_is_not_told() -> None:
+    """Neither what was wrong while it was being mended, nor what was only offered."""
+    before = "The till currently duplicates `Cart.total` and `rounding` is not being applied to it."
+    after = "Fixed the till: `Till.close` now calls `Cart.total`, which rounds once."
+    said = enumerate((("user", "Mend the till."), ("assistant", before), ("assistant", after)))
+    turns = tuple(Turn(at, 1, at, 1, role, None, text, "", None) for at, (role, text) in said)
+    round_ = a_round("Mend the till.", edited("till.py", "a", "b"), stopped(after))
+    reply = tell(replace(round_, turns=turns))
+    assert "calls `Cart.total`" in everything(reply)
+    assert "currently" not in everything(reply)
+    offer = (
+        "`Till.close` is 200 lines long.\n- Move `print_receipt` to a module of its own\n\nWant me to make that change?"
+    )
+    assert "of its own" not in everything(told("Review the till.", read("till.py", "x = 1\n"), stopped(offer)))

@@ -18,11 +18,13 @@ OBJECTED = 3.0
 OVERTURNED = 2.5
 #: What a suggestion or an open end loses when the session has gone on.
 SUGGESTED = 2.5
-#: What a failure loses when the session has gone on: it was a step on the way.
-FAILED = 1.5
 #: What a plan between tool uses loses: the edits tell whether it was carried out.
 PLANNED = 1.5
 GUESSED = 0.5
+#: What the report of a failure or of another state loses if work went on after it: it was about to change.
+CHANGED_SINCE = 2.5
+#: What a proposal loses whose message ends by asking whether to carry it out.
+OFFERED = 1.5
 
 _OBJECTS = re.compile(
     r"^(?:no\b|nope|wait|hmm|but\b|why\b|that'?s (?:not|wrong)|this is (?:not|wrong)|not (?:quite|really|true)|still\b|"
@@ -38,8 +40,17 @@ _SUGGESTS = re.compile(
     r"建议|提案",
     re.IGNORECASE,
 )
-_FAILS = re.compile(
-    r"\b(?:fails?|failing|failures?|is broken|errors? out|crashes)\b|schlägt fehl|falla\b|失败|失敗", re.IGNORECASE
+#: A state that work is about to change.
+_STATE = re.compile(
+    r"\b(?:current(?:ly)?|(?:the|this) (?:actual |real )?(?:issue|problem|bug) (?:is|might)|duplicates|remaining|"
+    r"(?:is|are)(?:n'?t| not| never) (?:being )?\w+ed|is (?:missing|broken|hardcoded)|conflicts? with|needs? to|"
+    r"fails?|failing|failures?|errors? out|crashes)\b|schlägt fehl|falla\b|失败|失敗",
+    re.IGNORECASE,
+)
+_OFFER = re.compile(
+    r"\b(?:want me to|should i|shall i|would you like(?: me)? to|ready to|like me to)\b.*"
+    r"\b(?:implement|proceed|make|add|start|change|fix|refactor|go ahead|apply|update|create|write)",
+    re.IGNORECASE,
 )
 _UNDONE = re.compile(
     r"\b(?:remov|delet|revert|undo|undid|dropp?|abandon|discard|roll(?:ed)? back|no longer|wrong|incorrect|mistake|"
@@ -88,6 +99,7 @@ class Doubts:
     def __init__(self, statements: Sequence[Statement]) -> None:
         self.final = max((one.round for one in statements), default=0)
         self.objected = objected_rounds(statements)
+        self._offers = {one.turn for one in statements if one.source == "last" and _OFFER.search(one.text)}
         self._undone: dict[str, int] = {}  #: a name -> the last round that says that it is gone
         for one in statements:
             if _UNDONE.search(one.text):
@@ -96,13 +108,21 @@ class Doubts:
     def of(self, statement: Statement) -> float:
         """Return what the score of a statement loses."""
         text, is_past = statement.text, statement.round < self.final
+        # A cause that closes a round is of use after it was mended.
+        is_on_the_way = statement.source == "between" or (
+            is_past and statement.source == "last" and not CUES["cause"].search(text)
+        )
         is_suggestion = is_open(statement) or _SUGGESTS.search(text) or _SUGGESTS.search(statement.heading)
         return sum(
             loss
             for loss, doubt in (
                 (OBJECTED, statement.round in self.objected and statement.source != "prompt"),
                 (SUGGESTED, is_past and is_suggestion),
-                (FAILED, is_past and _FAILS.search(text)),
+                (CHANGED_SINCE, is_on_the_way and _STATE.search(text)),
+                (
+                    OFFERED,
+                    statement.turn in self._offers and not (CUES["done"].search(text) or CUES["cause"].search(text)),
+                ),
                 (GUESSED, CUES["guess"].search(text)),
                 (PLANNED, statement.source == "between" and CUES["plan"].search(text)),
                 (OVERTURNED, not _UNDONE.search(text) and self._is_undone(statement)),
