@@ -96,7 +96,7 @@ def test_the_worker_lets_output_go_after_the_days_that_are_set(box: Box) -> None
     box.settle()
     assert "by content" in box.cli("stats").stdout
     room = box.client.get("/api/stats")["room"]
-    assert set(room) == {"events", "conversation", "memory", "index", "vectors", "rest"}
+    assert set(room) == {"events", "conversation", "memory", "index", "vectors", "transcripts", "rest"}
     assert room["index"] > 0 < room["events"]
     box.stop(worker)
     with closing(sqlite3.connect(box.data / "backstory.db")) as db:
