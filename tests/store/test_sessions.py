@@ -9,7 +9,7 @@ import pytest
 from engines import BROKEN_RULE, Opener
 
 from backstory import ids
-from backstory.model import ContentId, MemoryId, Observation, Prompt, Reply, Report, Session, SessionStatus, Turn
+from backstory.model import ContentId, Kind, MemoryId, Observation, Prompt, Reply, Report, Session, SessionStatus, Turn
 from backstory.project import Project
 from backstory.store import events, queries, sessions
 from backstory.store.db import Store, Tx
@@ -167,3 +167,18 @@ def test_a_record_has_the_columns_of_its_table_in_their_order(record: type, tabl
 def test_the_states_of_a_session_are_those_of_the_schema() -> None:
     """A state is added in both places."""
     assert queries.owned()["sdk_sessions"].columns["status"].choices == tuple(SessionStatus)
+
+
+def test_a_stop_that_two_hooks_report_is_stored_once(store: Store) -> None:
+    """Also if the second comes late. With other words, or after another event, it is another stop."""
+
+    def stop(tx: Tx, second: int, says: str, kind: Kind = "stop") -> str:
+        at, payload = f"2026-01-01T00:00:{second:02}.000Z", {"last_assistant_message": says}
+        report = Report("claude-code", kind, ContentId("a"), ids.new_event_id(), at, prompt_id="p", payload=payload)
+        return str(events.add(tx, sessions.get_or_create(tx, report, Project("shop", "key/shop")), report).skipped)
+
+    assert store.write(lambda tx: stop(tx, 0, "Done.")) == "None"
+    assert store.write(lambda tx: stop(tx, 20, "Done.")) == "duplicate"
+    assert store.write(lambda tx: stop(tx, 21, "All done.")) == "None"
+    store.write(lambda tx: stop(tx, 22, "", "tool"))
+    assert store.write(lambda tx: stop(tx, 23, "Done.")) == "None"

@@ -176,7 +176,8 @@ def _twin(tx: Tx, session: Session, report: Report, number: int) -> tuple[int, s
     settings and in the plugin. The agent's id of the prompt tells a repeated report from an event that happened twice.
     The start of a session has no such id."""
     for stop in stops_of_round(tx, session, number) if report.kind == "stop" else ():
-        if stop.event_id.startswith(FROM_LINE) and is_same_stop(stop, report):
+        is_line = stop.event_id.startswith(FROM_LINE)
+        if is_same_stop(stop, report) and (is_line or _is_reported_twice(tx, stop, report)):
             return stop.id, stop.event_id
     if report.tool_use_id or not (report.prompt_id or report.kind == "session_start"):
         return None
@@ -191,6 +192,14 @@ def _twin(tx: Tx, session: Session, report: Report, number: int) -> tuple[int, s
         until=ids.from_ms(at + sessions.TWIN_MS),
     )
     return (row["id"], row["event_id"]) if row else None
+
+
+def _is_reported_twice(tx: Tx, stop: StoredEvent, report: Report) -> bool:
+    """Tell whether a second hook reports a stop with the same words. On a busy machine it may come late."""
+    is_near = abs(ids.at_ms(stop.occurred_at) - ids.at_ms(report.occurred_at)) <= sessions.LATE_TWIN_MS
+    about = {"session_id": stop.session_id, "prompt_number": stop.prompt_number, "id": stop.id}
+    has_words = isinstance(report.payload.get("last_assistant_message"), str)
+    return bool(report.prompt_id) and has_words and is_near and not tx.one("event_after", **about)
 
 
 def is_same_stop(stop: StoredEvent, report: Report) -> bool:

@@ -22,6 +22,8 @@ from backstory.store.prompts import PromptPlace
 CLEAR_MS = 60_000
 #: Milliseconds between two hooks that the agent runs for the same event, at most.
 TWIN_MS = 3_000
+#: The same for the end of a round, if it has the same words and nothing happened since.
+LATE_TWIN_MS = 60_000
 #: Milliseconds from the line of a prompt in the transcript to its hook, at most.
 HOOK_AFTER_MS = 3_000
 #: Milliseconds from the hook of a prompt to its line, at most. Older clients write the line after their hooks.

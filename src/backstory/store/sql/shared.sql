@@ -409,6 +409,10 @@ SELECT id, kind FROM events WHERE session_id = :session_id AND kind = :kind AND 
 SELECT * FROM events WHERE session_id = :session_id AND prompt_number = :prompt_number AND kind = 'stop'
 ORDER BY CASE WHEN reason = 'untold' THEN 1 ELSE 0 END, id;
 
+-- name: event_after
+-- Whether something happened in a round after an event.
+SELECT 1 FROM events WHERE session_id = :session_id AND prompt_number = :prompt_number AND id > :id AND kind <> 'stop' LIMIT 1;
+
 -- name: event_twin
 -- The same event a moment ago, if the session has not ended since.
 SELECT e.id, e.event_id FROM events e
