@@ -40,7 +40,7 @@ FILES = 40
 SHARED = 0.2
 SHARED_NEXT = 0.1
 #: Facts below this score say nothing worth keeping; if something speaks against them, below the second.
-LEAST_FACT = -3.1
+LEAST_FACT = -3.4
 LEAST_DOUBTED_FACT = -1.6
 #: A fact that belongs to no title joins the nearest one, if its score is higher than this.
 LEAST_LONELY_FACT = -1.0
