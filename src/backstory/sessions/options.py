@@ -86,7 +86,8 @@ class Options:
         env = self.environment()
         names = ",".join((*env, *_SDK_ENV))
         program = {"BACKSTORY_PIPE": str(pipe), "BACKSTORY_CLAUDE": _program(base), "BACKSTORY_VARIABLES": names}
-        every = {*hooks, *(base.hooks or {})}
+        theirs = base.hooks or {}
+        every: set[HookEvent] = {*hooks, *theirs}
         return replace(
             base,
             model=self.model or base.model,
@@ -96,7 +97,7 @@ class Options:
             permission_mode=self.permission_mode,
             allowed_tools=[*base.allowed_tools, *self.allowed_tools],
             resume=resume,
-            hooks={event: [*hooks.get(event, []), *(base.hooks or {}).get(event, [])] for event in every},
+            hooks={event: [*hooks.get(event, []), *theirs.get(event, [])] for event in every},
             env=env | program,
             cli_path=launcher,
             max_buffer_size=base.max_buffer_size or MAX_BUFFER,

@@ -62,7 +62,8 @@ def store(tx: Tx, round: Round, stored: Stored) -> StoredRows:
 def noted(tx: Tx, session_id: int) -> list[Noted]:
     """Return what the rules noted of a session and still stands."""
     rows = tx.all("observations_noted", session_id=session_id)
-    return [Noted(**row | {"facts": tuple(json_list(row["facts"]))}) for row in rows]
+    typed: list[Row] = [row | {"facts": tuple(json_list(row["facts"]))} for row in rows]
+    return [Noted(**row) for row in typed]
 
 
 def notes_before(tx: Tx, session_id: int, prompt_number: int) -> str:
@@ -277,7 +278,8 @@ def own_words(row: Row) -> str:
 
 def _seen(row: Row) -> Observation:
     values: dict[str, Any] = {name: row[name] for name in _TEXTS}
-    return Observation(**values | {name: tuple(json_list(row[name])) for name in _LISTS})
+    values |= {name: tuple(json_list(row[name])) for name in _LISTS}
+    return Observation(**values)
 
 
 def index_row(tx: Tx, kind: str, row: Row, session: Session, put: Put = put_words) -> None:

@@ -21,7 +21,9 @@ _COLUMNS = tuple(each.name for each in fields(Prompt))
 
 
 def from_row(row: Row) -> Prompt:
-    return Prompt(**{name: row[name] for name in _COLUMNS} | {"is_private": bool(row["is_private"])})
+    values: Row = {name: row[name] for name in _COLUMNS}
+    values["is_private"] = bool(row["is_private"])
+    return Prompt(**values)
 
 
 def _one(row: Row | None) -> Prompt | None:

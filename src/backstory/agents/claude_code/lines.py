@@ -82,7 +82,7 @@ def title(entry: Mapping[str, Any], known: Container[str]) -> tuple[str, str] | 
     """
     for name, source in (("customTitle", "custom"), ("aiTitle", "agent"), ("summary", "agent")):
         text = entry.get(name)
-        if isinstance(text, str) and text.strip() and (name != "summary" or entry.get("leafUuid") in known):
+        if isinstance(text, str) and text.strip() and (name != "summary" or str(entry.get("leafUuid")) in known):
             return text.strip(), source
     return None
 

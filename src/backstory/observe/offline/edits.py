@@ -37,9 +37,10 @@ _DEFINITION = re.compile(
 )
 _HEADING = re.compile(r"#{1,6}[ \t]+(?P<heading>.{1,120})")
 _KEY = re.compile(r"""[ \t]{0,60}(?:-[ \t]+)?\[{0,2}["']?(?P<key>[\w./-]{1,80})["']?(?:\]|[ \t]*=|:(?=[ \t\r]|$))""")
-_BY_EXTENSION = dict.fromkeys(("md", "markdown", "mdx"), _HEADING) | dict.fromkeys(
-    ("toml", "ini", "cfg", "yaml", "yml", "json", "jsonc"), _KEY
-)
+_BY_EXTENSION: dict[str, re.Pattern[str]] = {
+    **dict.fromkeys(("md", "markdown", "mdx"), _HEADING),
+    **dict.fromkeys(("toml", "ini", "cfg", "yaml", "yml", "json", "jsonc"), _KEY),
+}
 _PROSE = frozenset(("txt", "rst", "html", "csv", "svg", "xml", "lock"))
 
 
