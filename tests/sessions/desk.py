@@ -100,7 +100,7 @@ class Desk:
         found, mark = [], f"HOME={self.box.home}\0".encode()
         for process in Path("/proc").glob("[0-9]*"):
             try:
-                command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
                 if mark in (process / "environ").read_bytes() and "--output-format" in command:
                     found.append(command)
             except OSError:
