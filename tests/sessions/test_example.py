@@ -65,8 +65,9 @@ def example(box: Box, monkeypatch: pytest.MonkeyPatch) -> Iterator[Example]:
     agent.write_text(code())
 
     def script(request: Request) -> Step:
-        """Reads the note, if it has not done so yet."""
-        has_result = any("tool_result" in str(message["content"]) for message in request.body["messages"])
+        """Reads the note, if it has not done so yet. `claude` makes up a result for a use that a kill cut off."""
+        contents = [str(message["content"]) for message in request.body["messages"]]
+        has_result = any("tool_result" in content and "price" in content for content in contents)
         is_told = any("[used Read" in words for words in request.texts())
         return "The price is 12." if has_result or is_told else tool_use("Read", {"file_path": str(note)})
 
