@@ -6,7 +6,7 @@ import http.client
 import json
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -43,6 +43,9 @@ class Client:
     def get(self, route: str, /, **query: Any) -> Any:
         params = {name: value for name, value in query.items() if value not in (None, "")}
         return self._call("GET", f"{route}?{urlencode(params, errors='replace')}")  # may hold invalid UTF-8
+
+    def items(self, route: str, /, **query: Any) -> Iterator[dict[str, Any]]:
+        return items_of(self.get, route, **query)
 
     def lines(self, route: str) -> Iterator[bytes]:
         """Stream a response line by line; it may be larger than memory."""
@@ -87,3 +90,13 @@ class Client:
             error.status = response.status
             raise error
         return value
+
+
+def items_of(get: Callable[..., Any], route: str, **query: Any) -> Iterator[dict[str, Any]]:
+    """Yield the items of a list, which `get` reads page by page."""
+    cursor = ""
+    while True:
+        page = get(route, **query, cursor=cursor)
+        yield from page["items"]
+        if not (cursor := page["next"] or ""):
+            return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -51,6 +52,12 @@ def clean(entry: Mapping[str, Any]) -> dict[str, Any]:
         return given
     mended: dict[str, Any] = _mended(given, stripped)
     return mended
+
+
+def dumped(entry: Mapping[str, Any]) -> str:
+    """Return an entry as a line of JSON. Lone surrogates stay escaped, because a database rejects them."""
+    text = json.dumps(entry, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(entry, separators=(",", ":")) if gate.ODD.search(text) else text
 
 
 def blank(entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -298,10 +298,9 @@ def test_a_word_that_is_left_out_does_not_change_the_meaning(said: str, title: s
 
 
 def test_that_tests_pass_is_no_memory() -> None:
-    reply = told(
-        "Fix it.", edited("a.py", "x = 1", "x = 2"), stopped("`total` rounds up now. All tests pass. Lint is clean.")
-    )
-    assert not [one for one in reply.observations if "pass" in one.title or "clean" in one.title]
+    said = "All unit and integration tests pass with `mise run test:ci` and the linter is clean."
+    reply = told("Fix the till.", edited("till.py", "x = 1", "x = 2"), stopped(said))
+    assert not [one for one in reply.observations if said.rstrip(".") in (one.title, *one.facts)]
 
 
 @pytest.mark.parametrize(
@@ -323,6 +322,9 @@ def test_a_state_that_the_work_then_changed_is_not_told() -> None:
     assert "calls `Cart.total`" in everything(reply)
     assert "currently" not in everything(reply)
     offer = (
-        "`Till.close` is 200 lines long.\n- Move `print_receipt` to a module of its own\n\nWant me to make that change?"
+        "`Till.close` calls `print_receipt` twice because it was copied.\n\n"
+        "- `print_receipt` goes to a module of its own, and `Till` imports it from there\n\n"
+        "Want me to make that change?"
     )
-    assert "of its own" not in everything(told("Review the till.", read("till.py", "x = 1\n"), stopped(offer)))
+    reply = told("Review the till.", read("till.py", "x = 1\n"), stopped(offer))
+    assert not [one for one in reply.observations if "imports it" in " ".join((one.title, *one.facts))]

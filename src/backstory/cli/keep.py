@@ -11,6 +11,7 @@ from typing import Any
 from backstory.agents import AGENTS
 from backstory.cli import show
 from backstory.cli.worker import RetryingClient
+from backstory.client import items_of
 from backstory.errors import BackstoryError
 from backstory.paths import is_observers
 from backstory.settings import environment
@@ -65,12 +66,9 @@ def _wanted(client: RetryingClient, options: argparse.Namespace) -> Iterator[dic
             roots = agent.transcripts.roots(Path.home(), environment()) if agent.transcripts.keeping else ()
             files = sorted(file for root in roots for file in agent.transcripts.find(root))
             yield from ({"path": str(file), "agent": agent.name} for file in files if not is_observers(file))
-    cursor = ""
-    while options.project:
-        page = client.get("/api/sessions", project=options.project, limit=200, cursor=cursor)
-        yield from ({"session": str(row["id"])} for row in page["items"])
-        if not (cursor := page["next"] or ""):
-            return
+    if options.project:
+        rows = items_of(client.get, "/api/sessions", project=options.project, limit=200)
+        yield from ({"session": str(row["id"])} for row in rows)
 
 
 def _print(counts: Counter[str], reasons: dict[str, str]) -> None:

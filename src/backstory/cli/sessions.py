@@ -143,13 +143,8 @@ def _print_rounds(row: Row) -> None:
 
 
 def turns_of(client: Client, name: str) -> Iterator[Row]:
-    """Yield every message of a session, read page by page."""
-    cursor = ""
-    while True:
-        page = client.get(route(name, "/turns"), limit=200, cursor=cursor)
-        yield from page["items"]
-        if not (cursor := page["next"]):
-            return
+    """Return every message of a session."""
+    return client.items(route(name, "/turns"), limit=200)
 
 
 def show_turns(client: Client, options: argparse.Namespace) -> int:

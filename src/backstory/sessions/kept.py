@@ -8,34 +8,23 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from backstory import settings
+from backstory import settings, transcript_gate
 from backstory.agents import AGENTS
 from backstory.client import Client
 from backstory.errors import BackstoryError
-from backstory.gate import ODD
 
 TRANSCRIPTS = "/api/transcripts"
 ENTRIES = "/api/transcripts/entries"
 
 
 def listed(client: Client, **filters: Any) -> Iterator[dict[str, Any]]:
-    """Yield kept transcripts, the first that was kept first. The filters are those of the route."""
-    cursor = ""
-    while True:
-        page = client.get(TRANSCRIPTS, **filters, cursor=cursor)
-        yield from page["items"]
-        if not (cursor := page["next"] or ""):
-            return
+    """Return kept transcripts, the first that was kept first. The filters are those of the route."""
+    return client.items(TRANSCRIPTS, **filters)
 
 
 def entries(client: Client, key: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the entries of a kept transcript in their order. Raises an error with status 404 if it is not kept."""
-    cursor = ""
-    while True:
-        page = client.get(ENTRIES, **key, cursor=cursor)
-        yield from page["items"]
-        if not (cursor := page["next"] or ""):
-            return
+    """Return the entries of a kept transcript in their order. Reading them fails with status 404 if it is not kept."""
+    return client.items(ENTRIES, **key)
 
 
 def size_of(entry: Mapping[str, Any]) -> int:
@@ -74,13 +63,8 @@ def restore_transcript(session: str | int, *, cwd: str = "", client: Client | No
             part = keeping.part(file, subpath) if subpath else file
         except ValueError:
             continue  # no name that the agent gives, perhaps of another machine
-        keeping.write(part, map(_line, entries(client, key)))
+        keeping.write(part, map(transcript_gate.dumped, entries(client, key)))
     return file
-
-
-def _line(entry: Mapping[str, Any]) -> str:
-    text = json.dumps(entry, ensure_ascii=False, separators=(",", ":"))
-    return json.dumps(entry, separators=(",", ":")) if ODD.search(text) else text  # a lone surrogate stays escaped
 
 
 def _session(client: Client, name: str) -> dict[str, Any] | None:

@@ -53,7 +53,7 @@ class TranscriptEntry:
     mark: str = field(init=False)  #: the agent's id, or the beginning of a mark
 
     def __post_init__(self) -> None:
-        self.payload = _dumped(self.entry)
+        self.payload = transcript_gate.dumped(self.entry)
         uuid = self.entry.get("uuid")
         is_id = isinstance(uuid, str) and 0 < len(uuid) <= 512
         self.mark = gate.identifier(str(uuid)) if is_id else _NO_ID + _digest(self.entry)
@@ -63,17 +63,11 @@ class TranscriptEntry:
         return not self.mark.startswith(_NO_ID)
 
 
-def _dumped(entry: Mapping[str, Any]) -> str:
-    text = json.dumps(entry, ensure_ascii=False, separators=(",", ":"))
-    # A database rejects lone surrogates, so they stay escaped.
-    return json.dumps(entry, separators=(",", ":")) if gate.ODD.search(text) else text
-
-
 def clean(payload: str) -> str:
     """Clean an entry that is JSON already."""
     entry = json.loads(payload)
     clean = transcript_gate.clean(entry)
-    return payload if clean == entry else _dumped(clean)
+    return payload if clean == entry else transcript_gate.dumped(clean)
 
 
 def _digest(entry: Mapping[str, Any]) -> str:

@@ -15,11 +15,8 @@ _MACHINERY = re.compile(
     r"This session is being continued|API Error\b|Operation stopped by hook|Stop hook feedback|"
     r"<user-prompt-submit-hook)"
 )
-#: Sentences that clients add to prompts and commit messages.
-_BOILERPLATE = re.compile(
-    r"If you need specific details from before exiting plan mode|(?:🤖 )?Generated with|Co-Authored-By:",
-    re.IGNORECASE,
-)
+#: What clients add to prompts and commit messages: where a plan was made, a signature, trailers.
+_BOILERPLATE = re.compile(r"If you need specific details from before exiting plan mode|🤖|[\w-]+-by: ", re.IGNORECASE)
 _LABEL = re.compile(r"\*\*([^*\n]{2,60}?)(?::\*\*|\*\*\s*[:：–—-])\s*")
 
 
