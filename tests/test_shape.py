@@ -49,7 +49,7 @@ BARE = {
     "command_secrets",
     "truncate",
 } | {name for name in GROUND if name.startswith("secret_")}
-ROOMS = {"sessions", "store", "agents", "capture", "observe", "recall", "exchange", "worker", "cli"}
+ROOMS = {"sessions", "store", "agents", "groups", "capture", "observe", "recall", "exchange", "worker", "cli"}
 #: room or module -> what of ours it may import beside itself
 MAY_IMPORT = {
     "hook": {"prefilter", "privacy"},
@@ -58,6 +58,7 @@ MAY_IMPORT = {
     "sessions": GROUND | {"agents", "client"},
     "store": GROUND | {"sessions"},
     "agents": GROUND,
+    "groups": GROUND | {"agents", "client", "sessions", "store"},
     "capture": GROUND | {"sessions", "store", "agents"},
     "observe": GROUND | {"store"},
     "recall": GROUND | {"store"},
@@ -203,6 +204,7 @@ def test_a_class_name_stands_for_one_thing() -> None:
 #: Files outside of its own packages that may name Claude, and why.
 NAMES_CLAUDE = {
     "agents/__init__.py": "the list of agents names each of them",
+    "groups/names.py": "files of Claude Code in the directories of a group",
     "observe/providers/__init__.py": "the list of providers names each of them",
     "observe/model_observer.py": "hands the setting `claude_path` to the provider",
     "observe/prices.py": "models have that name",

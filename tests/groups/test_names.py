@@ -1,0 +1,61 @@
+"""Names of groups: the rule, and that no name leads out of the data directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from backstory.errors import BadInput
+from backstory.groups import names
+
+BAD = [
+    *(
+        "",
+        " ",
+        ".",
+        "..",
+        "../x",
+        "a/b",
+        "a\\b",
+        "/etc",
+        "-x",
+        "_x",
+        ".hidden",
+        "a.b",
+        "a b",
+        "a ",
+        " a",
+        "a\n",
+        "a\x00",
+    ),
+    *("x" * 65, "groß", "ａ", "a:b", "~", "$HOME", "*"),
+    *("global", "GLOBAL", "Global", "errors", "Errors", "MAIN", "Main"),
+]
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_name_is_refused_in_one_sentence(name: str) -> None:
+    with pytest.raises(BadInput) as error:
+        names.GroupPaths(Path("/data"), name)
+    assert str(error.value).count(".") == 1
+    assert error.value.hint
+
+
+@pytest.mark.parametrize("name", ["main", "a", "9", "dev-team", "Dev_Team", "x" * 64])
+def test_the_paths_of_a_group_are_in_the_data_directory(name: str) -> None:
+    paths = names.GroupPaths(Path("/data"), names.check(name))
+    assert paths.folder == Path("/data/groups") / name
+    assert paths.conversations == paths.folder / "conversations"
+    assert paths.state == Path("/data/sessions") / name / ".claude"
+    assert [paths.input, paths.tasks, paths.responses] == [
+        Path("/data/ipc", name, each) for each in ("input", "tasks", "responses")
+    ]
+    assert paths.transcript("d58a79a7-451e") == paths.state / "projects/-workspace-group/d58a79a7-451e.jsonl"
+    assert names.of_project(names.project_key(name)) == name
+
+
+@pytest.mark.parametrize("session_id", ["", "..", "../x", "a/b", "a.b", ".x", "a\n", "x" * 129])
+def test_a_bad_session_id_is_refused(session_id: str) -> None:
+    with pytest.raises(BadInput):
+        names.GroupPaths(Path("/data"), "a").transcript(session_id)
