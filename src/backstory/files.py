@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -32,3 +33,23 @@ def read_regular(path: str | bytes | Path, limit: int, *, within: int | None = N
 def _check(path: str | bytes | Path, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise OSError(f"{Path(os.fsdecode(path)).name} is not a regular file")
+
+
+def open_directory(base: Path, *names: str, create: bool = False) -> int:
+    """Open a directory below `base` and return its descriptor; raise OSError if it is anything else. Symbolic links
+    below `base` are not followed, so the directory is inside, whoever may write there. With `create`, missing
+    directories are made, accessible only to their owner."""
+    handle = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    for name in names:
+        if name in ("", ".", "..") or "/" in name:
+            os.close(handle)
+            raise ValueError("not the name of an entry")
+        outer = handle
+        try:
+            if create:
+                with suppress(FileExistsError):
+                    os.mkdir(name, 0o700, dir_fd=outer)
+            handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=outer)
+        finally:
+            os.close(outer)
+    return handle

@@ -1,0 +1,112 @@
+"""What a sandbox may place among its files, and how the host reads and writes there without following it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from backstory.groups import ipc_files
+from backstory.groups.ipc_files import IpcFiles, Taken
+from backstory.groups.names import GroupPaths
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> GroupPaths:
+    paths = GroupPaths(tmp_path, "alpha")
+    IpcFiles(paths).prepare()
+    IpcFiles(GroupPaths(tmp_path, "beta")).prepare()
+    return paths
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in folder.iterdir())
+
+
+def errors_of(paths: GroupPaths) -> set[str]:
+    return set(names(paths.errors)) if paths.errors.exists() else set()
+
+
+def test_files_are_taken_once_in_the_order_of_their_names(paths: GroupPaths) -> None:
+    """Temporary names are not looked at: their writer is not done."""
+    for name in ("2.json", "1.json", ".3.json", "4.tmp"):
+        (paths.tasks / name).write_text(name)
+    box = IpcFiles(paths)
+    assert box.take("tasks") == [Taken("1.json", b"1.json"), Taken("2.json", b"2.json")]
+    assert box.take("tasks") == []
+    assert names(paths.tasks) == [".3.json", "4.tmp"]
+    assert errors_of(paths) == set()
+
+
+def test_what_is_no_plain_file_is_moved_away_unread(paths: GroupPaths, tmp_path: Path) -> None:
+    """A link, a pipe, a directory or a file without end neither blocks the host nor tells it anything."""
+    secret = tmp_path / "token"
+    secret.write_text("secret")
+    (paths.tasks / "link.json").symlink_to(secret)
+    (paths.tasks / "dangling.json").symlink_to(tmp_path / "nowhere")
+    os.mkfifo(paths.tasks / "pipe.json")
+    (paths.tasks / "folder.json").mkdir()
+    with (paths.tasks / "large.json").open("wb") as file:
+        file.truncate(ipc_files.MAX_BYTES + 1)
+    (paths.tasks / f"{'n' * 250}.json").symlink_to(secret)
+    (paths.tasks / "good.json").write_text("{}")
+    assert [taken.name for taken in IpcFiles(paths).take("tasks")] == ["good.json"]
+    assert list(paths.tasks.iterdir()) == []
+    bad = {f"alpha-{name}.json" for name in ("link", "dangling", "pipe", "folder", "large")}
+    assert bad < errors_of(paths)
+    assert len(errors_of(paths)) == 6
+    assert secret.read_text() == "secret"
+
+
+@pytest.mark.parametrize("folder", ["input", "tasks", "responses"])
+def test_a_folder_that_became_a_link_is_made_anew(paths: GroupPaths, tmp_path: Path, folder: str) -> None:
+    """Nothing is read from another group's folder, and nothing is written there."""
+    other = GroupPaths(tmp_path, "beta")
+    (other.ipc / folder / "theirs.json").write_text("{}")
+    (paths.ipc / folder).rmdir()
+    (paths.ipc / folder).symlink_to(f"../beta/{folder}")
+    assert IpcFiles(paths).take(folder) == []
+    (paths.ipc / folder).rmdir()
+    (paths.ipc / folder).symlink_to(f"../beta/{folder}")
+    IpcFiles(paths).put(folder, "ours.json", b"{}")
+    assert names(paths.ipc / folder) == ["ours.json"]
+    assert not (paths.ipc / folder).is_symlink()
+    assert names(other.ipc / folder) == ["theirs.json"]
+
+
+def test_a_file_is_written_over_a_link_and_not_through_it(paths: GroupPaths, tmp_path: Path) -> None:
+    """A directory in its place is moved away. What is written is never seen half."""
+    theirs = GroupPaths(tmp_path, "beta").ipc / "session_history.json"
+    theirs.write_text("[1]")
+    own = paths.ipc / "session_history.json"
+    own.symlink_to(theirs)
+    IpcFiles(paths).put("", "session_history.json", b"[2]")
+    assert (own.read_text(), theirs.read_text(), own.is_symlink()) == ("[2]", "[1]", False)
+    own.unlink()
+    (own / "nested").mkdir(parents=True)
+    IpcFiles(paths).put("", "session_history.json", b"[3]")
+    assert own.read_text() == "[3]"
+    assert names(paths.ipc) == ["input", "responses", "session_history.json", "tasks"]
+
+
+def test_a_new_run_starts_without_requests_of_the_last_one(paths: GroupPaths) -> None:
+    """Nobody waits for their answers. Messages to the group stay, and `_close` does not."""
+    (paths.tasks / "1.json").write_text("{}")
+    (paths.responses / "1.json").write_text("{}")
+    (paths.input / "1.json").write_text("{}")
+    (paths.input / "_close").write_text("")
+    IpcFiles(paths).prepare()
+    assert [list(folder.iterdir()) for folder in (paths.tasks, paths.responses)] == [[], []]
+    assert names(paths.input) == ["1.json"]
+
+
+def test_errors_do_not_grow_without_end(paths: GroupPaths, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ipc_files, "MAX_ERRORS", 3)
+    box = IpcFiles(paths)
+    for _ in range(5):
+        box.set_aside("bad.json", b"bad")
+        os.mkfifo(paths.tasks / "pipe.json")
+        box.take("tasks")
+    assert len(errors_of(paths)) == 3
+    assert list(paths.tasks.iterdir()) == []
