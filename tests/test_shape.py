@@ -119,6 +119,12 @@ def test_what_the_hook_needs_of_an_agent_imports_nothing() -> None:
         assert list(imports_of(ast.parse(file.read_text()))) == [], file.parent.name
 
 
+def test_what_runs_in_a_sandbox_is_one_file() -> None:
+    """There it has no package around it and nothing but the standard library."""
+    names = imports_of(ast.parse((SOURCE / "groups" / "mcp_server.py").read_text()))
+    assert {name.partition(".")[0] for name in names} <= sys.stdlib_module_names
+
+
 def test_heavy_libraries_are_imported_by_those_who_need_them() -> None:
     """Nothing of the worker's start, or of a command's, loads the MCP SDK."""
     for file in FILES:
