@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from backstory.groups import ipc_files
-from backstory.groups.ipc_files import IpcFiles, Taken
+from backstory.groups.ipc_files import IpcFiles, TakenFile
 from backstory.groups.names import GroupPaths
 
 
@@ -33,7 +33,7 @@ def test_files_are_taken_once_in_the_order_of_their_names(paths: GroupPaths) -> 
     for name in ("2.json", "1.json", ".3.json", "4.tmp"):
         (paths.tasks / name).write_text(name)
     box = IpcFiles(paths)
-    assert box.take("tasks") == [Taken("1.json", b"1.json"), Taken("2.json", b"2.json")]
+    assert box.take("tasks") == [TakenFile("1.json", b"1.json"), TakenFile("2.json", b"2.json")]
     assert box.take("tasks") == []
     assert names(paths.tasks) == [".3.json", "4.tmp"]
     assert errors_of(paths) == set()

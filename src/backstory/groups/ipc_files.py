@@ -34,7 +34,7 @@ CLOSE = "_close"
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TakenFile:
     """A file that was read and removed."""
 
     name: str
@@ -57,7 +57,7 @@ class IpcFiles:
                     self._remove(directory, name)
         self.remove("input", CLOSE)
 
-    def take(self, folder: str) -> list[Taken]:
+    def take(self, folder: str) -> list[TakenFile]:
         """Read and remove every `*.json` of a folder, in the order of their names. Each is taken once, even if the host
         dies before it has done what the file says."""
         taken = []
@@ -75,7 +75,7 @@ class IpcFiles:
                     continue
                 with suppress(FileNotFoundError):
                     os.unlink(name, dir_fd=directory)
-                    taken.append(Taken(name, data))
+                    taken.append(TakenFile(name, data))
         return taken
 
     def put(self, folder: str, name: str, data: bytes) -> None:
