@@ -211,6 +211,7 @@ def test_a_class_name_stands_for_one_thing() -> None:
 NAMES_CLAUDE = {
     "agents/__init__.py": "the list of agents names each of them",
     "groups/names.py": "files of Claude Code in the directories of a group",
+    "groups/sandbox.py": "where its program and its state are in a sandbox",
     "observe/providers/__init__.py": "the list of providers names each of them",
     "observe/model_observer.py": "hands the setting `claude_path` to the provider",
     "observe/prices.py": "models have that name",

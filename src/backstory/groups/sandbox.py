@@ -1,0 +1,167 @@
+"""Command lines of the sandbox in which the agent of a group runs: bubblewrap, Docker or Podman.
+
+Every sandbox has the same directories inside. The agent sees its group, the memory that all groups share, its own state
+and the files by which it talks to the host. It does not see the rest of the data directory.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from backstory.errors import BackstoryError, BadSetting
+from backstory.groups import names
+from backstory.groups.names import GroupPaths
+
+#: Directories inside.
+SHARED = "/workspace/global"
+IPC = "/workspace/ipc"
+PROJECT = "/workspace/project"
+GROUPS = "/workspace/groups"
+HOME = "/home/node"
+STATE = f"{HOME}/.claude"
+#: Programs inside.
+CLAUDE = "/opt/backstory/claude"
+SERVER = "/opt/backstory/mcp_server.py"
+#: Where programs are looked for inside.
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#: User and group inside. Claude Code refuses to work unattended as root.
+USER = "1000"
+#: Files of /etc that programs need to find hosts, certificates, libraries, time zones and the default programs.
+ETC = (
+    *("alternatives", "ca-certificates", "ca-certificates.conf", "hosts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d"),
+    *("localtime", "mime.types", "nsswitch.conf", "pki", "resolv.conf", "ssl", "timezone"),
+)
+#: The only users inside.
+PASSWD = f"root:x:0:0:root:/root:/bin/sh\nnode:x:{USER}:{USER}::{HOME}:/bin/bash\n"
+#: program -> its name, and how to get it
+PROGRAMS = {
+    "bwrap": (
+        "bubblewrap",
+        "Install it, for example with `apt install bubblewrap`, or choose another `group_sandbox`.",
+    ),
+    "docker": ("Docker", "Install it, or choose another `group_sandbox`."),
+    "podman": ("Podman", "Install it, or choose another `group_sandbox`."),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A file or directory that the agent sees."""
+
+    outside: Path
+    inside: str
+    is_writable: bool = False
+
+
+def mounts(paths: GroupPaths, project: Path | None = None) -> tuple[Mount, ...]:
+    """Return what the agent of a group sees. The main group sees the directories of all groups, and a project."""
+    found = [
+        Mount(paths.folder, names.WORKSPACE, is_writable=True),
+        Mount(paths.shared, SHARED),
+        Mount(paths.ipc, IPC, is_writable=True),
+        Mount(paths.state, STATE, is_writable=True),
+        Mount(Path(__file__).with_name("mcp_server.py"), SERVER),
+    ]
+    if names.is_main(paths.group):
+        found.append(Mount(paths.folder.parent, GROUPS, is_writable=True))
+        if project:
+            found.append(Mount(_project(paths.data, project), PROJECT, is_writable=True))
+    return tuple(found)
+
+
+def _project(data: Path, project: Path) -> Path:
+    """Return the directory of the project, resolved. It may contain the data directory, which is hidden then."""
+    found = project.expanduser().resolve()
+    if not found.is_dir():
+        raise BadSetting(f"`main_project` is not a directory: {project}.")
+    if found.is_relative_to(data.resolve()):
+        raise BadSetting(
+            "`main_project` is in the data directory, which no agent may see.", "Choose another directory."
+        )
+    return found
+
+
+def hidden(data: Path, seen: Iterable[Mount]) -> tuple[str, ...]:
+    """Return where the data directory would be visible inside. It is covered there by an empty directory."""
+    own = data.resolve()
+    found = (mount for mount in seen if mount.inside == PROJECT and own.is_relative_to(mount.outside))
+    return tuple(f"{mount.inside}/{own.relative_to(mount.outside)}" for mount in found)
+
+
+def bubblewrap(program: Path, seen: Sequence[Mount], covered: Sequence[str], passwd: Path) -> tuple[str, ...]:
+    """Return the command line of bubblewrap. It passes its environment on, and its arguments are visible to others."""
+    command = ["bwrap", "--unshare-all", "--share-net", "--die-with-parent", "--new-session"]
+    command += ["--uid", USER, "--gid", USER, "--cap-drop", "ALL", "--hostname", "backstory"]
+    command += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", HOME]  # noqa: S108 - its own /tmp
+    command += _system(passwd)
+    for folder in _python():
+        command += ["--ro-bind", folder, folder]
+    command += ["--ro-bind", str(program), CLAUDE]
+    for mount in seen:
+        command += ["--bind" if mount.is_writable else "--ro-bind", str(mount.outside), mount.inside]
+    for place in covered:
+        command += ["--tmpfs", place]
+    return (*command, "--chdir", names.WORKSPACE, "--", CLAUDE)
+
+
+def _system(passwd: Path) -> list[str]:
+    """Bind the programs of the system. Most systems have links to /usr in the root directory."""
+    command = ["--ro-bind", "/usr", "/usr", "--ro-bind", str(passwd), "/etc/passwd"]
+    for name in ("bin", "sbin", "lib", "lib32", "lib64"):
+        path = Path("/", name)
+        if path.is_symlink():
+            command += ["--symlink", str(path.readlink()), str(path)]
+        elif path.is_dir():
+            command += ["--ro-bind", str(path), str(path)]
+    for name in ETC:
+        command += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
+    return [*command, "--ro-bind-try", "/nix/store", "/nix/store"]
+
+
+def _python() -> list[str]:
+    """Return the directory of the Python that runs the server inside, unless it is in /usr."""
+    base = Path(sys.base_prefix).resolve()
+    return [] if base.is_relative_to("/usr") else [str(base)]
+
+
+def python() -> str:
+    """Return the Python that runs the server inside. It is that of the system, without the virtual environment."""
+    base, version = Path(sys.base_prefix).resolve(), f"python{sys.version_info.major}.{sys.version_info.minor}"
+    return str(base / "bin" / version)
+
+
+def container(
+    engine: str, image: str, name: str, program: Path, seen: Sequence[Mount], covered: Sequence[str], env: Iterable[str]
+) -> tuple[str, ...]:
+    """Return the command line of Docker or Podman. It takes the variables `env` from its own environment, by name."""
+    command = [engine, "run", "--rm", "--interactive", "--init", "--name", name, "--network", "host"]
+    command += ["--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--read-only"]
+    command += ["--tmpfs", "/tmp:exec", "--tmpfs", f"{HOME}:mode=1777"]  # noqa: S108
+    command += ["--userns", "keep-id"] if engine == "podman" else []
+    command += ["--user", f"{os.getuid()}:{os.getgid()}", "--workdir", names.WORKSPACE]
+    for mount in (*seen, Mount(program, CLAUDE)):
+        parts = ["type=bind", f"source={mount.outside}", f"destination={mount.inside}"]
+        command += ["--mount", ",".join(map(_quoted, [*parts, *([] if mount.is_writable else ["readonly"])]))]
+    for place in covered:
+        command += ["--mount", ",".join(map(_quoted, ["type=tmpfs", f"destination={place}"]))]
+    for variable in sorted(env):
+        command += ["--env", variable]
+    return (*command, image, CLAUDE)
+
+
+def with_path(command: Sequence[str]) -> tuple[str, ...]:
+    """Return a command line with the path of its program. Raise an error if the program is not installed."""
+    if found := shutil.which(command[0]):
+        return (found, *command[1:])
+    name, hint = PROGRAMS[command[0]]
+    raise BackstoryError(f"{name} is not installed, so the agent of a group cannot be started.", hint)
+
+
+def _quoted(field: str) -> str:
+    """Quote a field of `--mount`, which is a line of CSV."""
+    return '"' + field.replace('"', '""') + '"' if "," in field or '"' in field else field
