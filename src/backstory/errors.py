@@ -91,6 +91,13 @@ class ImpossibleMove(BackstoryError):
     status = 409
 
 
+class PointerMoved(BackstoryError):
+    """The group has moved on to another conversation in the meantime."""
+
+    hint = "Look at the group again, and repeat this if it is still what you want."
+    status = 409
+
+
 class SessionUnreadable(BackstoryError):
     """The session.json of this session could not be read."""
 

@@ -1253,3 +1253,96 @@ FROM chunks c WHERE c.id {in_ids};
 SELECT s.id, s.id AS session_id, COALESCE(s.title, s.first_user_prompt, '') AS title, '' AS subtitle, s.project, s.status,
   s.created_at, s.last_event_at, s.agent, s.content_session_id
 FROM sdk_sessions s WHERE s.id {in_ids} AND s.forgotten_at IS NULL;
+
+-- name: group_add
+-- A deleted group gets its name back, and its generations go on.
+INSERT INTO groups (name, folded, created_at) VALUES (:name, :folded, :at)
+ON CONFLICT (folded) DO UPDATE SET created_at = excluded.created_at, deleted_at = NULL
+WHERE groups.name = excluded.name AND groups.deleted_at IS NOT NULL;
+
+-- name: group_by_name
+SELECT * FROM groups WHERE name = :name AND deleted_at IS NULL;
+
+-- name: group_by_fold
+SELECT * FROM groups WHERE folded = :folded;
+
+-- name: group_hold
+-- It locks the row until the transaction ends.
+UPDATE groups SET generation = generation WHERE name = :name AND deleted_at IS NULL RETURNING *;
+
+-- name: group_next
+UPDATE groups SET generation = generation + 1 WHERE name = :name RETURNING *;
+
+-- name: group_delete
+UPDATE groups SET deleted_at = :at, generation = generation + 1 WHERE name = :name;
+
+-- name: groups_list
+SELECT g.name, g.generation, g.created_at, s.session_id, s.updated_at,
+  (SELECT COUNT(*) FROM session_history h WHERE h.group_folder = g.name) AS history,
+  (SELECT COUNT(*) FROM archives a WHERE a.group_folder = g.name AND a.file IS NOT NULL) AS archives
+FROM groups g LEFT JOIN sessions s ON s.group_folder = g.name
+WHERE g.deleted_at IS NULL ORDER BY g.name <> 'main', g.folded;
+
+-- name: pointer
+SELECT session_id, updated_at FROM sessions WHERE group_folder = :group_folder;
+
+-- name: pointer_put
+INSERT INTO sessions (group_folder, session_id, generation, updated_at) VALUES (:group_folder, :session_id, :generation, :at)
+ON CONFLICT (group_folder) DO UPDATE SET
+  session_id = excluded.session_id, generation = excluded.generation, updated_at = excluded.updated_at;
+
+-- name: pointer_remove
+DELETE FROM sessions WHERE group_folder = :group_folder;
+
+-- name: group_of_session
+-- The group that has a session, as its active one or in its history.
+SELECT group_folder FROM sessions WHERE session_id = :session_id
+UNION SELECT group_folder FROM session_history WHERE session_id = :session_id;
+
+-- name: history_put
+INSERT INTO session_history (group_folder, session_id, name, created_at, archived_at)
+VALUES (:group_folder, :session_id, :name, :created_at, :archived_at)
+ON CONFLICT (group_folder, session_id) DO UPDATE SET
+  name = excluded.name, created_at = excluded.created_at, archived_at = excluded.archived_at
+RETURNING *;
+
+-- name: history_entry
+SELECT * FROM session_history WHERE id = :id AND group_folder = :group_folder;
+
+-- name: history_remove
+DELETE FROM session_history WHERE id = :id AND group_folder = :group_folder;
+
+-- name: history_remove_session
+DELETE FROM session_history WHERE group_folder = :group_folder AND session_id = :session_id;
+
+-- name: history_remove_all
+DELETE FROM session_history WHERE group_folder = :group_folder;
+
+-- name: history_list
+SELECT * FROM session_history WHERE group_folder = :group_folder ORDER BY archived_at DESC, id DESC;
+
+-- name: archive_add
+INSERT INTO archives (group_folder, session_id, title, cause, after_mark, last_mark, archived_at)
+VALUES (:group_folder, :session_id, :title, :cause, :after_mark, :last_mark, :archived_at)
+RETURNING *;
+
+-- name: archive_last
+SELECT * FROM archives WHERE group_folder = :group_folder AND session_id = :session_id ORDER BY id DESC LIMIT 1;
+
+-- name: archives_unwritten
+SELECT * FROM archives WHERE group_folder = :group_folder AND file IS NULL ORDER BY id;
+
+-- name: archives_list
+SELECT * FROM archives WHERE group_folder = :group_folder ORDER BY id DESC;
+
+-- name: archive_by_file
+SELECT id FROM archives WHERE group_folder = :group_folder AND file = :file;
+
+-- name: archive_set_file
+UPDATE archives SET file = :file WHERE id = :id;
+
+-- name: archive_remove
+DELETE FROM archives WHERE id = :id AND group_folder = :group_folder;
+
+-- name: archives_remove_all
+DELETE FROM archives WHERE group_folder = :group_folder;

@@ -1,0 +1,280 @@
+"""Writes conversations of a group as markdown, from the agent's transcripts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from backstory import ids
+from backstory.agents import AGENTS, DEFAULT_AGENT
+from backstory.agents.transcripts import Mark
+from backstory.files import open_directory, open_regular
+from backstory.groups.names import GroupPaths
+from backstory.model import Report
+from backstory.store import groups
+from backstory.store.db import Store, Tx
+from backstory.store.groups import Archive, Leaving
+from backstory.text import cut, one_line
+
+log = logging.getLogger(__name__)
+#: Characters of a message. The rest is cut off.
+MAX_MESSAGE = 2000
+#: Characters of the title in the name of a file.
+MAX_SLUG = 50
+#: Characters of a title that is made from a prompt.
+MAX_TITLE = 60
+UNTITLED = "Conversation"
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptScan:
+    """What a transcript says about a session, without its messages."""
+
+    is_available: bool = False
+    title: str = ""  #: given in the agent, else made by it, else the beginning of the first prompt
+    created_at: str = ""  #: empty if there is no message
+    last_mark: str | None = None  #: the last message
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedMessage:
+    """A message of a conversation."""
+
+    mark: str
+    role: str  #: "user" or "assistant"
+    text: str
+    at: str
+
+
+class Archives:
+    """Writes the archives of all groups. A conversation that goes on is written in parts, so no text stands twice."""
+
+    def __init__(self, store: Store, data: Path, assistant_name: str) -> None:
+        self._store, self._data, self._assistant = store, data, assistant_name
+        self.locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)  #: one archiver a group
+
+    async def write(self, group: str, session_id: str, title: str | None = None, cause: str = "asked") -> Path | None:
+        """Write what is new in a conversation since its last archive. Return the file; None if there is nothing new."""
+        GroupPaths(self._data, group)
+        async with self.locks[group]:
+            leaving = await asyncio.to_thread(self.describe, group, session_id, title, cause)
+            made = await asyncio.wrap_future(self._store.submit(lambda tx: groups.request_archive(tx, group, leaving)))
+            written = await self.write_requested(group)
+        return written.get(made.id) if made else None
+
+    def describe(self, group: str, session_id: str, title: str | None, cause: str) -> Leaving:
+        """Read what the history and the archive of a session need to know. Blocks."""
+        found = scan(GroupPaths(self._data, group), session_id)
+        before = self._store.read(lambda tx: groups.last_mark(tx, group, session_id))
+        name = one_line(title or "") or found.title or UNTITLED
+        return Leaving(session_id, name, found.created_at or ids.now(), cause, found.last_mark, before)
+
+    async def write_requested(self, group: str) -> dict[int, Path]:
+        """Write the archives that were requested, also those of a worker that was killed. Return id -> file."""
+        return await asyncio.to_thread(self._write_requested, group)
+
+    def _write_requested(self, group: str) -> dict[int, Path]:
+        paths, written = GroupPaths(self._data, group), {}
+        for archive in self._store.read(lambda tx: groups.unwritten_archives(tx, group)):
+            try:
+                name = self._write(paths, archive)
+            except OSError as error:
+                log.warning("An archive of the group %s could not be written: %s", group, type(error).__name__)
+                continue
+            if name:
+                written[archive.id] = paths.conversations / name
+        return written
+
+    def _write(self, paths: GroupPaths, archive: Archive) -> str | None:
+        """Write a file under a name that is free. One that was written before the worker was killed is recognised."""
+        if not is_available(paths, archive.session_id):
+            self._store.write(lambda tx: groups.remove_archive(tx, archive))
+            return None
+        folder = open_directory(paths.data, "groups", paths.group, "conversations", create=True)
+        temporary = f".{os.getpid()}-{archive.id}.tmp"
+        try:
+            try:
+                handle = os.open(temporary, _NEW, 0o644, dir_fd=folder)
+                with os.fdopen(handle, "w", encoding="utf-8", newline="") as out:
+                    for part in rendered(archive, messages_of(paths, archive), self._assistant):
+                        out.write(part)
+                    out.flush()
+                    os.fsync(handle)
+                return self._name(folder, temporary, archive)
+            finally:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(temporary, dir_fd=folder)
+        finally:
+            os.close(folder)
+
+    def _name(self, folder: int, temporary: str, archive: Archive) -> str:
+        """Give the temporary file its name, and note it."""
+        for name in file_names(archive):
+            try:
+                os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+            except FileExistsError:
+                if not _is_same(folder, temporary, name):
+                    continue
+            if self._store.write(lambda tx, name=name: _take_name(tx, archive, name)):  # type: ignore[misc]
+                return name
+        raise AssertionError("unreachable")
+
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+def _take_name(tx: Tx, archive: Archive, name: str) -> bool:
+    if groups.has_archive(tx, archive.group_folder, name):
+        return False
+    groups.set_archive_file(tx, archive, name)
+    return True
+
+
+def _is_same(folder: int, one: str, other: str) -> bool:
+    """Whether two files have the same contents."""
+    try:
+        with (
+            os.fdopen(open_regular(one, within=folder), "rb") as first,
+            os.fdopen(open_regular(other, within=folder), "rb") as second,
+        ):
+            while (chunk := first.read(1 << 16)) == second.read(1 << 16):
+                if not chunk:
+                    return True
+    except OSError:
+        return False
+    return False
+
+
+@contextmanager
+def opened_transcript(paths: GroupPaths, session_id: str) -> Iterator[Path | None]:
+    """Open the transcript of a session. A sandbox could have placed a link on the way to it: none is followed."""
+    parts = paths.transcript(session_id).relative_to(paths.data).parts
+    try:
+        folder = open_directory(paths.data, *parts[:-1])
+    except OSError:
+        yield None
+        return
+    try:
+        handle = open_regular(parts[-1], within=folder)
+    except OSError:
+        yield None
+        return
+    finally:
+        os.close(folder)
+    try:
+        yield Path(f"/dev/fd/{handle}") if os.fstat(handle).st_size else None
+    finally:
+        os.close(handle)
+
+
+def is_available(paths: GroupPaths, session_id: str) -> bool:
+    """Whether a session has a transcript that can be resumed."""
+    with opened_transcript(paths, session_id) as path:
+        return path is not None
+
+
+def scan(paths: GroupPaths, session_id: str) -> TranscriptScan:
+    """Read a transcript for its title, its beginning and its end."""
+    titles: dict[str, str] = {}
+    first, last = None, None
+    has_private = False
+    with opened_transcript(paths, session_id) as path:
+        if path is None:
+            return TranscriptScan()
+        for report in _reports(path):
+            if report.kind == "title":
+                titles[str(report.payload.get("source"))] = str(report.payload.get("title") or "")
+            elif said := _said(report):
+                has_private = has_private or not said.text
+                first = first or (said if said.text and said.role == "user" else None)
+                last = said if said.text else last
+    # The agent makes its title from all prompts, the private ones too.
+    made = "" if has_private else titles.get("agent", "")
+    title = titles.get("custom") or made or cut(one_line(first.text if first else ""), MAX_TITLE)
+    return TranscriptScan(True, title, first.at if first else "", last.mark if last else None)
+
+
+def messages_of(paths: GroupPaths, archive: Archive) -> Iterator[ArchivedMessage]:
+    """Yield the messages of an archive."""
+    with opened_transcript(paths, archive.session_id) as path:
+        if path is None:
+            return
+        is_inside = archive.after_mark is None
+        is_private = False
+        for report in _reports(path):
+            said = _said(report)
+            if said is None:
+                continue
+            if said.role == "user":
+                is_private = not said.text
+            if is_inside and said.text and not is_private:
+                yield said
+            is_inside = is_inside or said.mark == archive.after_mark
+            if said.mark == archive.last_mark:
+                return
+
+
+def _reports(path: Path) -> Iterator[Report]:
+    return iter(AGENTS[DEFAULT_AGENT].transcripts.read(path, Mark(), True))
+
+
+def _said(report: Report) -> ArchivedMessage | None:
+    """Return the message that a report tells; None if it tells something else. A private one has no text."""
+    if report.kind not in ("prompt", "reply") or report.is_notification:
+        return None
+    role, name = ("user", "prompt") if report.kind == "prompt" else ("assistant", "text")
+    text = report.payload.get(name)
+    return ArchivedMessage(report.event_id, role, text.strip() if isinstance(text, str) else "", report.occurred_at)
+
+
+def rendered(archive: Archive, messages: Iterator[ArchivedMessage], assistant_name: str) -> Iterator[str]:
+    """Yield an archive as markdown."""
+    yield f"# {archive.title}\n\nArchived: {_moment(archive.archived_at)}\n\n---\n\n"
+    is_first = True
+    for said in messages:
+        name = "User" if said.role == "user" else assistant_name
+        text = said.text if len(said.text) <= MAX_MESSAGE else said.text[:MAX_MESSAGE] + "..."
+        yield f"{'' if is_first else chr(10)}**{name}**: {text}\n"
+        is_first = False
+
+
+def _local(stamp: str) -> datetime:
+    return datetime.fromisoformat(stamp).astimezone()
+
+
+def _moment(stamp: str) -> str:
+    """Format a time as in `Feb 21, 3:39 AM`, whatever the language of this machine."""
+    at = _local(stamp)
+    return f"{_MONTHS[at.month - 1]} {at.day}, {at.hour % 12 or 12}:{at.minute:02} {'AM' if at.hour < 12 else 'PM'}"
+
+
+def file_names(archive: Archive) -> Iterator[str]:
+    """Yield the names that a file may have: `2026-02-21-tax-research.md`, then `2026-02-21-tax-research-2.md` …"""
+    at, words = _local(archive.archived_at), slug(archive.title)
+    stem = f"{at:%Y-%m-%d}-{words or f'conversation-{at:%H%M}'}"
+    yield f"{stem}.md"
+    number = 2
+    while True:
+        yield f"{stem}-{number}.md"
+        number += 1
+
+
+def slug(title: str) -> str:
+    """Return a title as a part of a name of a file."""
+    words = re.sub(r"[\W_]+", "-", unicodedata.normalize("NFC", title).lower()).strip("-")
+    if words == UNTITLED.lower():
+        return ""
+    while len(words) > MAX_SLUG or len(words.encode()) > 4 * MAX_SLUG:
+        words = words[: min(MAX_SLUG, len(words) - 1)]
+    return words.strip("-")
