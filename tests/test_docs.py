@@ -50,7 +50,7 @@ def test_a_command_that_a_page_names_exists(page: str) -> None:
     """`backstory WORD` in a page is a command of the program."""
     from backstory.cli.main import parser
 
-    known = set(re.findall(r"^    (\w+)", parser().format_help(), re.MULTILINE))
+    known = parser().children()
     text = (ROOT / page).read_text("utf-8")
     for word in re.findall(r"(?:^    |`)backstory ([a-z]+)", text, re.MULTILINE):
         assert word in known, word

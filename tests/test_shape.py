@@ -222,6 +222,7 @@ NAMES_CLAUDE = {
     "settings.py": "a provider and its setting have that name in the user's config.toml",
     "store/claude_mem.py": "reads the database of claude-mem, another program",
     "exchange/claude_mem.py": "imports the rows of claude-mem",
+    "cli/examples.py": "an example is what a person types, and names a real agent",
     "cli/exchange.py": "`backstory import claude-mem`",
     "sessions/transcript_store.py": "is a store of the Claude Agent SDK",
     "worker/endpoints.py": "a name of a field that existing clients send",

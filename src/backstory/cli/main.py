@@ -8,10 +8,13 @@ import importlib
 import io
 import sys
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from backstory import __version__
 from backstory.errors import BackstoryError
+
+if TYPE_CHECKING:
+    from backstory.cli.parser import Parser
 
 #: module in `cli` -> the commands that it adds, in the order of `--help`
 NOUNS = {
@@ -29,7 +32,19 @@ NOUNS = {
     "exchange": ("export",),
     "imports": ("import",),
     "config": ("config",),
+    "completion": ("completion",),
 }
+#: heading -> the commands that `--help` lists under it
+GROUPS = {
+    "Start": ("install", "uninstall", "status", "doctor", "repair"),
+    "Memory": ("search", "show", "context", "timeline", "remember", "pin", "supersede", "forget", "stats"),
+    "Sessions": ("sessions", "resume"),
+    "Worker": ("start", "stop", "restart", "open", "queue", "reindex", "reobserve"),
+    "Data and settings": ("import", "export", "config", "completion", "version"),
+    "Called by other programs": ("worker", "hook", "mcp"),
+}
+#: Commands without a spinner: they run until they are stopped.
+_ENDLESS = ("worker",)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -41,14 +56,19 @@ def main(argv: Sequence[str] | None = None) -> None:
         _mcp()
     if words[:1] == ["version"]:
         words[:1] = ["--version"]
+    if words[:1] == ["help"]:
+        words = [*words[1:], "--help"]
     if not words:
         words = ["--help"]
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # the terminal's encoding may lack a character
     from backstory.cli.show import Escaping
+    from backstory.cli.spinner import spinning
 
-    with contextlib.redirect_stdout(Escaping(sys.stdout)), contextlib.redirect_stderr(Escaping(sys.stderr)):
-        _run(words)
+    with spinning(f"backstory {words[0]}", words[0] not in _ENDLESS) as spinner:
+        out, err = Escaping(sys.stdout, spinner), Escaping(sys.stderr, spinner)
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            _run(words)
 
 
 def _run(words: list[str]) -> NoReturn:
@@ -92,13 +112,16 @@ def _mcp() -> None:
     mcp_bridge.main([str(settings.data_dir(settings.environment()))])
 
 
-def parser(command: str = "") -> argparse.ArgumentParser:
+def parser(command: str = "") -> Parser:
     """Build the parser. If `command` is known, only its module is imported, which makes the start faster."""
-    top = argparse.ArgumentParser(
+    from backstory.cli import examples
+    from backstory.cli.parser import Parser
+
+    top = Parser(
         prog="backstory",
         description="Memory for AI coding agents. backstory records each session and informs the next one.",
     )
-    top.add_argument("--version", action="version", version=f"backstory {__version__}")
+    top.add_argument("--version", action="version", version=f"backstory {__version__}", help="show the version")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     wanted = [noun for noun, words in NOUNS.items() if command in words]
     for noun in wanted if command == "--version" else wanted or NOUNS:
@@ -109,4 +132,6 @@ def parser(command: str = "") -> argparse.ArgumentParser:
     text = "Serve memory as MCP tools on standard input and output. Agents call this."
     commands.add_parser("mcp", help="serve memory as MCP tools (called by agents)", description=text)
     commands.add_parser("version", help="show the version")
+    top.groups = GROUPS
+    examples.add(top)
     return top

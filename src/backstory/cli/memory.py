@@ -17,7 +17,7 @@ def add(commands: Any) -> None:
     search_.add_argument("words", nargs="+", metavar="WORDS", help='words, or a phrase in "quotes"')
     search_.add_argument("--project", default="", help="search only this project (name or key)")
     kinds = ["observations", "summaries", "prompts", "turns", "sessions", "all"]
-    search_.add_argument("--kind", default="", choices=kinds, help="return only this kind of result")
+    search_.add_argument("--kind", default="", choices=kinds, help="only this kind of result")
     search_.add_argument("--type", default="", help="observations of this type, such as bugfix or decision")
     search_.add_argument("--concept", default="", help="observations with this concept, such as gotcha")
     search_.add_argument("--file", default="", help="observations about this file (path or end of a path)")

@@ -1,4 +1,4 @@
-"""Output of the commands: fits text to the terminal, escapes control characters, prints JSON."""
+"""Output of the commands: fits text to the terminal, escapes control characters, colours it, prints JSON."""
 
 from __future__ import annotations
 
@@ -6,22 +6,38 @@ import json
 import shutil
 import sys
 import time
-from typing import Any, TextIO
+from dataclasses import dataclass
+from typing import IO, Any, TextIO
 
-from backstory.text import escaped, fit, json_escaped, local
+from backstory.cli.spinner import Spinner
+from backstory.settings import environment
+from backstory.text import escaped, fit, json_escaped, local, width
 
 #: Seconds between two lines of progress if standard error is not a terminal.
 LINE_S = 2.0
+#: Parameters of a terminal's colour codes.
+BOLD = "1"
+DIM = "2"
+RED = "31"
+GREEN = "32"
+YELLOW = "33"
+CYAN = "36"
 
 
 class Escaping:
     """A stream for all output of a command. It escapes control characters, so that no text controls the terminal."""
 
-    def __init__(self, out: TextIO) -> None:
-        self._out = out
+    def __init__(self, out: TextIO, spinner: Spinner | None = None) -> None:
+        self._out, self.spinner = out, spinner
 
     def write(self, text: str) -> int:
-        return self._out.write(escaped(text))
+        return self.write_codes(escaped(text))
+
+    def write_codes(self, text: str) -> int:
+        """Write text with colour codes. The caller has escaped everything else in it."""
+        if self.spinner:
+            self.spinner.clear(is_line_start=text.endswith("\n"))
+        return self._out.write(text)
 
     def flush(self) -> None:
         self._out.flush()
@@ -35,12 +51,42 @@ def terminal() -> TextIO:
     return sys.__stderr__ or sys.stderr
 
 
+@dataclass(frozen=True, slots=True)
+class Styled:
+    """A part of a line in a colour."""
+
+    text: str
+    code: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def is_coloured(out: Any) -> bool:
+    """Whether to print colours: to a terminal, unless the user wants none (https://no-color.org)."""
+    env = environment()
+    return bool(out.isatty()) and not env.get("NO_COLOR") and env.get("TERM") != "dumb"
+
+
+def coloured(text: str, code: str, out: Any) -> str:
+    """Add colour codes to a text that is escaped already."""
+    return f"\x1b[{code}m{text}\x1b[0m" if text and is_coloured(out) else text
+
+
+def put(text: str, out: IO[str] | None = None) -> None:
+    """Write a text in which everything but our colour codes is escaped."""
+    stream: Any = out or sys.stdout
+    getattr(stream, "write_codes", stream.write)(text)
+
+
 class ProgressBar:
     """A progress bar on the terminal. Without a terminal, a line every two seconds."""
 
     def __init__(self, quiet: bool = False) -> None:
         self._quiet, self._printed_at = quiet, time.monotonic()
         self._is_bar = sys.stderr.isatty() and not quiet
+        if spinner := getattr(sys.stderr, "spinner", None):
+            spinner.end()
 
     def show(self, done: int, total: int, text: str) -> None:
         share = min(done / max(total, 1), 1.0)
@@ -62,10 +108,22 @@ def columns() -> int:
     return shutil.get_terminal_size((80, 24)).columns
 
 
-def line(text: str) -> None:
+def line(*parts: str | Styled) -> None:
     """Print one line. It is cut to the width of a terminal, but not if the output is piped."""
-    text = escaped(text).replace("\n", " ")
-    print(fit(text, columns()) if sys.stdout.isatty() else text)
+    left, shown = columns() if sys.stdout.isatty() else sys.maxsize, ""
+    for part in parts:
+        text = fit(escaped(str(part)).replace("\n", " "), left)
+        left -= width(text)
+        shown += coloured(text, part.code, sys.stdout) if isinstance(part, Styled) else text
+        if left <= 0 or (text.endswith("…") and not str(part).endswith("…")):
+            break
+    put(shown + "\n")
+
+
+def count(number: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun: 1 session, 2 sessions, 3 summaries."""
+    plural = plural or (f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeiou" else f"{noun}s")
+    return f"{number:,} {noun if number == 1 else plural}"
 
 
 def paragraph(text: str, indent: str = "", hang: str = "") -> None:
