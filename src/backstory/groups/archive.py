@@ -135,10 +135,10 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 def _take_name(tx: Tx, archive: Archive, name: str) -> bool:
-    if groups.has_archive(tx, archive.group_folder, name):
-        return False
-    groups.set_archive_file(tx, archive, name)
-    return True
+    """Note the name of an archive. Another process may have written the same archive at the same time."""
+    if (known := groups.archive_id(tx, archive.group_folder, name)) is None:
+        groups.set_archive_file(tx, archive, name)
+    return known in (None, archive.id)
 
 
 def _is_same(folder: int, one: str, other: str) -> bool:

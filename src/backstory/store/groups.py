@@ -222,8 +222,10 @@ def unwritten_archives(tx: Tx, group: str) -> list[Archive]:
     return [_archive(row) for row in tx.all("archives_unwritten", group_folder=group)]
 
 
-def has_archive(tx: Tx, group: str, file: str) -> bool:
-    return tx.one("archive_by_file", group_folder=group, file=file) is not None
+def archive_id(tx: Tx, group: str, file: str) -> int | None:
+    """Return the archive that a file is noted for."""
+    row = tx.one("archive_by_file", group_folder=group, file=file)
+    return row["id"] if row else None
 
 
 def set_archive_file(tx: Tx, archive: Archive, file: str) -> None:
