@@ -8,14 +8,16 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from box import Box
 from house import House
+from transcripts import Script
 
 from backstory.groups import sandbox, snapshots
 from backstory.groups.ipc_files import IpcFiles
-from backstory.groups.names import WORKSPACE_FOLDER, GroupPaths
+from backstory.groups.names import WORKSPACE, WORKSPACE_FOLDER, GroupPaths
 from backstory.store.migrate import migrate
 from backstory.store.sqlite import SqliteStore
 
@@ -218,22 +220,26 @@ def test_links_placed_by_a_sandbox_lead_the_host_nowhere(house: House, alpha: Gr
 def test_a_folder_of_transcripts_that_leads_to_another_group(
     house: House, alpha: GroupPaths, beta: GroupPaths, folder: str
 ) -> None:
-    """The session has the id of one of beta's, and its transcript seems to be there."""
+    """Sessions of beta are refused by their id. One that beta does not know any more has a transcript all the same."""
     theirs = asyncio.run(house.pointers.get(beta.group)).session_id
+    script = Script(str(uuid4()), WORKSPACE)
+    script.prompt(SECRET)
+    script.write(beta.state / "projects" / WORKSPACE_FOLDER)
     up = "../" * (2 + folder.count("/"))
-    script = f"cd /home/node/.claude; rm -r {folder}; ln -s {up}beta/.claude/{folder} {folder}; echo ok"
-    assert inside(alpha, script).stdout == "ok\n"
+    placed = f"cd /home/node/.claude; rm -r {folder}; ln -s {up}beta/.claude/{folder} {folder}; echo ok"
+    assert inside(alpha, placed).stdout == "ok\n"
     assert (alpha.state / folder).resolve() == (beta.state / folder).resolve()  # it would lead there
+    before = of_beta(beta)
 
     async def host() -> None:
         now = await house.pointers.get(alpha.group)
         assert theirs
-        await house.pointers.set(alpha.group, theirs, now.generation)
-        await house.requests(alpha).carry_out()
-        if (await house.pointers.get(alpha.group)).session_id:
-            await house.pointers.clear(alpha.group)
+        assert not await house.pointers.set(alpha.group, theirs, now.generation)
+        assert await house.pointers.set(alpha.group, script.session, now.generation)
+        entry = await house.pointers.clear(alpha.group)
+        assert not entry.transcript_available
+        assert "vault" not in entry.name
 
-    before = of_beta(beta)
     asyncio.run(host())
     assert of_beta(beta) == before
     assert "vault" not in str(everything(alpha.folder))

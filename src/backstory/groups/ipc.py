@@ -41,15 +41,13 @@ async def serving(
 
     `generation` is that of the pointer when the agent was started: one whose session was cleared clears no other.
     """
-    requests = Requests(files, pointers, search, generation)
-    watch = asyncio.create_task(requests.watch(), name=f"requests of {files.group}")
+    ended = asyncio.Event()
+    watch = asyncio.create_task(Requests(files, pointers, search, generation).watch(ended))
     try:
         yield
     finally:
-        watch.cancel()
-        with suppress(asyncio.CancelledError):
-            await watch
-        await requests.carry_out()
+        ended.set()
+        await watch
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +59,22 @@ class Requests:
     search: Search
     generation: int | None = None
 
-    async def watch(self) -> None:
-        """Look for requests until cancelled. A request that has begun is carried out whole."""
-        while True:
-            await asyncio.shield(self.carry_out())
-            await asyncio.sleep(LOOK_S)
+    async def watch(self, ended: asyncio.Event) -> None:
+        """Look for requests until the agent has ended, and once more."""
+        is_last = False
+        while not is_last:
+            is_last = ended.is_set()
+            try:
+                await self.carry_out()
+            except Exception as error:  # an agent can take the permissions from its own directories
+                log.warning("Requests of the group %s cannot be carried out: %s", self.files.group, place_of(error))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await ended.wait()
 
     async def carry_out(self) -> None:
         """Carry out the requests that are there, in their order."""
-        try:
-            taken = await asyncio.to_thread(self.files.take, "tasks")
-        except OSError as error:  # an agent can take the permissions from its own directories
-            log.warning("requests of a group cannot be read: %s", place_of(error))
-            return
+        taken = await asyncio.to_thread(self.files.take, "tasks")
         for file in taken:
             await self._answer(file)
 
@@ -91,18 +92,15 @@ class Requests:
         except BackstoryError as error:
             answer = {"error": f"{error} {error.hint}".strip()}
         except Exception as error:
-            log.exception("a request of a group failed: %s", place_of(error), exc_info=False)
+            log.error("A request of the group %s failed: %s", self.files.group, place_of(error))
             answer = {"error": str(Broken())}
-        try:
-            if _REQUEST_ID.fullmatch(request_id):
-                data = json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace")
-                await asyncio.to_thread(self.files.put, "responses", f"{request_id}.json", data)
-            if ends:
-                history = await self.pointers.history(self.files.group)
-                await asyncio.to_thread(snapshots.write_history, self.files, history)
-                await asyncio.to_thread(self.files.put, "input", CLOSE, b"")
-        except OSError as error:
-            log.warning("a request of a group cannot be answered: %s", place_of(error))
+        if _REQUEST_ID.fullmatch(request_id):
+            data = json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace")
+            await asyncio.to_thread(self.files.put, "responses", f"{request_id}.json", data)
+        if ends:
+            await asyncio.to_thread(self.files.put, "input", CLOSE, b"")
+            history = await self.pointers.history(self.files.group)
+            await asyncio.to_thread(snapshots.write_history, self.files, history)
 
     async def _perform(self, request: Request) -> tuple[str, bool]:
         """Return what the agent is told, and whether its run ends."""
