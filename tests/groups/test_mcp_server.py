@@ -95,10 +95,13 @@ def test_the_list_is_the_snapshot(client: Client) -> None:
     snapshot = client.ipc / "session_history.json"
     snapshot.write_text("[]")
     assert said(client.ask("tools/call", name="list_sessions")) == ("No conversation is archived yet.", False)
-    snapshot.write_text(json.dumps([{"id": 2, "name": "Täx"}, {"id": 1, "name": "Trip"}]))
-    assert (
-        said(client.ask("tools/call", name="list_sessions"))[0] == '{"id": 2, "name": "Täx"}\n{"id": 1, "name": "Trip"}'
-    )
+    entries = [{"id": number, "name": "Täx", "session_id": "uuid"} for number in range(101, 0, -1)]
+    snapshot.write_text(json.dumps(entries[:2]))
+    listed = '{"id": 101, "name": "Täx"}\n{"id": 100, "name": "Täx"}'
+    assert said(client.ask("tools/call", name="list_sessions")) == (listed, False)
+    snapshot.write_text(json.dumps(entries))
+    *_, before, last = said(client.ask("tools/call", name="list_sessions"))[0].splitlines()
+    assert (before, last) == ('{"id": 2, "name": "Täx"}', "1 older ones are not listed; search_sessions finds them.")
 
 
 def test_a_request_is_a_file_and_so_is_its_answer(client: Client) -> None:

@@ -20,6 +20,8 @@ from typing import Any
 ANSWER_S = 60.0
 #: Seconds between two looks for an answer.
 LOOK_S = 0.05
+#: Sessions that are listed. A client refuses answers that are too long.
+LISTED = 100
 #: Versions of the protocol in which tools are alike. The first is offered to a client that asks for another one.
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 METHOD_NOT_FOUND = -32601
@@ -129,12 +131,16 @@ def _call_tool(parameters: dict[str, Any], ipc: Path) -> dict[str, Any]:
 
 
 def _history(ipc: Path) -> str:
-    """One line of JSON for each session."""
+    """One line of JSON for each session. The agent's own id of a session is left out: it is not what tools take."""
     try:
         entries = json.loads((ipc / "session_history.json").read_bytes())
     except (OSError, ValueError):
         raise Failed("The list of sessions cannot be read.") from None
-    return "\n".join(json.dumps(entry, ensure_ascii=False) for entry in entries) or "No conversation is archived yet."
+    shown = [{name: entry[name] for name in entry if name != "session_id"} for entry in entries[:LISTED]]
+    lines = [json.dumps(entry, ensure_ascii=False) for entry in shown]
+    if len(entries) > LISTED:
+        lines.append(f"{len(entries) - LISTED} older ones are not listed; search_sessions finds them.")
+    return "\n".join(lines) or "No conversation is archived yet."
 
 
 def ask(ipc: Path, request: dict[str, Any]) -> str:
