@@ -29,6 +29,7 @@ GROUND = {
     "private_tags",
     "prefilter",
     "file_digests",
+    "passages",
     *("secret_kinds", "secret_formats", "secret_values", "named_secrets", "command_secrets", "key_blocks"),
     "files",
     "project",

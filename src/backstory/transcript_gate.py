@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from backstory import gate, privacy
@@ -68,6 +68,27 @@ def blank(entry: Mapping[str, Any]) -> dict[str, Any]:
         given["message"] = message | {"content": [_blank_block(block) for block in message["content"]]}
     made: dict[str, Any] = _walk(given, _to_private, _to_clean_name)
     return made
+
+
+def changed(entry: Mapping[str, Any], change: Callable[[str], str], tool_uses: Collection[str]) -> dict[str, Any]:
+    """Return an entry with its texts changed, and without what some tool uses were given and returned."""
+    given = _without_tool_uses(dict(entry), tool_uses) if tool_uses else dict(entry)
+    made = _walk(given, lambda value: change(value) if isinstance(value, str) else value)
+    mended: dict[str, Any] = given if made == given else _mended(given, made)
+    return mended
+
+
+def _without_tool_uses(entry: dict[str, Any], tool_uses: Collection[str]) -> dict[str, Any]:
+    message = entry.get("message")
+    blocks = message.get("content") if isinstance(message, dict) else None
+    if not isinstance(message, dict) or not isinstance(blocks, list):
+        return entry
+    found = [isinstance(each, dict) and (each.get("id") or each.get("tool_use_id")) in tool_uses for each in blocks]
+    if not any(found):
+        return entry
+    left = [_blank_block(block) if is_found else block for block, is_found in zip(blocks, found, strict=True)]
+    result = {"toolUseResult": PRIVATE} if "toolUseResult" in entry else {}
+    return entry | {"message": message | {"content": left}} | result
 
 
 def values(entry: Mapping[str, Any]) -> list[Any]:

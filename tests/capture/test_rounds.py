@@ -27,7 +27,7 @@ from backstory import ids
 from backstory.capture.reconcile import TranscriptRequest
 from backstory.observe.offline import observe
 from backstory.settings import Settings
-from backstory.store import events, forget
+from backstory.store import events, forget, forget_rows
 from backstory.store.observations import Stored
 from backstory.store.payloads import unpack
 from backstory.worker.app import App
@@ -292,7 +292,7 @@ def test_what_was_held_back_and_then_forgotten_stays_away() -> None:
     async def whole(day: Day) -> None:
         await day.live(0, Round())
         await day.live(1, Round(LOST, lag=NEXT_ROUND))
-        await day.app.intake.write(lambda tx: forget.session(tx, 1, forget.Forgotten()))
+        await day.app.intake.write(lambda tx: forget.session(tx, 1, forget_rows.Forgotten()))
         await day.end()
 
     with tempfile.TemporaryDirectory() as folder:

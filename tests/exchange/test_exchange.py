@@ -51,7 +51,7 @@ def fill(box: Box) -> None:
     work(box, "marked", here=True)
     work(box, "second", "umlaut ü, 日本, \u2028 and \U0001f600")
     box.cli("remember", "Prices are kept in cents", "--title", "Cents")
-    box.cli("forget", "2")
+    box.cli("forget", "2", "--yes")
     entries = [{"type": "user", "uuid": "u1", "message": {"content": "ü " * 900}}, {"type": "mode", "mode": "plan"}]
     box.client.post("/api/transcripts/entries", {"project_key": "shop", "session_id": "kept", "entries": entries})
     # Pinned, and replaced by one that comes later in the file.

@@ -269,7 +269,7 @@ def test_a_key_that_is_mended_is_used_at_once(box: Box) -> None:
         found = {row["name"]: row["id"] for row in box.rows(OBSERVED)}
         box.cli("pin", str(found["kept"]))
         box.http("PATCH", f"/api/observations/{found['edited']}", {"title": "Mine"})
-        box.cli("forget", str(found["gone"]))
+        box.cli("forget", str(found["gone"]), "--yes")
         dry = json.loads(box.cli("reobserve", "--dry-run", "--json").stdout)
         assert (dry["rounds"], dry["done"]) == (3, 0) and dry["tokens_estimate"] > 3 * 500
         assert box.cli("reobserve", check=False).returncode == 1

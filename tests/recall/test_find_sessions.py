@@ -11,7 +11,7 @@ from backstory.recall.find_sessions import find
 from backstory.recall.search import MemorySearch
 from backstory.store import forget, sessions, titles, turns
 from backstory.store.db import Store, Tx
-from backstory.store.forget import Forgotten
+from backstory.store.forget_rows import Forgotten
 from backstory.store.index import chunks
 from backstory.store.index.hits import Filter
 

@@ -12,7 +12,7 @@ from backstory import ids
 from backstory.model import ContentId, Kind, Observation, Reply, Report, Session, Summary
 from backstory.paths import Paths
 from backstory.project import Project
-from backstory.store import events, forget, forgotten, queries, sessions, turns
+from backstory.store import events, forget, forget_rows, forgotten, queries, sessions, turns
 from backstory.store.db import Store, Tx
 from backstory.store.index import chunks
 from backstory.store.observations import Stored
@@ -85,8 +85,8 @@ def holding(store: Store, word: str) -> list[str]:
     return [text for text in everything(store) if word.lower() in text.lower()]
 
 
-def forget_matching(store: Store, words: str, project: str = "") -> forget.Forgotten:
-    gone = forget.Forgotten(key=KEY)
+def forget_matching(store: Store, words: str, project: str = "") -> forget_rows.Forgotten:
+    gone = forget_rows.Forgotten(key=KEY)
 
     def run(tx: Tx) -> None:
         forget.matching(tx, words, project, gone)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 from engines import Opener
 
 from backstory import ids
-from backstory.model import ContentId, Report, Session
+from backstory.model import ContentId, Observation, Reply, Report, Session
 from backstory.project import Project
-from backstory.store import forget, kept, sessions, turns
+from backstory.store import events, forget, kept, sessions, turns
 from backstory.store.db import Store, Tx
-from backstory.store.forget import Forgotten
+from backstory.store.forget_rows import Forgotten
 from backstory.store.kept import TranscriptEntry, TranscriptKey
+from backstory.store.observations import Stored
 
 KEY = b"k" * 32
 AT = "2026-01-05T12:00:00.000Z"
@@ -151,3 +153,48 @@ def test_i16_a_copy_brings_nothing_back(store: Store) -> None:
     assert append(store, key, said(2, "Please mend the heliotrope")) == 0
     assert load(store, key) is None
     assert append(store, key, said(3, "Something else")) == 0
+
+
+def test_i16_a_forgotten_observation_leaves_the_rest_of_the_transcript(store: Store) -> None:
+    """Its sentence and its tool use go from what is kept, also when the same entries come again, from any session."""
+    key = TranscriptKey(session(store), "shop")
+    text = "The basket is mended. The heliotrope helper was renamed, because its name was misleading."
+    given = {"type": "tool_use", "id": "use-1", "name": "Edit", "input": {"new_string": "heliotrope_total"}}
+    result = {"type": "tool_result", "tool_use_id": "use-1", "content": "heliotrope edited"}
+    entries = [
+        said(1),
+        said(2) | {"type": "assistant", "message": {"role": "assistant", "content": [given]}},
+        said(3) | {"message": {"role": "user", "content": [result]}, "toolUseResult": {"file": "heliotrope"}},
+        said(4) | {"type": "assistant", "message": {"role": "assistant", "content": [{"type": "text", "text": text}]}},
+    ]
+    append(store, key, *entries)
+
+    def work(tx: Tx) -> int:
+        number = sessions.add_prompt(tx, key.session, "Mend it", AT).number
+        turns.add_reply(tx, key.session, number, text, AT, turns.TurnDetails("uuid-4"))
+        edit = Report("claude-code", "tool", ContentId("s"), "e-1", AT, tool_name="Edit", tool_use_id="use-1")
+        events.add(tx, key.session, replace(edit, payload={"tool_input": given["input"]}))
+        events.close_round(tx, key.session.id)
+        return number
+
+    store.write(work)
+    claim = store.write(lambda tx: events.claim(tx, 60_000))
+    assert claim
+    title = "The heliotrope helper was renamed, because its name was misleading"
+    seen = Observation("change", title, event_ids=(claim.round.events[0].id,))
+    (number,) = store.write(lambda tx: events.finish(tx, claim, Stored(Reply((seen,)), "offline"))).observation_ids
+
+    def run(tx: Tx) -> None:
+        gone = Forgotten(key=KEY)
+        forget.observation(tx, number, gone)
+        forget.finish(tx, gone)
+        assert (gone.events, gone.transcripts) == (1, 0)
+
+    store.write(run)
+    assert append(store, key, *entries, said(5)) == 1
+    other = TranscriptKey(session(store, "copy"), "shop")
+    append(store, other, *entries[3:])
+    for one, uuids in ((key, [1, 2, 3, 4, 5]), (other, [4])):
+        left = load(store, one) or []
+        assert [entry["uuid"] for entry in left] == [f"uuid-{each}" for each in uuids]
+        assert "heliotrope" not in json.dumps(left) and "The basket is mended." in json.dumps(left)

@@ -8,7 +8,7 @@ from test_queue import put
 
 from backstory import ids
 from backstory.model import ModelCall, Observation, Reply, Round, Summary
-from backstory.store import events, forget, ledger, reobserve
+from backstory.store import events, forget, forget_rows, ledger, reobserve
 from backstory.store.db import Store
 from backstory.store.observations import Stored
 
@@ -39,7 +39,7 @@ def test_every_call_is_written_down_with_what_it_led_to(store: Store) -> None:
     assert (rows["n"]["calls"], rows["n"]["cost_micros"]) == (2, None)
     before = store.read(lambda tx: ledger.total(tx, ""))
     assert before["calls_without_price"] == 2 and rows["m"]["project"]
-    store.write(lambda tx: forget.project(tx, rows["m"]["project"], forget.Forgotten()))
+    store.write(lambda tx: forget.project(tx, rows["m"]["project"], forget_rows.Forgotten()))
     assert store.read(lambda tx: ledger.total(tx, "")) == before
     assert {row["project"] for row in store.read(lambda tx: ledger.by_day(tx, "", 14))} == {""}
 

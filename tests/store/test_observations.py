@@ -9,7 +9,7 @@ from backstory import ids
 from backstory.errors import BadInput, NotFound
 from backstory.model import ContentId, Event, Observation, Reply, Report, Round
 from backstory.project import Project
-from backstory.store import forget, observations, replaceable, sessions
+from backstory.store import forget, forget_rows, observations, replaceable, sessions
 from backstory.store.db import Row, Store, Tx
 
 
@@ -53,9 +53,9 @@ def test_what_replaced_it_is_forgotten(store: Store) -> None:
     one, two, three = numbers
     store.write(lambda tx: observations.supersede(tx, one, two))
     store.write(lambda tx: observations.supersede(tx, two, three))
-    store.write(lambda tx: forget.observation(tx, two, forget.Forgotten()))
+    store.write(lambda tx: forget.observation(tx, two, forget_rows.Forgotten()))
     assert store.read(lambda tx: of(tx, one))["superseded_by"] == three
-    store.write(lambda tx: forget.observation(tx, three, forget.Forgotten()))
+    store.write(lambda tx: forget.observation(tx, three, forget_rows.Forgotten()))
     row = store.read(lambda tx: of(tx, one))
     assert (row["superseded_by"], row["superseded_at"]) == (None, None)
 

@@ -13,7 +13,7 @@ from box import Box, until
 from backstory import ids
 from backstory.model import ContentId, Observation, Reply, Report
 from backstory.project import Project
-from backstory.store import events, forget, sessions
+from backstory.store import events, forget, forget_rows, sessions
 from backstory.store.db import Store, Tx
 from backstory.store.observations import Stored
 from backstory.store.payloads import drop_output
@@ -62,7 +62,7 @@ def test_a_large_payload_is_packed_and_reads_as_it_was(store: Store, engine: str
         assert sizes[0] < len(OUTPUT) / 20
     found = store.read(lambda tx: forget.find(tx, "HERON"))
     assert [event["event_id"] for event in found.events] == ["e1", "e2"]
-    gone = forget.Forgotten()
+    gone = forget_rows.Forgotten()
     store.write(lambda tx: forget.matching(tx, "heron", "", gone))
     assert gone.events == 2
     assert store.read(lambda tx: forget.find(tx, "heron")).events == []

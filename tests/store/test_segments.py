@@ -6,7 +6,7 @@ from test_turns import ask, at, report, says, session_of, uses
 
 from backstory.model import Kind
 from backstory.recall import turn_pages
-from backstory.store import events, forget, segments, sessions
+from backstory.store import events, forget, forget_rows, segments, sessions
 from backstory.store.db import Store, Tx
 
 
@@ -96,5 +96,5 @@ def test_what_is_private_or_forgotten_is_on_no_page(store: Store) -> None:
     store.write(lambda tx: talk(tx, 10, "one"))
     assert page(store).count("(private or forgotten)") == 2
     assert "diary" not in page(store) and "Say one." in page(store)
-    store.write(lambda tx: forget.session(tx, 1, forget.Forgotten()))
+    store.write(lambda tx: forget.session(tx, 1, forget_rows.Forgotten()))
     assert "one" not in page(store)

@@ -9,7 +9,7 @@ from backstory.project import Project
 from backstory.recall import session_rows
 from backstory.store import forget, forgotten, queries, sessions, table_rows, titles
 from backstory.store.db import LAST, Store, Tx
-from backstory.store.forget import Forgotten
+from backstory.store.forget_rows import Forgotten
 
 SHOP = Project("shop", "github.com/dev/shop")
 KEY = b"key"

@@ -7,7 +7,7 @@ from typing import Any
 from backstory import ids
 from backstory.model import ContentId, Kind, Observation, Reply, Report, Session
 from backstory.project import Project
-from backstory.store import events, forget, observations, rounds, sessions, turns
+from backstory.store import events, forget, forget_rows, observations, rounds, sessions, turns
 from backstory.store.db import Row, Store, Tx
 from backstory.store.index import chunks, search
 from backstory.store.observations import Stored
@@ -176,14 +176,14 @@ def test_i16_forgetting_reaches_turns_and_chunks(store: Store) -> None:
         store.write(lambda tx, n=number, w=word: says(tx, f"About {w}.", n * 10 + 2, f"m-{w}"))  # type: ignore[misc]
     extend(store)
     store.write(lambda tx: events.close_round(tx, 1))
-    number = observed(store, "amber")
+    number = observed(store, "About amber")
 
     def gone(word: str) -> bool:
         whole = str(said(store)) + str(texts(store))
         return word not in whole and not any(found(store, word, kind) for kind in ("turn", "chunk", "prompt", ""))
 
     def run(tx: Tx, what: Any, *given: Any) -> None:
-        lost = forget.Forgotten()
+        lost = forget_rows.Forgotten()
         what(tx, *given, lost)
         forget.finish(tx, lost)
 
@@ -217,7 +217,7 @@ def test_an_observation_is_found_by_what_was_said_around_it(store: Store) -> Non
     assert not found(store, "zebu", "observation"), "said after it"
 
     def run(tx: Tx) -> None:
-        lost = forget.Forgotten()
+        lost = forget_rows.Forgotten()
         forget.matching(tx, "quagga", "", lost)
         forget.finish(tx, lost)
         assert not lost.observations

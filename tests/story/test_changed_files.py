@@ -81,7 +81,7 @@ def test_forgetting_the_newer_brings_the_older_back(running: Box) -> None:
         json.loads(running.cli("remember", f"The staging database is {name}", "--json").stdout)["id"]
         for name in ("db2", "db3")
     ]
-    gone = running.cli("forget", str(ids[1]), check=False)
+    gone = running.cli("forget", str(ids[1]), "--yes", check=False)
     assert gone.returncode == 0, gone.stderr
     assert "db2" in running.told()
 

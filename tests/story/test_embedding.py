@@ -136,7 +136,7 @@ def test_i16_a_forgotten_vector_is_in_no_file(running: Box) -> None:
     raw = running.rows("SELECT vector FROM vectors WHERE kind = 'observation' AND item_id = ?", number)[0]["vector"]
     held = [file for file in running.data.rglob("*") if file.is_file() and raw in file.read_bytes()]
     assert held
-    running.cli("forget", str(number))
+    running.cli("forget", str(number), "--yes")
     assert [row["item_id"] for row in running.rows("SELECT item_id FROM vectors")] == [other]
     assert [file for file in running.data.rglob("*") if file.is_file() and raw in file.read_bytes()] == []
 

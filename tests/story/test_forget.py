@@ -88,7 +88,10 @@ def vocabulary(box: Box) -> set[str]:
 
 def forget(box: Box, way: str) -> subprocess.CompletedProcess[str] | None:
     if way == "observation":
-        return box.cli("forget", *map(str, holding(box)))
+        looked = box.cli("forget", *map(str, holding(box)))
+        assert "Would be forgotten" in looked.stdout and "--yes" in looked.stdout
+        assert holding(box)
+        return box.cli("forget", *map(str, holding(box)), "--yes")
     if way == "delete":
         for number in holding(box):
             answer = box.http("DELETE", f"/api/observations/{number}")

@@ -69,7 +69,7 @@ def test_a_memory_sent_twice_is_one(running: Box) -> None:
     first = running.client.post("/api/memories", body)
     assert running.client.post("/api/memories", body) == first
     assert len(running.rows("SELECT 1 FROM observations")) == 1
-    running.cli("forget", str(first["id"]))
+    running.cli("forget", str(first["id"]), "--yes")
     assert running.http("POST", "/api/memories", body).status == 400
     assert running.rows("SELECT 1 FROM observations") == []
 

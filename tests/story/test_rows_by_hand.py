@@ -131,6 +131,6 @@ def test_a_bad_row_can_be_shown_edited_pinned_and_forgotten(filled: Box) -> None
     filled.cli("pin", "1")
     assert filled.http("PATCH", "/api/observations/1", {"title": "Cart", "facts": ["One"]}).status == 200
     assert json.loads(filled.cli("show", "--json", "1").stdout)[0]["facts"] == ["One"]
-    filled.cli("forget", "1")
+    filled.cli("forget", "1", "--yes")
     assert filled.http("GET", "/api/observations/1").status == 404
     filled.settle()

@@ -64,6 +64,8 @@ class Backfill:
             if report.kind not in ("prompt", "stop"):
                 return "skipped" if report.kind not in ("reply", "title") else ""
             report = replace(report, payload={**left, "prompt": ""} if report.kind == "prompt" else left)
+        if report.kind not in ("tool", "tool_failure"):
+            report = replace(report, payload=forgotten.redacted(tx, self._key, report.payload, report.occurred_at))
         settings, session = self._intake.settings, sessions.by_content_id(tx, report.agent, report.content_id)
         if report.kind in ("reply", "title"):
             taken = None if _is_copy(tx, session, report) else WORK[report.kind](tx, settings, report, where, None)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from backstory import settings
+from backstory import ids, settings
 from backstory.cli import show
 from backstory.cli.memory import number_of
 from backstory.cli.worker import connect
@@ -45,15 +45,16 @@ def add(commands: Any) -> None:
     supersede_.set_defaults(run=supersede)
     forget_ = commands.add_parser("forget", help="delete from memory permanently")
     forget_.description = (
-        "Delete observations, a session, a project, or everything that matches a search. The events behind them are "
-        "deleted too, in every file of the data directory. This cannot be undone."
+        "Delete observations, a session, a project, or everything that matches a search, in every file of the data "
+        "directory. An observation goes with the events that only it came from and the sentences that say it. Lists "
+        "first what would go. This cannot be undone; `backstory hide` can."
     )
-    forget_.add_argument("ids", nargs="*", metavar="ID", help="an observation's id, as printed by search and context")
+    forget_.add_argument("ids", nargs="*", metavar="ID", help="12 or #12 is an observation, S3 a session")
     forget_.add_argument("--session", metavar="ID", help="a session: its number, or the agent's id or a prefix of it")
     forget_.add_argument("--project", default="", help="a project (name or key); with --matching, search only there")
     forget_.add_argument("--matching", nargs="+", metavar="WORDS", help="everything that contains all of these words")
     forget_.add_argument(
-        "--yes", action="store_true", help="delete; without it, a session, project or search is only listed"
+        "--yes", action="store_true", help="delete without asking; without it, and without a terminal, only list"
     )
     forget_.add_argument("--json", action="store_true", help="print JSON")
     forget_.set_defaults(run=forget)
@@ -98,7 +99,7 @@ def supersede(options: argparse.Namespace) -> int:
 
 
 def forget(options: argparse.Namespace) -> int:
-    body: dict[str, Any] = {"project": options.project, "ids": [number_of(word) for word in options.ids]}
+    body: dict[str, Any] = {"project": options.project} | split_ids(options.ids)
     client = connect(timeout=TIMEOUT_S)
     if options.session:
         from urllib.parse import quote
@@ -108,15 +109,39 @@ def forget(options: argparse.Namespace) -> int:
         body["matching"] = " ".join(f'"{word}"' if " " in word else word for word in options.matching)
     if not (options.ids or options.session or options.project or options.matching):
         raise BackstoryError("Nothing to forget was given.", "Give ids, --session, --project or --matching.")
-    dry_run = not options.yes and bool(options.session or options.project or options.matching)
-    if not dry_run and not options.json:
+    if not options.yes:
+        listed = client.post("/api/forget", body | {"dry_run": True})
+        if options.json:
+            show.as_json(listed)
+            return 0
+        print_deleted(listed, True)
+        if not _confirmed():
+            return 0
+    if not options.json:
         _warn_if_large()
-    deleted = client.post("/api/forget", body | {"dry_run": dry_run})
+    deleted = client.post("/api/forget", body)
     if options.json:
         show.as_json(deleted)
     else:
-        print_deleted(deleted, dry_run)
-    return 0 if dry_run or deleted["wiped"] else 1
+        print_deleted(deleted, False)
+    return 0 if deleted["wiped"] else 1
+
+
+def split_ids(marks: list[str]) -> dict[str, list[int]]:
+    """Return the ids of observations and of sessions: `12` and `#12` are an observation, `S3` is a session."""
+    sessions = [mark for mark in marks if mark[:1] in "sS" and ids.number(mark[1:]) is not None]
+    return {
+        "ids": [number_of(mark) for mark in marks if mark not in sessions],
+        "sessions": [number_of(mark[1:]) for mark in sessions],
+    }
+
+
+def _confirmed() -> bool:
+    """Ask on a terminal. Elsewhere nothing is deleted without --yes."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        print("Run it again with --yes to delete this. It cannot be undone.")
+        return False
+    return input("Delete this? It cannot be undone. [y/N] ").strip().lower() in ("y", "yes")
 
 
 def _warn_if_large() -> None:
@@ -129,22 +154,21 @@ def _warn_if_large() -> None:
 def print_deleted(deleted: dict[str, Any], dry_run: bool) -> None:
     for item in deleted["items"]:
         kind = item.get("type") or item["kind"]
-        show.line(f"{show.mark(item):>6} {show.when(item['created_at'])} {item['project']} {kind}: {item['title']}")
+        when = show.when(item["created_at"]) + " " if "created_at" in item else ""
+        show.line(f"{show.mark(item):>6} {when}{kind}: {item['title']}")
+    names = {name: name for name in ("sessions", "prompts", "observations", "summaries", "turns", "events")}
+    names |= {"passages": "sentences", "transcripts": "transcripts"}
     counts = ", ".join(
         f"{number} {name if number != 1 else name.removesuffix('ies') + 'y' if name.endswith('ies') else name[:-1]}"
-        for name in ("sessions", "prompts", "observations", "summaries", "turns", "events", "transcripts")
-        if (number := len(deleted[name]) if name == "observations" else deleted[name])
+        for field, name in names.items()
+        if (number := len(deleted[field]) if field == "observations" else deleted[field])
     )
     if not counts:
         print("Nothing was found.")
-    elif dry_run:
-        print(f"Would be forgotten: {counts}.\nRun it again with --yes to delete them. This cannot be undone.")
     else:
-        print(f"Forgotten: {counts}.")
-    if dry_run:
-        return
+        print(f"{'Would be forgotten' if dry_run else 'Forgotten'}: {counts}.")
     if deleted["beside"]:
         others = " ".join(f"#{number}" for number in deleted["beside"][:20])
-        print(f"Made from the same events and still stored: {others}")
-    if not deleted["wiped"]:
+        show.paragraph(f"Made from the same events, and {'would stay' if dry_run else 'still stored'}: {others}.")
+    if not dry_run and not deleted["wiped"]:
         print("An export or another reader uses the database. Its files are wiped when that ends.", file=sys.stderr)

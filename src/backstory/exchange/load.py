@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from backstory import gate, ids
 from backstory.errors import BadInput
 from backstory.exchange.rows import BadRow, checked
-from backstory.model import Session
+from backstory.model import Session, Summary
 from backstory.store import events, forget, forgotten, kept, observations, queries, sessions, table_rows, titles, turns
 from backstory.store.db import Row, Tx
 from backstory.store.index import chunks
@@ -19,6 +19,7 @@ from backstory.store.tables import Table
 
 _INDEXED = {"observations": "observation", "session_summaries": "summary", "user_prompts": "prompt"}
 #: Columns that identify a row.
+_SUMMARY = tuple(each.name for each in fields(Summary))
 _IDS = frozenset({"content_session_id", "memory_session_id", "event_id", "tool_use_id", "prompt_id", "mark"})
 
 
@@ -146,6 +147,7 @@ class Load:
             return not is_gone and not forget.is_forgotten_observation(tx, row)
         if table.name == "session_summaries":
             mark = f"{row['prompt_number']}:{row['source']}"
+            row.update(forgotten.redacted(tx, self._key, {name: row[name] for name in _SUMMARY}, row["created_at"]))
             return not is_gone and not forget.is_forgotten(tx, row["session_id"], "summary", mark)
         if table.name == "user_prompts" and (is_gone or self._is_forgotten(tx, row["prompt"], row["created_at"])):
             row["prompt"] = None
@@ -155,7 +157,20 @@ class Load:
                 row["text"] = None
         if table.name == "events" and (is_gone or self._holds_forgotten(tx, row)):
             row.update(status="tombstone", payload=None, reason="forgotten")
+        self._cut(tx, table, row)
         return True
+
+    def _cut(self, tx: Tx, table: Table, row: Row) -> None:
+        """Remove sentences that were forgotten here."""
+        if table.name == "user_prompts" and row["prompt"]:
+            row["prompt"] = forgotten.cut(tx, self._key, row["prompt"], row["created_at"]) or None
+        elif table.name == "turns" and row["text"]:
+            row["text"] = forgotten.cut(tx, self._key, row["text"], row["at"]) or None
+        elif table.name == "events" and row["payload"] and row["kind"] not in ("tool", "tool_failure"):
+            payload = read_or_nothing(row["payload"])
+            left = forgotten.redacted(tx, self._key, payload, row["occurred_at"])
+            if left is not payload:
+                row["payload"] = json.dumps(left, ensure_ascii=False)
 
     def _is_refused(self, tx: Tx, table: Table, row: Row, session: Session) -> bool:
         """Whether a transcript, a title or a tag would bring back what was forgotten here."""

@@ -143,10 +143,10 @@ def _is_forgotten(tx: Tx, session: Session, report: Report, number: int) -> bool
     """Tell whether a report belongs to a forgotten session, or ends a round whose end was forgotten."""
     if session.forgotten_at:
         return True
-    ends_round = report.kind in ("stop", "subagent_stop", "post_compact")
-    return ends_round and bool(
-        tx.one("event_forgotten_in_round", session_id=session.id, prompt_number=number, kind=report.kind)
-    )
+    if report.kind not in ("stop", "subagent_stop", "post_compact"):
+        return False
+    about = {"session_id": session.id, "prompt_number": number, "kind": report.kind}
+    return tx.one("event_forgotten_in_round", **about) is not None or turns.is_closed(tx, session.id, number)
 
 
 def from_row(row: Row) -> StoredEvent:

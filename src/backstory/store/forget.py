@@ -2,47 +2,32 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from backstory import ids
 from backstory.errors import NotFound
-from backstory.model import OURSELVES, Prompt, Turn
-from backstory.store import agent_sessions, forgotten, kept, ledger, observations, prompts, sessions, titles, turns
+from backstory.model import OURSELVES
+from backstory.store import (
+    agent_sessions,
+    forget_quoted,
+    forget_rows,
+    kept,
+    ledger,
+    observations,
+    prompts,
+    sessions,
+    titles,
+    turns,
+)
 from backstory.store.db import LAST, Row, Tx
+from backstory.store.forget_rows import Forgotten, digest_of, in_json
 from backstory.store.index import bm25, chunks, search, tokens
-from backstory.store.payloads import read_or_nothing
-from backstory.store.tables import NATURAL
 
 #: Rows that are searched in one pass, at most.
 PAGE = 200
-#: Characters. A shorter value of a payload means little by itself and may come back.
-MIN_KEPT_OUT = 16
 _WORD = re.compile(r'"([^"]+)"?|(\S+)')
-
-
-@dataclass(slots=True)
-class Forgotten:
-    """What was deleted so far, and how to recognise copies of it."""
-
-    observations: list[int] = field(default_factory=list)
-    summaries: int = 0
-    prompts: int = 0
-    events: int = 0
-    turns: int = 0
-    sessions: int = 0
-    transcripts: int = 0  #: kept ones, of sessions and subagents
-    beside: set[int] = field(default_factory=set)  #: observations of the same events that stay
-    changed_sessions: set[int] = field(default_factory=set)  #: sessions whose chunks must be rebuilt
-    unkept_sessions: set[int] = field(default_factory=set)  #: sessions whose transcripts must not be kept any more
-    names: set[str] = field(default_factory=set)  #: ids by which copies outside of the database are found
-    key: bytes = b""  #: the key of the digests by which texts are recognised; empty to recognise none
-    needles: tuple[str, ...] = ()  #: a text with all of these words is kept out at any time
-    project: str = ""  #: the project in which the needles were looked for; empty for all
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +36,6 @@ class Matches:
 
     items: list[Row]
     events: list[Row]
-
-
-def digest_of(row: Row) -> str:
-    """Return the digest by which an observation is recognised."""
-    values = [row[name] for name in NATURAL["observations"] if name != "session_id"]
-    return hashlib.sha256(json.dumps(values, ensure_ascii=False).encode()).hexdigest()
 
 
 def is_forgotten(tx: Tx, session_id: int, kind: str, mark: str) -> bool:
@@ -70,22 +49,16 @@ def is_forgotten_observation(tx: Tx, row: Row) -> bool:
 
 def keep_out_version(tx: Tx, row: Row) -> None:
     """Keep this version of an observation from coming back with an older export."""
-    _mark(tx, row["session_id"], "observation", digest_of(row))
+    forget_rows.mark(tx, row["session_id"], "observation", digest_of(row))
 
 
 def observation(tx: Tx, number: int, gone: Forgotten) -> None:
-    """Forget an observation, the events that it came from, and the summary and replies of its round."""
-    row = tx.one("observation_by_id", id=number)
-    if row is None:
-        if number in gone.observations:
-            return
+    """Forget an observation and what only it says. The rest of its round stays."""
+    row = observations.by_id(tx, number)
+    if row:
+        forget_quoted.observation(tx, row, gone)
+    elif number not in gone.observations:
         raise NotFound(f"There is no observation {number}.", "Search gives the ids.")
-    gone.unkept_sessions.add(row["session_id"])
-    gone.beside |= {other["id"] for other in tx.all("observations_of_same_events", id=number)}
-    _events(tx, tx.all("observation_sources", id=number), gone)
-    _summary_and_replies(tx, row["session_id"], row["prompt_number"], gone)
-    _observation(tx, row, gone)
-    gone.beside -= set(gone.observations)
 
 
 def summary(tx: Tx, number: int, gone: Forgotten) -> None:
@@ -101,9 +74,9 @@ def prompt(tx: Tx, number: int, gone: Forgotten) -> None:
         return
     session_id, prompt_number = known.session_id, known.prompt_number
     gone.unkept_sessions.add(session_id)
-    _prompt(tx, known, gone)
-    _events(tx, tx.all("events_of_prompt", session_id=session_id, prompt_number=prompt_number), gone)
-    _turns(tx, turns.of_round(tx, session_id, prompt_number, "user"), gone)
+    forget_rows.prompt(tx, known, gone)
+    forget_rows.events(tx, tx.all("events_of_prompt", session_id=session_id, prompt_number=prompt_number), gone)
+    forget_rows.blank_turns(tx, turns.of_round(tx, session_id, prompt_number, "user"), gone)
     tx.run("session_forget_first_prompt", id=session_id)
     _summary_and_replies(tx, session_id, prompt_number, gone)
 
@@ -120,7 +93,7 @@ def turn(tx: Tx, number: int, gone: Forgotten) -> None:
     else:
         _summary_and_replies(tx, known.session_id, known.prompt_number, gone)
     if left := turns.by_id(tx, number):
-        _turns(tx, [left], gone)
+        forget_rows.blank_turns(tx, [left], gone)
 
 
 def session(tx: Tx, number: int, gone: Forgotten) -> None:
@@ -130,14 +103,14 @@ def session(tx: Tx, number: int, gone: Forgotten) -> None:
         raise NotFound(f"There is no session {number}.", "`backstory sessions` lists them.")
     gone.unkept_sessions.add(number)
     for row in tx.all("observations_of_whole_session", session_id=number):
-        _observation(tx, row, gone)
+        forget_rows.observation(tx, row, gone)
     for row in tx.all("summaries_of_whole_session", session_id=number):
-        _summary(tx, row, gone)
+        forget_rows.summary(tx, row, gone)
     for row in tx.all("prompts_list", project="", session_id=number, before=LAST, limit=2**31):
-        _prompt(tx, prompts.from_row(row), gone)
-    _events(tx, tx.all("events_of_whole_session", session_id=number), gone)
-    _turns(tx, turns.of_session(tx, number), gone)
-    _titles(tx, titles.remove_all(tx, number), gone)
+        forget_rows.prompt(tx, prompts.from_row(row), gone)
+    forget_rows.events(tx, tx.all("events_of_whole_session", session_id=number), gone)
+    forget_rows.blank_turns(tx, turns.of_session(tx, number), gone)
+    forget_rows.titles(tx, titles.remove_all(tx, number), gone)
     # A session of memories that people add by hand is not closed: more of them may come.
     agent_sessions.forget(tx, number)
     tx.run("session_forget", id=number, at=None if known.agent == OURSELVES else ids.now())
@@ -181,15 +154,10 @@ def _containing(tx: Tx, query: str, needles: tuple[str, ...], project_name: str)
     matches: dict[Any, Row] = {}
     for at, needle in enumerate(sorted(needles, key=len, reverse=True)):
         limit = 2**31 if len(needles) > 1 else PAGE
-        rows = tx.all(query, needle=needle, in_json=_in_json(needle), project=project_name, after=0, limit=limit)
+        rows = tx.all(query, needle=needle, in_json=in_json(needle), project=project_name, after=0, limit=limit)
         by_key = {(row["kind"], row["id"]): row for row in rows}
         matches = {key: row for key, row in matches.items() if key in by_key} if at else by_key
     return dict(list(matches.items())[:PAGE])
-
-
-def _in_json(text: str) -> str:
-    """Return a text as it is escaped inside a JSON string."""
-    return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def _has_words(tx: Tx, item: Row, words: str) -> bool:
@@ -206,35 +174,31 @@ def matching(tx: Tx, words: str, project_name: str, gone: Forgotten) -> None:
     gone.needles, gone.project = _needles(words), project_name
     for _ in range(1000):
         matches = find(tx, words, project_name)
-        before = _size(gone)
+        before = gone.size
         for item in matches.items:
             if item["kind"] != "observation" or item["id"] not in gone.observations:
                 by_kind[item["kind"]](tx, item["id"], gone)
         for event in matches.events:
             gone.unkept_sessions.add(event["session_id"])
-            _events(tx, [event], gone)
+            forget_rows.events(tx, [event], gone)
             _summary_and_replies(tx, event["session_id"], event["prompt_number"], gone)
-        if _size(gone) == before:
+        if gone.size == before:
             break
-    gone.unkept_sessions |= kept.containing(tx, [_in_json(needle) for needle in gone.needles], project_name)
+    gone.unkept_sessions |= kept.containing(tx, [in_json(needle) for needle in gone.needles], project_name)
     for _, number in _containing(tx, "sessions_containing", gone.needles, project_name):
         tx.run("session_forget_first_prompt", id=number)
         tx.run("session_forget_branch", id=number)
-        _titles(tx, titles.remove_all(tx, number), gone)
+        forget_rows.titles(tx, titles.remove_all(tx, number), gone)
     gone.beside -= set(gone.observations)
-
-
-def _size(gone: Forgotten) -> int:
-    return len(gone.observations) + gone.summaries + gone.prompts + gone.events + gone.turns
 
 
 def _summary_and_replies(tx: Tx, session_id: int, number: int, gone: Forgotten) -> None:
     """Forget the summary and the replies of a round, what the agent itself wrote about the session, and the events."""
     for row in tx.all("summaries_of_round", session_id=session_id, prompt_number=number):
-        _summary(tx, row, gone)
-    _events(tx, tx.all("events_of_summaries", session_id=session_id, prompt_number=number), gone)
-    _turns(tx, turns.of_round(tx, session_id, number), gone)
-    _titles(tx, titles.remove_made(tx, session_id), gone)
+        forget_rows.summary(tx, row, gone)
+    forget_rows.events(tx, tx.all("events_of_summaries", session_id=session_id, prompt_number=number), gone)
+    forget_rows.blank_turns(tx, turns.of_round(tx, session_id, number), gone)
+    forget_rows.titles(tx, titles.remove_made(tx, session_id), gone)
 
 
 def finish(tx: Tx, gone: Forgotten) -> None:
@@ -244,6 +208,9 @@ def finish(tx: Tx, gone: Forgotten) -> None:
         observations.reindex_session(tx, number)
     gone.changed_sessions.clear()
     unkeep(tx, gone)
+    for number in gone.cleaned_sessions:
+        kept.clean_forgotten(tx, number, gone.key)
+    gone.cleaned_sessions.clear()
 
 
 def unkeep(tx: Tx, gone: Forgotten) -> None:
@@ -267,57 +234,3 @@ def open_erasure(tx: Tx) -> int | None:
 def finish_erasures(tx: Tx, last: int) -> None:
     """Record that the files were rewritten after all erasures up to this id."""
     tx.run("erasure_done", id=last)
-
-
-def _observation(tx: Tx, row: Row, gone: Forgotten) -> None:
-    _mark(tx, row["session_id"], "observation", digest_of(row))
-    observations.remove(tx, row["id"])
-    gone.observations.append(row["id"])
-
-
-def _summary(tx: Tx, row: Row, gone: Forgotten) -> None:
-    _mark(tx, row["session_id"], "summary", f"{row['prompt_number']}:{row['source']}")
-    search.remove_words(tx, "summary", row["id"])
-    gone.summaries += tx.run("summary_remove", id=row["id"])
-
-
-def _prompt(tx: Tx, known: Prompt, gone: Forgotten) -> None:
-    if known.prompt:
-        _keep_out(tx, known.prompt, known.created_at, gone)
-    search.remove_words(tx, "prompt", known.id)
-    gone.prompts += tx.run("prompt_forget", id=known.id)
-
-
-def _events(tx: Tx, rows: Iterable[Row], gone: Forgotten) -> None:
-    for row in rows:
-        event = tx.one("event_payload", id=row["id"]) or {}
-        for value in read_or_nothing(event["payload"]).values() if event.get("payload") else ():
-            if isinstance(value, str | dict) and len(value) >= (MIN_KEPT_OUT if isinstance(value, str) else 1):
-                _keep_out(tx, value, event["occurred_at"], gone)
-        gone.events += tx.run("event_forget", id=row["id"])
-        gone.names |= {name for name in (row["event_id"], row["tool_use_id"]) if name}
-
-
-def _turns(tx: Tx, known: Iterable[Turn], gone: Forgotten) -> None:
-    for each in known:
-        if each.text:
-            _keep_out(tx, each.text, each.at, gone)
-        gone.turns += turns.blank(tx, each)
-        gone.changed_sessions.add(each.session_id)
-
-
-def _titles(tx: Tx, removed: Iterable[str], gone: Forgotten) -> None:
-    """Keep the titles of an agent from coming back. Its transcript repeats them."""
-    for title in removed:
-        forgotten.add(tx, gone.key, title, forgotten.ALWAYS)
-
-
-def _keep_out(tx: Tx, value: Any, at: str, gone: Forgotten) -> None:
-    """Keep a text from coming back in any session: at that moment, or at any time if it has all needles."""
-    text = (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).lower()
-    always = bool(gone.needles) and all(needle in text or _in_json(needle) in text for needle in gone.needles)
-    forgotten.add(tx, gone.key, value, forgotten.ALWAYS if always else at)
-
-
-def _mark(tx: Tx, session_id: int, kind: str, mark: str) -> None:
-    tx.run("forgotten_add", session_id=session_id, kind=kind, mark=mark, at=ids.now())

@@ -9,10 +9,10 @@ import hashlib
 import hmac
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from backstory import ids
+from backstory import ids, passages
 from backstory.paths import Paths, write_private
 from backstory.store.db import Tx
 
@@ -40,6 +40,12 @@ def add(tx: Tx, key: bytes, value: Any, moment: str) -> None:
         tx.run("forgotten_text_add", mark=_digest(key, text), moment=moment, at=ids.now())
 
 
+def add_passage(tx: Tx, key: bytes, passage: str, moment: str) -> None:
+    """Keep a sentence or an item from coming back as a part of a text."""
+    if words := passages.words(passage):
+        add(tx, key, _passage_text(words), moment)
+
+
 def has(tx: Tx, key: bytes, text: str, at: str) -> bool:
     return bool(_forgotten_names(tx, key, {"text": text}, at))
 
@@ -50,17 +56,52 @@ def without(tx: Tx, key: bytes, payload: Mapping[str, Any], at: str) -> Mapping[
     return {name: value for name, value in payload.items() if name not in names} if names else payload
 
 
+def redacted(tx: Tx, key: bytes, payload: Mapping[str, Any], at: str) -> Mapping[str, Any]:
+    """Return a payload without forgotten sentences; the same object if there are none."""
+    if not key or not tx.one("forgotten_texts_any"):
+        return payload
+    digests: dict[str, str] = {}
+
+    def collect(passage: str) -> bool:
+        digests[passage] = _digest(key, _passage_text(passages.words(passage)))
+        return False
+
+    texts = {name: text for name, text in payload.items() if isinstance(text, str) and text}
+    for text in texts.values():
+        passages.cut(text, collect)
+    near = _near(tx, digests.values(), at) if digests else set()
+    if not near:
+        return payload
+    cuts = {name: passages.cut(text, lambda passage: digests[passage] in near) for name, text in texts.items()}
+    return {**payload, **{name: left.text for name, left in cuts.items() if left.removed}}
+
+
+def cut(tx: Tx, key: bytes, text: str, at: str) -> str:
+    """Return a text without forgotten sentences."""
+    return str(redacted(tx, key, {"text": text}, at)["text"])
+
+
+def _passage_text(words: Iterable[str]) -> str:
+    """Return what is compared of a passage. It differs from every whole text."""
+    return f"\0{' '.join(words)}"
+
+
 def _forgotten_names(tx: Tx, key: bytes, payload: Mapping[str, Any], at: str) -> set[str]:
     """Return the names of the values that were forgotten."""
     digests = {name: _digest(key, text) for name, value in payload.items() if (text := _compared_text(value))}
     if not digests or not key:
         return set()
+    near = _near(tx, digests.values(), at)
+    return {name for name, digest in digests.items() if digest in near}
+
+
+def _near(tx: Tx, digests: Iterable[str], at: str) -> set[str]:
+    """Return the digests of what was forgotten at about this moment, or at any."""
     at_ms = ids.stored_ms(at)
-    rows = tx.all("forgotten_texts_among", marks=json.dumps(list(digests.values())))
-    near = {
+    rows = tx.all("forgotten_texts_among", marks=json.dumps(list(digests)))
+    return {
         row["mark"] for row in rows if row["moment"] == ALWAYS or abs(ids.stored_ms(row["moment"]) - at_ms) <= NEAR_MS
     }
-    return {name for name, digest in digests.items() if digest in near}
 
 
 def _compared_text(value: Any) -> str:

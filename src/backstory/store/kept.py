@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,6 +57,11 @@ class TranscriptEntry:
         uuid = self.entry.get("uuid")
         is_id = isinstance(uuid, str) and 0 < len(uuid) <= 512
         self.mark = gate.identifier(str(uuid)) if is_id else _NO_ID + _digest(self.entry)
+
+    def replace(self, entry: Mapping[str, Any]) -> None:
+        """Change what the entry says. It is still recognised as the same."""
+        if entry is not self.entry:
+            self.entry, self.payload = entry, transcript_gate.dumped(entry)
 
     @property
     def has_id(self) -> bool:
@@ -122,6 +127,10 @@ def append(
     """
     if not entries or is_refused(tx, key.session):
         return 0
+    if tx.one("forgotten_texts_any"):
+        tool_uses = _forgotten_tool_uses(tx, key.session.id)
+        for each in entries:
+            each.replace(_without_forgotten(tx, each.entry, tool_uses, secret))
     if _hold_forgotten(tx, entries, secret):
         forget(tx, key.session.id)
         return 0
@@ -159,6 +168,37 @@ def _hold_forgotten(tx: Tx, entries: Iterable[TranscriptEntry], secret: bytes) -
         if forgotten.without(tx, secret, values, at if isinstance(at, str) else ids.now()) is not values:
             return True
     return False
+
+
+def _without_forgotten(
+    tx: Tx, entry: Mapping[str, Any], tool_uses: Collection[str], secret: bytes
+) -> Mapping[str, Any]:
+    """Return an entry without forgotten sentences and tool uses; the same object if it has none."""
+    at = entry.get("timestamp")
+    texts = {text: text for text in transcript_gate.values(entry) if isinstance(text, str)}
+    left = forgotten.redacted(tx, secret, texts, at if isinstance(at, str) else ids.now())
+    changed = transcript_gate.changed(entry, lambda text: left.get(text, text), tool_uses)
+    return entry if changed == entry else changed
+
+
+def clean_forgotten(tx: Tx, session_id: int, secret: bytes) -> None:
+    """Remove forgotten sentences and tool uses from the kept transcripts of a session and of those that repeat it."""
+    others = [row["session_id"] for row in tx.all("kept_with_same_entries", session_id=session_id)]
+    tool_uses = _forgotten_tool_uses(tx, session_id)
+    for number in (session_id, *others):
+        for row in tx.all("kept_of_session", session_id=number):
+            after = 0
+            while rows := tx.all("entries_page", transcript_id=row["id"], after=after, limit=PAGE_ROWS):
+                for each in rows:
+                    entry = json.loads(each["payload"])
+                    left = _without_forgotten(tx, entry, tool_uses, secret)
+                    if left is not entry:
+                        tx.run("entry_put_payload", id=each["id"], payload=transcript_gate.dumped(left))
+                after = rows[-1]["id"]
+
+
+def _forgotten_tool_uses(tx: Tx, session_id: int) -> set[str]:
+    return {row["tool_use_id"] for row in tx.all("forgotten_tool_uses", session_id=session_id)}
 
 
 def is_refused(tx: Tx, session: Session) -> bool:

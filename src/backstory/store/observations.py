@@ -198,10 +198,14 @@ def edit(tx: Tx, number: int, changes: Mapping[str, Any]) -> Row:
 
 def _revise_observation(tx: Tx, revised: Noted) -> None:
     """Change the facts and the importance of an observation that the rules made, and index its facts."""
-    row = get(tx, revised.id)
-    clean = gate.document({"facts": [*revised.facts]})
+    put_facts(tx, get(tx, revised.id), revised.facts, revised.importance)
+
+
+def put_facts(tx: Tx, row: Row, facts_: Sequence[str], importance: int) -> None:
+    """Change the facts and the importance of an observation, and index its facts."""
+    clean = gate.document({"facts": [*facts_]})
     facts, compressed = _json(clean["facts"]), _json({**_compressed(row), **clean})
-    about = {"id": revised.id, "facts": facts, "compressed_observation": compressed, "importance": revised.importance}
+    about = {"id": row["id"], "facts": facts, "compressed_observation": compressed, "importance": importance}
     tx.run("observation_revise", **about)
     if facts != row["facts"]:
         index_row(tx, "observation", row | about, sessions.get(tx, row["session_id"]))

@@ -79,7 +79,8 @@ def add_reply(
         known = from_row(row)
         if known.prompt_number != prompt_number:
             tx.run("turn_put_round", id=known.id, prompt_number=prompt_number)
-        _grow(tx, session, known, text)
+        if not is_closed(tx, session.id, known.prompt_number):
+            _grow(tx, session, known, text)
         return False
     replies = of_round(tx, session.id, prompt_number)
     if details.number is None:
@@ -91,6 +92,7 @@ def add_reply(
                     tx.run("turn_put_mark", id=turn.id, mark=mark, at=at)
                 return False
     wanted = all(turn.text is not None for turn in replies) and _is_wanted(tx, session, prompt_number)
+    wanted = wanted and not is_closed(tx, session.id, prompt_number)
     return _add(tx, session, prompt_number, "assistant", text if wanted else None, at, details)
 
 
@@ -138,6 +140,12 @@ def _is_wanted(tx: Tx, session: Session, prompt_number: int, role: str = "assist
         return False
     end = {"session_id": session.id, "prompt_number": prompt_number, "kind": "stop"}
     return role == "user" or tx.one("event_forgotten_in_round", **end) is None
+
+
+def is_closed(tx: Tx, session_id: int, prompt_number: int) -> bool:
+    """Tell whether sentences of a round were forgotten. What is said of it again would bring them back."""
+    about = {"session_id": session_id, "kind": "round", "mark": str(prompt_number)}
+    return tx.one("forgotten_has", **about) is not None
 
 
 def _add(
@@ -223,6 +231,13 @@ def prompt_number_before(tx: Tx, session_id: int, number: int) -> int:
 def _next(tx: Tx, session: Session) -> int:
     row = tx.one("turn_next", session_id=session.id)
     return int(row["number"]) if row else 0
+
+
+def put_text(tx: Tx, session: Session, turn: Turn, text: str) -> None:
+    """Replace the text of a turn; an empty one removes it. The caller must rebuild the chunks."""
+    remove_words(tx, "turn", turn.id)
+    tx.run("turn_put_text", id=turn.id, text=text or None)
+    index(tx, session, replace(turn, text=text))
 
 
 def blank(tx: Tx, turn: Turn) -> int:

@@ -14,7 +14,7 @@ from backstory.paths import Paths
 from backstory.sessions import lock, session_file
 from backstory.store import events, forgotten, sessions
 from backstory.store.db import Store, Tx
-from backstory.store.forget import Forgotten
+from backstory.store.forget_rows import Forgotten
 
 log = logging.getLogger(__name__)
 #: A message or a block, as it is in the file.
@@ -69,9 +69,10 @@ class ForgottenFiles:
         for message in messages:
             at = str(message.get("timestamp") or "")
             blocks = [
-                block
+                left
                 for block in message["content"]
                 if not (_has_words(block, words) or self._is_forgotten(tx, block, at, tool_uses))
+                and (left := forgotten.redacted(tx, self._key, block, at)).get("text") != ""
             ]
             if blocks:
                 kept.append(message | {"content": blocks})

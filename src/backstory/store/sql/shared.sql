@@ -726,6 +726,9 @@ ON CONFLICT (mark, transcript_id) DO NOTHING;
 -- How many entries without an id say the same.
 SELECT COUNT(*) AS count FROM transcript_entries WHERE transcript_id = :transcript_id AND mark > :first AND mark < :last;
 
+-- name: entry_put_payload
+UPDATE transcript_entries SET payload = :payload WHERE id = :id;
+
 -- name: entries_page
 SELECT id, payload FROM transcript_entries WHERE transcript_id = :transcript_id AND id > :after ORDER BY id LIMIT :limit;
 
@@ -881,7 +884,7 @@ INSERT INTO schema_versions (version, name, applied_at) VALUES (:version, :name,
 DELETE FROM schema_versions WHERE version BETWEEN 2 AND :last;
 
 -- name: observation_sources
-SELECT e.id, e.event_id, e.tool_use_id FROM observation_events oe JOIN events e ON e.id = oe.event_id WHERE oe.observation_id = :id;
+SELECT e.id, e.event_id, e.tool_use_id, e.kind, e.payload FROM observation_events oe JOIN events e ON e.id = oe.event_id WHERE oe.observation_id = :id;
 
 -- name: observations_of_same_events
 SELECT DISTINCT o.observation_id AS id FROM observation_events m JOIN observation_events o ON o.event_id = m.event_id
@@ -918,6 +921,30 @@ SELECT tool_use_id FROM events WHERE session_id = :session_id AND tool_use_id IS
 SELECT id, event_id, tool_use_id FROM events
 WHERE session_id = :session_id AND payload IS NOT NULL
   AND ((kind IN ('stop', 'subagent_stop') AND prompt_number = :prompt_number) OR (kind = 'post_compact' AND prompt_number >= :prompt_number));
+
+-- name: events_spoken
+-- The events that say what was said in a session.
+SELECT id, event_id, tool_use_id, prompt_number, kind, payload FROM events
+WHERE session_id = :session_id AND kind IN ('prompt', 'stop', 'subagent_stop', 'post_compact') AND payload IS NOT NULL;
+
+-- name: events_of_session_after
+SELECT id, payload FROM events WHERE session_id = :session_id AND payload IS NOT NULL AND id > :after ORDER BY id LIMIT :limit;
+
+-- name: session_leases_release
+-- Releases every claim on a session. Its owner notices when it finishes.
+UPDATE events SET status = CASE WHEN status = 'leased' THEN 'queued' ELSE status END, lease_until = NULL, lease_owner = NULL
+WHERE session_id = :session_id AND lease_owner IS NOT NULL;
+
+-- name: prompt_put_text
+UPDATE user_prompts SET prompt = :prompt WHERE id = :id;
+
+-- name: session_put_first_prompt
+UPDATE sdk_sessions SET first_user_prompt = :prompt WHERE id = :id;
+
+-- name: summary_put_texts
+UPDATE session_summaries SET request = :request, investigated = :investigated, learned = :learned, completed = :completed,
+  next_steps = :next_steps, notes = :notes
+WHERE id = :id;
 
 -- name: event_forgotten_in_round
 SELECT 1 AS yes FROM events

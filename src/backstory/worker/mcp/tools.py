@@ -152,7 +152,7 @@ class Tools:
             ),
             Tool(
                 "forget",
-                "Delete observations and their sources for good. Only when the user asks for it.",
+                "Delete observations and what only they say, for good. Only when the user asks for it.",
                 IdsArguments,
                 self.forget,
                 changes=True,

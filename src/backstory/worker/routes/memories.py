@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -20,9 +20,9 @@ from backstory.jobs import Job
 from backstory.model import OURSELVES, ContentId, Event, Observation, Reply, Report, Round, Session
 from backstory.observe.own_transcripts import OwnTranscripts
 from backstory.project import Project
-from backstory.store import events, forget, memories, observations, projects, sessions
+from backstory.store import events, forget, forget_rows, memories, observations, projects, sessions
 from backstory.store.db import Row, Store, Tx
-from backstory.store.forget import Forgotten
+from backstory.store.forget_rows import Forgotten
 from backstory.text import cut, one_line
 from backstory.worker.endpoints import Call, Endpoint, needs_write
 from backstory.worker.forgotten_files import ForgottenFiles
@@ -65,10 +65,11 @@ class Edit(msgspec.Struct):
 
 
 class Forget(msgspec.Struct):
-    """What to forget: observations by id, a session, a project, or all rows with some words. `dry_run` only lists."""
+    """What to forget: observations by id, sessions, a project, or all rows with some words. `dry_run` only lists."""
 
     ids: Annotated[list[Number], msgspec.Meta(max_length=1000)] = []
     session: Number | None = None
+    sessions: Annotated[list[Number], msgspec.Meta(max_length=1000)] = []
     project: Path = ""
     matching: Annotated[str, msgspec.Meta(max_length=500)] = ""
     dry_run: bool = False
@@ -84,6 +85,7 @@ class Gone(msgspec.Struct):
     turns: int
     sessions: int
     transcripts: int
+    passages: int  #: sentences of prompts, replies and summaries, of which the rest stays
     beside: list[int]
     wiped: bool  #: no file in the data directory contains it any more
     items: list[dict[str, Any]] = []
@@ -130,7 +132,7 @@ class Memories:
         def work(tx: Tx) -> Row:
             before = observations.get(tx, number)
             after = observations.edit(tx, number, changes) if changes else before
-            if forget.digest_of(after) != forget.digest_of(before):
+            if forget_rows.digest_of(after) != forget_rows.digest_of(before):
                 forget.keep_out_version(tx, before)
             if by is not UNSET:
                 observations.supersede(tx, number, by)
@@ -180,7 +182,8 @@ class Memories:
     async def forget(self, call: Call) -> Gone:
         """Forget observations, a session, a project, or all rows with some words. This cannot be undone."""
         body: Forget = call.body
-        if not (body.ids or body.session or body.project or body.matching.strip()):
+        whole = [*body.sessions, *([body.session] if body.session else [])]
+        if not (body.ids or whole or body.project or body.matching.strip()):
             raise BadInput("There is nothing to forget.", "Send `ids`, a `session`, a `project`, or `matching` words.")
         items: list[Row] = []
 
@@ -192,12 +195,13 @@ class Memories:
                 forget.project(tx, body.project, gone)
             for number in body.ids:
                 forget.observation(tx, number, gone)
-            if body.session:
-                forget.session(tx, body.session, gone)
+            for number in whole:
+                forget.session(tx, number, gone)
 
         if not body.dry_run:
             return await self._forget(work)
-        return _to_gone(await self._dry_run(work), False, items)
+        gone = await self._dry_run(work)
+        return _to_gone(gone, False, items or list(_listed(gone)))
 
     async def _dry_run(self, work: Callable[[Tx, Forgotten], None]) -> Forgotten:
         """Delete in a transaction that is rolled back."""
@@ -263,10 +267,21 @@ def _to_gone(gone: Forgotten, wiped: bool, items: list[Row] | None = None) -> Go
         turns=gone.turns,
         sessions=gone.sessions,
         transcripts=gone.transcripts,
+        passages=len(gone.passages),
         beside=sorted(gone.beside),
         wiped=wiped,
         items=items or [],
     )
+
+
+def _listed(gone: Forgotten) -> Iterator[Row]:
+    """Return what would be forgotten: the observations, then the sentences."""
+    for row in gone.rows:
+        names = ("id", "session_id", "project", "type", "title", "created_at")
+        yield {"kind": "observation"} | {name: row[name] for name in names}
+    for number, one in enumerate(gone.passages):
+        about = {"session_id": one.session_id, "prompt_number": one.prompt_number}
+        yield {"kind": one.kind, "id": number, "title": one.text} | about
 
 
 def _remember(tx: Tx, report: Report, where: Project) -> Row:

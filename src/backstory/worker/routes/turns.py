@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Annotated, Literal
 
@@ -77,7 +78,8 @@ class TurnImports:
         return Taken(added, len(wanted) - added, len(turns) - len(wanted))
 
     def _store(self, tx: Tx, agent: str, turns: Sequence[Said]) -> int:
-        remembered = (turn for turn in turns if not forgotten.has(tx, self._key, turn.text, turn.at))
+        cut = (replace(turn, text=forgotten.cut(tx, self._key, turn.text, turn.at)) for turn in turns)
+        remembered = (turn for turn in cut if turn.text and not forgotten.has(tx, self._key, turn.text, turn.at))
         by_session = groupby(remembered, lambda turn: turn.session)
         return sum(turn_lines.store(tx, agent, list(group)) for _, group in by_session)
 
