@@ -64,6 +64,26 @@ class Client:
     def post(self, route: str, body: Mapping[str, Any] | None = None) -> Any:
         return self._call("POST", route, json.dumps(body or {}).encode())
 
+    def events(self, route: str, body: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Send a request that is answered by events, and yield each with its name as it comes."""
+        connection = _Connection(self._path, self._timeout)
+        try:
+            connection.request("POST", route, json.dumps(body).encode(), {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            if response.status >= 400:
+                raise _error(response.status, json.loads(response.read()))
+            name = ""
+            for line in response:
+                field, _, value = line.decode().rstrip("\n").partition(": ")
+                if field == "event":
+                    name = value
+                elif field == "data":
+                    yield name, json.loads(value)
+        except (OSError, http.client.HTTPException):
+            raise WorkerAway from None
+        finally:
+            connection.close()
+
     def patch(self, route: str, body: Mapping[str, Any]) -> Any:
         return self._call("PATCH", route, json.dumps(body).encode())
 
@@ -84,12 +104,17 @@ class Client:
         is_json = response.headers.get_content_type() == "application/json"
         value = json.loads(raw) if is_json and raw else raw.decode()
         if response.status >= 400:
-            details = value if isinstance(value, dict) else {}
-            message = details.get("error", f"The worker answered {response.status}.")
-            error = BackstoryError(message, details.get("hint", ""))
-            error.status = response.status
-            raise error
+            raise _error(response.status, value)
         return value
+
+
+def _error(status: int, value: Any) -> BackstoryError:
+    """Return what the worker says is wrong."""
+    details = value if isinstance(value, dict) else {}
+    message = details.get("error", f"The worker answered {status}.")
+    error = BackstoryError(message, details.get("hint", ""))
+    error.status = status
+    return error
 
 
 def items_of(get: Callable[..., Any], route: str, **query: Any) -> Iterator[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from uuid import uuid4
 
@@ -27,8 +28,12 @@ class KillSwitch:
             self.path.unlink(missing_ok=True)
 
 
-def write_launcher(path: Path, pipe: str, program: str) -> None:
-    """Write a script that runs a program through `launch`. Two variables name the pipe and the program."""
+def write_launcher(path: Path, pipe: str, program: str, command: Sequence[str] = ()) -> None:
+    """Write a script that runs a program through `launch`. Two variables name the pipe and the program.
+
+    With a `command`, that is run instead of the program, with the arguments of the script behind its own.
+    """
     start = shlex.join([sys.executable, "-I", "-S", str(Path(launch.__file__))])
-    write_private(path, f'#!/bin/sh\nexec {start} "${pipe}" "${program}" "$@"\n'.encode())
+    started = shlex.join(command) if command else f'"${program}"'
+    write_private(path, f'#!/bin/sh\nexec {start} "${pipe}" {started} "$@"\n'.encode())
     path.chmod(0o700)

@@ -11,6 +11,11 @@ import select
 import signal
 import sys
 
+#: Milliseconds that a program has to exit after it has closed its pipe.
+EXIT_MS = 2000
+#: Milliseconds between two looks whether it has.
+LOOK_MS = 5
+
 
 def main(pipe: str, program: str, *args: str) -> None:
     os.setsid()
@@ -21,9 +26,10 @@ def main(pipe: str, program: str, *args: str) -> None:
     except BlockingIOError:
         pass
     program_pipe, write_end = os.pipe()
+    own_id = os.getpid()
     if os.fork() == 0:
         os.close(write_end)
-        _watch(pipe, owner_pipe, program_pipe)
+        _watch(pipe, owner_pipe, program_pipe, own_id)
     # The program holds this end until it exits, which ends the watching child, too.
     os.set_inheritable(write_end, True)
     os.execve(program, [program, *args], _environment())  # noqa: S606 - a shell would be one more process to kill
@@ -36,7 +42,7 @@ def _environment() -> dict[str, str]:
     return {name: os.environ[name] for name in names.split(",") if name in os.environ}
 
 
-def _watch(pipe: str, owner_pipe: int, program_pipe: int) -> None:
+def _watch(pipe: str, owner_pipe: int, program_pipe: int, program_id: int) -> None:
     """Wait until the owner or the program has closed its pipe, then kill the process group, this process included."""
     for sig in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(sig, signal.SIG_IGN)
@@ -47,6 +53,11 @@ def _watch(pipe: str, owner_pipe: int, program_pipe: int) -> None:
     poll.register(owner_pipe, select.POLLIN)
     poll.register(program_pipe, select.POLLIN)
     poll.poll()
+    poll.unregister(program_pipe)
+    # A sandbox hands the pipe on to the program inside, and lives a little longer, to tell how that ended.
+    for _ in range(EXIT_MS // LOOK_MS):
+        if os.getppid() != program_id or poll.poll(LOOK_MS):
+            break
     with contextlib.suppress(OSError):
         os.unlink(pipe)  # noqa: PTH108 - its owner may have been killed, and pathlib is slow to import
     os.killpg(0, signal.SIGKILL)

@@ -137,6 +137,19 @@ class Settings:
         30.0, "Minutes without an event after which a session of the Python API expires. 0: never."
     )
     sweep_minutes: float = _setting(5.0, "Minutes between two looks for idle sessions. 0: never look.")
+    assistant_name: str = _setting("Claude", "Name of the assistant in the archives of groups.")
+    group_sandbox: str = _setting(
+        "bubblewrap",
+        "Sandbox of the agents of groups. none: they run as you and can read your files; only their permission rules "
+        "keep groups apart.",
+        ("bubblewrap", "docker", "podman", "none"),
+    )
+    group_image: str = _setting("python:3.13", "Image of the sandbox docker or podman. It needs python3 and bash.")
+    group_model: str = _setting("", "Model of the agents of groups. Empty: the agent chooses.")
+    group_limit: int = _setting(5, "Maximum number of groups whose agents run at the same time. Others wait.", least=1)
+    group_idle_minutes: float = _setting(30.0, "Minutes without a message after which the agent of a group is ended.")
+    group_run_minutes: float = _setting(120.0, "Minutes after which the agent of a group is ended in any case.")
+    main_project: str = _setting("", "Directory that the agent of the main group may read and write. Empty: none.")
     tuning: Tuning = Tuning()
 
     @property

@@ -65,9 +65,7 @@ def test_a_group_sees_its_own_directories() -> None:
 def test_the_main_group_also_sees_all_groups_and_its_project(tmp_path: Path) -> None:
     more = set(mounts(tmp_path / "data", "main", tmp_path)) - set(mounts(tmp_path / "data", "main"))
     assert more == {Mount(tmp_path.resolve(), "/workspace/project", is_writable=True)}
-    assert Mount(tmp_path / "data" / "groups", "/workspace/groups", is_writable=True) in mounts(
-        tmp_path / "data", "main"
-    )
+    assert Mount(tmp_path / "data" / "groups", "/workspace/groups") in mounts(tmp_path / "data", "main")
     assert not {"/workspace/project", "/workspace/groups"} & {
         each.inside for each in mounts(tmp_path, "ours", tmp_path)
     }
@@ -86,7 +84,8 @@ def test_a_container_has_the_documented_mounts(engine: str, data: Path, tmp_path
     """As text: neither is installed where tests run."""
     seen = mounts(data, "main", tmp_path / "home")
     covered = sandbox.hidden(data, seen)
-    command = sandbox.container(engine, "python:3.13", "backstory-main", Path("/x,y/claude"), seen, covered, ["B", "A"])
+    box = sandbox.Container(engine, "python:3.13", "backstory-main")
+    command = box.command(Path("/x,y/claude"), seen, covered, {"HOME": "/home/node"}, ["B", "A"])
     text = " ".join(command)
     assert command[:3] == (engine, "run", "--rm")
     assert command[-2:] == ("python:3.13", "/opt/backstory/claude")
@@ -95,7 +94,7 @@ def test_a_container_has_the_documented_mounts(engine: str, data: Path, tmp_path
         assert f"--mount type=bind,source={each.outside},destination={each.inside}{mode}" in text
     assert '--mount type=bind,"source=/x,y/claude",destination=/opt/backstory/claude,readonly' in text
     assert "--mount type=tmpfs,destination=/workspace/project/.backstory" in text
-    assert "--env A --env B" in text
+    assert "--env HOME=/home/node --env A --env B" in text
     assert "--workdir /workspace/group" in text
     assert ("--userns keep-id" in text) == (engine == "podman")
 

@@ -38,6 +38,9 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "pin": ("backstory pin 12", "backstory pin 12 --off"),
     "supersede": ("backstory supersede 12 40", "backstory supersede 12 --off"),
     "forget": ("backstory forget 12", "backstory forget --matching staging password", "backstory forget --session S3"),
+    "groups": ('backstory groups run main "What did we decide about prices?"', "backstory groups chat main"),
+    "groups run": ('backstory groups run main "Look at the tests."', "git diff | backstory groups run main -"),
+    "groups chat": ("backstory groups chat main",),
     "sessions": (
         "backstory sessions",
         "backstory sessions show 3",

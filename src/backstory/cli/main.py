@@ -26,6 +26,7 @@ NOUNS = {
     "curate": ("remember", "pin", "supersede", "forget"),
     "sessions": ("sessions",),
     "resume": ("resume",),
+    "groups": ("groups",),
     "queue": ("queue",),
     "reindex": ("reindex",),
     "reobserve": ("reobserve",),
@@ -38,7 +39,7 @@ NOUNS = {
 GROUPS = {
     "Start": ("install", "uninstall", "status", "doctor", "repair"),
     "Memory": ("search", "show", "context", "timeline", "remember", "pin", "supersede", "forget", "stats"),
-    "Sessions": ("sessions", "resume"),
+    "Sessions": ("sessions", "resume", "groups"),
     "Worker": ("start", "stop", "restart", "open", "queue", "reindex", "reobserve"),
     "Data and settings": ("import", "export", "config", "completion", "version"),
     "Called by other programs": ("worker", "hook", "mcp"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,7 @@ STATE = f"{HOME}/.claude"
 #: Programs inside.
 CLAUDE = "/opt/backstory/claude"
 SERVER = "/opt/backstory/mcp_server.py"
+SHELL = "/opt/backstory/shell"
 #: Where programs are looked for inside.
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: User and group inside. Claude Code refuses to work unattended as root.
@@ -59,16 +60,17 @@ class Mount:
 
 
 def mounts(paths: GroupPaths, project: Path | None = None) -> tuple[Mount, ...]:
-    """Return what the agent of a group sees. The main group sees the directories of all groups, and a project."""
+    """Return what the agent of a group sees. The main group sees the directories of all groups and a project, and
+    writes the memory that all share."""
     found = [
         Mount(paths.folder, names.WORKSPACE, is_writable=True),
-        Mount(paths.shared, SHARED),
+        Mount(paths.shared, SHARED, is_writable=names.is_main(paths.group)),
         Mount(paths.ipc, IPC, is_writable=True),
         Mount(paths.state, STATE, is_writable=True),
         Mount(Path(__file__).with_name("mcp_server.py"), SERVER),
     ]
     if names.is_main(paths.group):
-        found.append(Mount(paths.folder.parent, GROUPS, is_writable=True))
+        found.append(Mount(paths.folder.parent, GROUPS))  # a link in the place of a group would lead its agent away
         if project:
             found.append(Mount(_project(paths.data, project), PROJECT, is_writable=True))
     return tuple(found)
@@ -135,23 +137,37 @@ def python() -> str:
     return str(base / "bin" / version)
 
 
-def container(
-    engine: str, image: str, name: str, program: Path, seen: Sequence[Mount], covered: Sequence[str], env: Iterable[str]
-) -> tuple[str, ...]:
-    """Return the command line of Docker or Podman. It takes the variables `env` from its own environment, by name."""
-    command = [engine, "run", "--rm", "--interactive", "--init", "--name", name, "--network", "host"]
-    command += ["--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--read-only"]
-    command += ["--tmpfs", "/tmp:exec", "--tmpfs", f"{HOME}:mode=1777"]  # noqa: S108
-    command += ["--userns", "keep-id"] if engine == "podman" else []
-    command += ["--user", f"{os.getuid()}:{os.getgid()}", "--workdir", names.WORKSPACE]
-    for mount in (*seen, Mount(program, CLAUDE)):
-        parts = ["type=bind", f"source={mount.outside}", f"destination={mount.inside}"]
-        command += ["--mount", ",".join(map(_quoted, [*parts, *([] if mount.is_writable else ["readonly"])]))]
-    for place in covered:
-        command += ["--mount", ",".join(map(_quoted, ["type=tmpfs", f"destination={place}"]))]
-    for variable in sorted(env):
-        command += ["--env", variable]
-    return (*command, image, CLAUDE)
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A container of Docker or Podman."""
+
+    engine: str
+    image: str
+    name: str
+
+    def command(
+        self, program: Path, seen: Sequence[Mount], covered: Sequence[str], env: Mapping[str, str], told: Iterable[str]
+    ) -> tuple[str, ...]:
+        """Return its command line, with the variables `env`. Those of `told` are taken from the environment, by name:
+        others can read a command line."""
+        command = [self.engine, "run", "--rm", "--interactive", "--init", "--name", self.name, "--network", "host"]
+        command += ["--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--read-only"]
+        command += ["--tmpfs", "/tmp:exec", "--tmpfs", f"{HOME}:mode=1777"]  # noqa: S108
+        command += ["--userns", "keep-id"] if self.engine == "podman" else []
+        command += ["--user", f"{os.getuid()}:{os.getgid()}", "--workdir", names.WORKSPACE]
+        for mount in (*seen, Mount(program, CLAUDE)):
+            parts = ["type=bind", f"source={mount.outside}", f"destination={mount.inside}"]
+            command += ["--mount", ",".join(map(_quoted, [*parts, *([] if mount.is_writable else ["readonly"])]))]
+        for place in covered:
+            command += ["--mount", ",".join(map(_quoted, ["type=tmpfs", f"destination={place}"]))]
+        for variable in (*(f"{name}={value}" for name, value in env.items()), *sorted(told)):
+            command += ["--env", variable]
+        return (*command, self.image, CLAUDE)
+
+    @property
+    def removal(self) -> tuple[str, ...]:
+        """The command line that removes a container of this name, which a killed worker may have left."""
+        return (self.engine, "rm", "--force", self.name)
 
 
 def with_path(command: Sequence[str]) -> tuple[str, ...]:

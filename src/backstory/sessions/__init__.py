@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from backstory.errors import ImpossibleMove, SessionBusy
-from backstory.sessions.options import ALLOWED_ENV, Options
+from backstory.sessions.options import ALLOWED_ENV, Options, Sandbox
 from backstory.sessions.record import TurnState
 from backstory.sessions.recovery import SessionRecovered
 from backstory.sessions.run import Run, execute, history, metadata, restore
@@ -16,6 +16,7 @@ __all__ = [
     "Metadata",
     "Options",
     "Run",
+    "Sandbox",
     "SessionBusy",
     "SessionRecovered",
     "TurnState",

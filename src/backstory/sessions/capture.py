@@ -33,10 +33,14 @@ HOOK = Path(__file__).parent.parent / "hook.py"
 
 
 class Worker:
-    """The worker, as a run sees it. Without it a run goes on, and the next one tells it the totals."""
+    """The worker, as a run sees it. Without it a run goes on, and the next one tells it the totals.
 
-    def __init__(self, paths: Paths) -> None:
+    An agent in a sandbox sees other paths. `cwd` and `transcripts` are its directories as they are here.
+    """
+
+    def __init__(self, paths: Paths, cwd: Path | None = None, transcripts: Path | None = None) -> None:
         self._paths, self._client = paths, Client(paths.socket, ANSWER_S)
+        self._cwd, self._transcripts = cwd, transcripts
         self._is_away = False
 
     async def move(self, record: Record, cause: str, reason: str | None = None) -> None:
@@ -106,6 +110,10 @@ class Worker:
         import anyio
 
         event = str(payload.get("hook_event_name"))
+        if self._transcripts:
+            own = self._transcripts / f"{payload.get('session_id')}.jsonl"
+            told = {name: value for name, value in payload.items() if name != "agent_transcript_path"}
+            payload = cast("HookInput", told | {"cwd": str(self._cwd), "transcript_path": str(own)})
         start = [sys.executable, "-I", "-S", str(HOOK), str(self._paths.data), agents.DEFAULT_AGENT, event]
         await anyio.run_process(start, input=json.dumps(payload).encode(), check=False)
         return {}

@@ -43,6 +43,20 @@ NO_CLAUDE = "No `claude` was found."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Sandbox:
+    """How to start the agent in a sandbox, where it sees other paths than the caller."""
+
+    command: tuple[str, ...]  #: starts `claude` in the sandbox; its arguments follow
+    transcripts: Path  #: the folder with the agent's transcripts, as the caller sees it
+
+    def transcript(self, content_id: str) -> Path | None:
+        """Return the transcript of a session. A link could lead anywhere: the agent may have put it there."""
+        path = self.transcripts / f"{content_id}.jsonl"
+        is_led_away = any(each.is_symlink() for each in (path, path.parent, path.parent.parent))
+        return path if path.is_file() and not is_led_away else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """What to run. Without `session_id` and `conversation_history` it is a new session."""
 
@@ -59,6 +73,7 @@ class Options:
     env: Mapping[str, str] = field(default_factory=dict)  #: variables for the agent
     allowed_env: frozenset[str] = ALLOWED_ENV  #: variables that it inherits, by name
     sdk: ClaudeAgentOptions | None = None  #: further options of the SDK, such as `mcp_servers`
+    sandbox: Sandbox | None = None  #: None: the agent runs as the caller does
 
     def __post_init__(self) -> None:
         if not self.prompt.strip():
@@ -85,7 +100,8 @@ class Options:
         base = self.sdk or sdk.ClaudeAgentOptions()
         env = self.environment()
         names = ",".join((*env, *_SDK_ENV))
-        program = {"BACKSTORY_PIPE": str(pipe), "BACKSTORY_CLAUDE": _program(base), "BACKSTORY_VARIABLES": names}
+        claude = self.sandbox.command[0] if self.sandbox else program(base)
+        own = {"BACKSTORY_PIPE": str(pipe), "BACKSTORY_CLAUDE": claude, "BACKSTORY_VARIABLES": names}
         theirs = base.hooks or {}
         every: set[HookEvent] = {*hooks, *theirs}
         return replace(
@@ -98,7 +114,7 @@ class Options:
             allowed_tools=[*base.allowed_tools, *self.allowed_tools],
             resume=resume,
             hooks={event: [*hooks.get(event, []), *theirs.get(event, [])] for event in every},
-            env=env | program,
+            env=env | own,
             cli_path=launcher,
             max_buffer_size=base.max_buffer_size or MAX_BUFFER,
         )
@@ -111,7 +127,7 @@ class Options:
 _CLAUDE_CODE: SystemPromptPreset = {"type": "preset", "preset": "claude_code"}
 
 
-def _program(base: ClaudeAgentOptions) -> str:
+def program(base: ClaudeAgentOptions) -> str:
     """Return the path of `claude`: the given one, else the one inside the SDK, else the one on PATH."""
     import claude_agent_sdk as sdk
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import ExitStack, aclosing, closing, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import ExitStack, aclosing, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, cast
+from uuid import uuid4
 
 from backstory import agents, settings
 from backstory.agents.claude_code import resumable
@@ -15,7 +16,7 @@ from backstory.kill_switch import KillSwitch, write_launcher
 from backstory.model import SessionStatus
 from backstory.sessions import lock, session_file
 from backstory.sessions.capture import Worker
-from backstory.sessions.options import NO_SDK, Options
+from backstory.sessions.options import NO_SDK, Options, Sandbox
 from backstory.sessions.record import Record, TurnState
 from backstory.sessions.recovery import SessionRecovered, preamble, text_of
 from backstory.sessions.session_file import Message, Metadata
@@ -40,6 +41,7 @@ class _Start:
     preamble: str = ""  #: what is told again before the prompt
     reason: str = ""  #: why something is told again; empty if the transcript is whole
     messages: int = 0  #: how many messages are told again
+    resume_at: str | None = None  #: the message after which the conversation goes on; None: the last one
 
 
 def execute(options: Options) -> Run:
@@ -79,7 +81,7 @@ class Run(AsyncIterator["Streamed"]):
         self.turns = TurnState(options.max_turns)
         self._options, self._paths = options, settings.bare().paths
         self._cwd = Path(options.cwd or ".").absolute()
-        self._worker = Worker(self._paths)
+        self._worker = Worker(self._paths, self._cwd, options.sandbox.transcripts if options.sandbox else None)
         self._locks = ExitStack()
         self._record: Record | None = None
         self._has_messages = False  #: the agent has said which session it is
@@ -153,8 +155,11 @@ class Run(AsyncIterator["Streamed"]):
         if not (self._options.sdk and self._options.sdk.fork_session):
             await self._worker.move(self._record, "prompt")
         if self._options.sdk and self._options.sdk.session_store:
-            return _Start(content_id)  # the SDK takes the transcript from there
-        return await anyio.to_thread.run_sync(self._check, content_id, self._record.messages)
+            start = _Start(content_id)  # the SDK takes the transcript from there
+        else:
+            start = await anyio.to_thread.run_sync(self._check, content_id, self._record.messages)
+        at = self._options.sdk.resume_session_at if self._options.sdk and start.resume else None
+        return replace(start, resume_at=at)
 
     def _load(self, content_id: str) -> Record:
         """Read session.json. A session that has none begins with the history that the caller gave."""
@@ -182,12 +187,16 @@ class Run(AsyncIterator["Streamed"]):
         return start
 
     def _transcript(self, content_id: str) -> Path | None:
+        if self._options.sandbox:
+            return self._options.sandbox.transcript(content_id)
         env = self._options.environment()
         roots = agents.AGENTS[agents.DEFAULT_AGENT].transcripts.roots(Path(env.get("HOME") or Path.home()), env)
         return resumable.find(roots, content_id)
 
     def _restored(self, content_id: str) -> bool:
         """Write a kept transcript back, in the place of a damaged one. Return whether there was one."""
+        if self._options.sandbox:
+            return False
         path = self._transcript(content_id)
         damaged = path.rename(path.with_name(f"{path.name}.damaged")) if path else None
         if self._worker.restore_transcript(content_id, str(self._cwd)):
@@ -224,10 +233,10 @@ class Run(AsyncIterator["Streamed"]):
         folder, self._prompt, self._stop = self._paths.agent_runs, prompt, ""
         self._paths.prepare()
         folder.mkdir(mode=0o700, exist_ok=True)
-        launcher, lost = folder / "launch", self._options.session_id if start.reason else None
-        write_launcher(launcher, "BACKSTORY_PIPE", "BACKSTORY_CLAUDE")
-        with closing(KillSwitch(folder)) as switch:
+        lost = self._options.session_id if start.reason else None
+        with closing(KillSwitch(folder)) as switch, _launcher(folder, self._options.sandbox) as launcher:
             options = self._options.for_sdk(start.resume, self._cwd, self._worker.hooks(), launcher, switch.path)
+            options = replace(options, resume_session_at=start.resume_at)
             if start.preamble:
                 # Otherwise `claude` would open files that the messages name with @.
                 options = replace(options, verbatim_prompts=True)
@@ -313,6 +322,18 @@ class Run(AsyncIterator["Streamed"]):
             await self._worker.move(self._record, "fail", type(error).__name__)
             with suppress(OSError):  # it may be the error itself
                 self._record.save()
+
+
+@contextmanager
+def _launcher(folder: Path, sandbox: Sandbox | None) -> Iterator[Path]:
+    """Write the script that starts the agent. The one without a sandbox is the same for all runs."""
+    path = folder / (f"launch-{uuid4().hex}" if sandbox else "launch")
+    write_launcher(path, "BACKSTORY_PIPE", "BACKSTORY_CLAUDE", sandbox.command if sandbox else ())
+    try:
+        yield path
+    finally:
+        if sandbox:
+            path.unlink(missing_ok=True)
 
 
 def _compared(known: resumable.Resumable, messages: Sequence[Message]) -> tuple[Sequence[Message], list[Message]]:

@@ -24,6 +24,9 @@ from backstory.capture.kept import KeptTranscripts
 from backstory.capture.reconcile import Reconcile
 from backstory.capture.spool import Spool
 from backstory.errors import BackstoryError, NotFound, StoreUnavailable
+from backstory.groups.archive import Archives
+from backstory.groups.pointers import Pointers
+from backstory.groups.runs import GroupRuns, Surroundings
 from backstory.jobs import Job, place_of
 from backstory.model import Round
 from backstory.observe.model_observer import ModelObserver, ProviderState
@@ -40,6 +43,7 @@ from backstory.worker import endpoints, guard
 from backstory.worker.context_replies import ContextReplies
 from backstory.worker.endpoints import Endpoint
 from backstory.worker.forgotten_files import ForgottenFiles
+from backstory.worker.group_memory import GroupMemory
 from backstory.worker.jobs.embedding import EmbeddingJob
 from backstory.worker.jobs.maintenance import Maintenance
 from backstory.worker.jobs.reindex import Reindex
@@ -49,6 +53,7 @@ from backstory.worker.mcp.server import Mcp
 from backstory.worker.routes.admin import Admin, document
 from backstory.worker.routes.agent_sessions import AgentSessions
 from backstory.worker.routes.exchange import Exchange
+from backstory.worker.routes.group_runs import GroupRunRoutes
 from backstory.worker.routes.hooks import Reporting
 from backstory.worker.routes.imports import Imports
 from backstory.worker.routes.memories import Memories
@@ -128,6 +133,11 @@ class App:
             self.forgotten_key,
         )
         self.intake.wipe = self.memories.job.start
+        self.archives = Archives(store, settings.paths.data, settings.assistant_name)
+        self.pointers = Pointers(store, settings.paths.data, self.archives)
+        memory = GroupMemory(settings, store, MemorySearch(store, self.vectors), self.pointers)
+        around = Surroundings(self.pointers, self.archives, memory.search, memory.context, memory.names)
+        self.group_runs = GroupRuns(settings, around)
         self.browsers = Browsers()
 
     def _jobs(self) -> list[Job]:
@@ -162,6 +172,7 @@ class App:
             *Exchange(store, self.wake, self.forgotten_key).table(),
             *self.reindex.table(),
             *Reobserve(store, self.model, self.wake).table(),
+            *GroupRunRoutes(self.group_runs).table(),
         ]
         self.mcp = Mcp(table)
         table += self.mcp.table()
@@ -181,6 +192,7 @@ class App:
         try:
             yield
         finally:
+            await self.group_runs.stop()
             await self.mcp.stop()
             for job in reversed(self.jobs):
                 await job.stop()
@@ -188,6 +200,11 @@ class App:
             await self.model.close()
             await asyncio.gather(*self._announcing, return_exceptions=True)
             self.store.close()
+
+    def close_streams(self) -> None:
+        """End every stream, so that none delays a stop."""
+        self.live.close()
+        self.group_runs.close_streams()
 
     def _pace(self) -> Pace:
         chosen = self.model.settings

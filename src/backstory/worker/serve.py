@@ -56,12 +56,12 @@ class Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         if counter % 20 == 0 and not self._lock.is_ours:  # every two seconds
             log.warning("the data directory was removed; stopping")
-            self._app.live.close()
+            self._app.close_streams()
             return True
         return await super().on_tick(counter)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self._app.live.close()
+        self._app.close_streams()
         super().handle_exit(sig, frame)
 
 

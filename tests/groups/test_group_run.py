@@ -1,0 +1,204 @@
+"""The agent of a group, in its sandbox, as the worker runs it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+
+import pytest
+from box import Box, until
+from endpoint import Held, Request, Step, hang, tool_use
+from office import Office, Ran, needs_sandbox, take
+
+pytestmark = needs_sandbox
+
+
+@pytest.fixture
+def office(box: Box) -> Iterator[Office]:
+    machine = Office(box)
+    yield machine
+    machine.until_no_agent_runs()
+
+
+def test_the_four_lifecycles_of_a_session(office: Office) -> None:
+    """New, active, clear and resume, with the real agent in bubblewrap. The requests are those of its tools."""
+    let_go = threading.Event()
+    said: list[Step] = ["It is blue.", "Still blue.", Held(let_go, "Cleared."), "Me.", "Going back.", "Blue, I said."]
+    with office.model(said) as endpoint:
+        office.box.start()
+        office.create("dev-team")
+        paths = office.paths("dev-team")
+        # New: no session id goes in, and the one that comes out is the active one.
+        new = office.run("dev-team", "What colour is the sky?")
+        assert new.texts == ["It is blue."]
+        assert new.of("started") == [{"session_id": new.session_id, "resumed": False}]
+        assert new.ended == "done"
+        assert office.active("dev-team") == new.session_id
+        assert paths.transcript(new.session_id).exists()
+        # Active: the same session, with all that was said.
+        active = office.run("dev-team", "And now?")
+        assert active.of("started") == [{"session_id": new.session_id, "resumed": True}]
+        assert "What colour is the sky?" in endpoint.of()[-1].texts("user")
+        # Clear: archived, out of the way, and the late answer does not bring it back.
+        events = office.start("dev-team", "Clear this.")
+        take(events, "started")
+        office.ask("dev-team", "r1", type="clear_session", name="Sky")
+        until(lambda: office.active("dev-team") is None, "the session to be cleared")
+        let_go.set()
+        assert Ran(list(events)).ended == "closed"
+        assert office.active("dev-team") is None
+        ((number, session_id, name),) = office.history("dev-team")
+        assert (session_id, name) == (new.session_id, "Sky")
+        (archive,) = paths.conversations.glob("*.md")
+        assert "What colour is the sky?" in archive.read_text()
+        fresh = office.run("dev-team", "Who are you?")
+        assert fresh.session_id != new.session_id
+        assert "What colour is the sky?" not in endpoint.of()[-1].texts("user")
+        # Resume: the old session is active again, and the other one is in the history.
+        events = office.start("dev-team", "Go back to the sky.")
+        take(events, "started")
+        office.ask("dev-team", "r2", type="resume_session", session_id=number, save_current_as="Who")
+        assert Ran(list(events)).ended in ("closed", "done")
+        assert office.active("dev-team") == new.session_id
+        assert [(each, name) for _, each, name in office.history("dev-team")] == [(fresh.session_id, "Who")]
+        resumed = office.run("dev-team", "Which colour was it?")
+        assert resumed.of("started") == [{"session_id": new.session_id, "resumed": True}]
+        assert "What colour is the sky?" in endpoint.of()[-1].texts("user")
+
+
+def test_follow_ups_are_answered_in_the_same_run(office: Office) -> None:
+    """Those before it in its first prompt, those during it after its answer, from the last message of the model on."""
+    let_go = threading.Event()
+    with office.model([Held(let_go, "First."), "Second."]) as endpoint:
+        office.box.start()
+        assert office.post("main", "messages", message="Left before.") == {"is_running": False}
+        events = office.start("main", "Begin.")
+        take(events, "started")
+        assert office.post("main", "messages", message="One more.") == {"is_running": True}
+        joined: list[Ran] = []
+        other = threading.Thread(target=lambda: joined.append(office.run("main", "And another.")))
+        other.start()
+        until(lambda: len(list(office.paths("main").input.glob("*.json"))) == 2, "both messages to be left")
+        let_go.set()
+        ran = Ran(list(events))
+        other.join()
+        assert ran.texts == ["First.", "Second."]
+        assert ran.ended == "done"
+        assert joined[0].texts[-1] == "Second."
+        assert endpoint.of()[0].texts("user")[-1] == "Left before.\nBegin."
+        assert endpoint.of()[-1].texts("user")[-1] == "One more.\nAnd another."
+        assert len(endpoint.of()) == 2
+        assert not list(office.paths("main").input.iterdir())
+        session_id = office.active("main")
+        assert session_id
+        lines = [json.loads(line) for line in office.paths("main").transcript(session_id).read_text().splitlines()]
+        reply = next(line for line in lines if line.get("type") == "assistant")
+        prompt = next(line for line in lines if "One more." in str(line.get("message")))
+        parents = {line["uuid"]: line.get("parentUuid") for line in lines if line.get("uuid")}
+        above = prompt["parentUuid"]
+        while above and above != reply["uuid"]:
+            above = parents[above]
+        assert above == reply["uuid"]
+
+
+def test_a_deleted_transcript_is_told_again(office: Office) -> None:
+    """The group goes on in a new session that knows what was said, and says so. The lost one is in the history."""
+    with office.model(["Noted.", "You are Ada."]) as endpoint:
+        office.box.start()
+        first = office.run("main", "I am Ada.").session_id
+        place = office.paths("main").transcript(first)
+        secret = office.box.root / "other.jsonl"
+        secret.write_text(place.read_text().replace("I am Ada.", "I am Eve."))
+        place.unlink()
+        place.symlink_to(secret)  # as an agent could have placed it: it is as good as deleted
+        ran = office.run("main", "Who am I?")
+        (notice,) = ran.of("recovered")
+        assert notice["reason"] == "deleted"
+        assert "new session, which was told 2 messages" in notice["text"]
+        assert ran.session_id != first
+        assert office.active("main") == ran.session_id
+        assert "I am Ada." in endpoint.of()[-1].texts("user")[-1]
+        assert "I am Eve." not in json.dumps(endpoint.of()[-1].body)
+        assert [each for _, each, _ in office.history("main")] == [first]
+
+
+def test_what_the_agent_is_told_and_what_its_commands_see(office: Office) -> None:
+    """The shared memory as it is now, except in the main group; instructions of the group; no credentials."""
+
+    def script(request: Request) -> Step:
+        if "Look." in request.texts("user")[-1]:
+            return tool_use("Bash", {"command": "env; echo >> /workspace/global/x", "description": "Look"})
+        return "Done."
+
+    with office.model(script) as endpoint:
+        office.box.start()
+        office.create("ours")
+        for words in ("Be brief.", "Be kind."):
+            shared = office.paths("ours").shared_instructions
+            shared.parent.mkdir(parents=True, exist_ok=True)
+            shared.write_text(words)
+            office.run("ours", "Hello.")
+            assert words in json.dumps(endpoint.of()[-1].body["system"])
+        office.paths("ours").instructions.write_text("We sell tea.")
+        ran = office.run("ours", "Look.")
+        assert ran.of("tool")[0]["name"] == "Bash"
+        seen = json.dumps(endpoint.of()[-1].body)
+        assert "HOME=/home/node" in seen
+        assert "Read-only file system" in seen
+        assert "ANTHROPIC_API_KEY" not in seen
+        assert "We sell tea." in seen
+        office.run("main", "Hello.")
+        assert "Be kind." not in json.dumps(endpoint.of()[-1].body["system"])
+
+
+@pytest.mark.parametrize(("setting", "reason"), [("GROUP_IDLE_MINUTES", "idle"), ("GROUP_RUN_MINUTES", "timeout")])
+def test_an_agent_that_takes_too_long_is_ended(office: Office, setting: str, reason: str) -> None:
+    office.box.settings[f"BACKSTORY_{setting}"] = "0.05"
+    with office.model(lambda _: hang()):
+        office.box.start()
+        assert office.run("main", "Think.").ended == reason
+        office.until_no_agent_runs()
+
+
+def test_an_agent_can_be_ended_and_waits_for_a_slot(office: Office) -> None:
+    """One agent at a time, by the setting. The one that works is ended at once, and the next one gets its turn."""
+    office.box.settings["BACKSTORY_GROUP_LIMIT"] = "1"
+
+    def script(request: Request) -> Step:
+        return hang() if "Think." in request.texts("user")[-1] else "Done."
+
+    with office.model(script):
+        office.box.start()
+        office.create("ours")
+        first = office.start("main", "Think.")
+        take(first, "started")
+        second = office.start("ours", "Hello.")
+        take(second, "waiting")
+        assert office.post("main", "close", now=True) == {"is_running": True}
+        assert Ran(list(first)).ended == "closed"
+        assert take(second, "result")["text"] == "Done."
+        assert Ran(list(second)).ended == "done"
+        assert office.post("main", "close") == {"is_running": False}
+
+
+def test_a_killed_worker_takes_its_agents_along(office: Office) -> None:
+    """Also in the middle of a command. The next worker goes on with the session."""
+    ours = office.paths("main").folder
+
+    def script(request: Request) -> Step:
+        if "Go on." in request.texts("user")[-1]:
+            return "Done."
+        return tool_use("Bash", {"command": "touch /workspace/group/started; sleep 300", "description": "Wait"})
+
+    with office.model(script):
+        worker = office.box.start()
+        events = office.start("main", "Work.")
+        session_id = take(events, "started")["session_id"]
+        until((ours / "started").exists, "the command to run")
+        assert office.agents()
+        office.box.kill(worker)
+        office.until_no_agent_runs()
+        office.box.start()
+        assert office.run("main", "Go on.").session_id == session_id
+        assert not list((office.box.data / "agent-runs").glob("launch-*"))
