@@ -42,7 +42,7 @@ def test_a_first_page_is_short_and_its_links_lead_somewhere(page: str, lines: in
 
 PAGES = ["README.md", "AGENTS.md", "CHANGELOG.md", "plugin/README.md", "plugin/skills/backstory/SKILL.md"]
 PAGES += [f"docs/{name}.md" for name in ("how-it-works", "api", "privacy", "doctor", "postgresql", "models", "porting")]
-PAGES += ["docs/sessions.md"]
+PAGES += ["docs/sessions.md", "docs/groups.md"]
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -60,7 +60,7 @@ MAY_IMPORT = {
     "store": GROUND | {"sessions"},
     "agents": GROUND,
     "groups": GROUND | {"agents", "client", "sessions", "store"},
-    "capture": GROUND | {"sessions", "store", "agents"},
+    "capture": GROUND | {"sessions", "store", "agents", "groups"},
     "observe": GROUND | {"store"},
     "recall": GROUND | {"store"},
     "exchange": GROUND | {"store"},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from backstory import gate
@@ -11,6 +11,8 @@ from backstory.repository import Repository, locate
 
 #: Maximum characters of a remote's URL. Longer ones are truncated.
 MAX_URL_CHARS = 2048
+#: The sessions of a group are a project of their own. Its name and its key are this and the name of the group.
+GROUP_PREFIX = "group:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +29,25 @@ class Project:
         object.__setattr__(self, "branch", self.branch and gate.text(self.branch))
 
 
+def of_group(group: str) -> Project:
+    """Return the project of a group's sessions."""
+    return Project(GROUP_PREFIX + group, GROUP_PREFIX + group)
+
+
+def group_of(key: str) -> str | None:
+    """Return the group that a project belongs to, by its key."""
+    return key.removeprefix(GROUP_PREFIX) if key.startswith(GROUP_PREFIX) else None
+
+
 def find(cwd: str) -> Project:
     """Return the project of a working directory. All worktrees of a repository are one project."""
     if repository := locate(cwd):
-        return _of(repository)
-    here = _home_of(Path(cwd))
-    return Project(name=here.name or str(here), key=str(here))
+        found = _of(repository)
+    else:
+        here = _home_of(Path(cwd))
+        found = Project(name=here.name or str(here), key=str(here))
+    # No directory passes for a group by its name.
+    return replace(found, name=f"./{found.name}") if found.name.startswith(GROUP_PREFIX) else found
 
 
 def _home_of(here: Path) -> Path:

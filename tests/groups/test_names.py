@@ -52,7 +52,16 @@ def test_the_paths_of_a_group_are_in_the_data_directory(name: str) -> None:
         Path("/data/ipc", name, each) for each in ("input", "tasks", "responses")
     ]
     assert paths.transcript("d58a79a7-451e") == paths.state / "projects/-workspace-group/d58a79a7-451e.jsonl"
-    assert names.of_project(names.project_key(name)) == name
+    for path in (paths.folder, paths.folder / "src", paths.transcript("d58a79a7-451e")):
+        assert names.of_path(Path("/data"), str(path)) == name
+
+
+@pytest.mark.parametrize(
+    "path", ["", "/data", "/data/groups", "/data/groups/global/x", "/data/ipc/a", "/databases/groups/a", "groups/a"]
+)
+def test_other_paths_belong_to_no_group(path: str) -> None:
+    assert names.of_path(Path("/data"), path) is None
+    assert names.of_path(Path("/data"), f"/data/groups/a/../b/{path}") is None
 
 
 @pytest.mark.parametrize("session_id", ["", "..", "../x", "a/b", "a.b", ".x", "a\n", "x" * 129])

@@ -13,7 +13,7 @@ from backstory.batches import batches
 from backstory.capture.intake import WORK, Intake, take_event
 from backstory.errors import NotFound
 from backstory.model import OBSERVED, Report, Session, SessionStatus
-from backstory.project import Project
+from backstory.project import Project, group_of
 from backstory.store import events, forgotten, rounds, sessions, turns
 from backstory.store.db import Tx
 from backstory.store.events import StoredEvent
@@ -54,7 +54,7 @@ class Backfill:
 
     async def _where(self, report: Report, project: str) -> Project:
         """Return the project of a report, with the branch that was checked out then."""
-        where = Project(project, project) if project else await self._intake.project(report.cwd)
+        where = Project(project, project) if project else await self._intake.project_of(report)
         return replace(where, branch=report.git_branch)
 
     def _take(self, tx: Tx, report: Report, where: Project) -> str:
@@ -68,9 +68,11 @@ class Backfill:
             report = replace(report, payload=forgotten.redacted(tx, self._key, report.payload, report.occurred_at))
         settings, session = self._intake.settings, sessions.by_content_id(tx, report.agent, report.content_id)
         if report.kind in ("reply", "title"):
-            taken = None if _is_copy(tx, session, report) else WORK[report.kind](tx, settings, report, where, None)
+            taken = (
+                None if _is_copy(tx, session, report, where) else WORK[report.kind](tx, settings, report, where, None)
+            )
             return "turns" if taken and taken.skipped is None else ""
-        if _is_copy(tx, session, report):
+        if _is_copy(tx, session, report, where):
             return "known"
         if session and (known := _known(tx, session, report)):
             event = known if isinstance(known, StoredEvent) and known.kind in OBSERVED else None
@@ -82,8 +84,10 @@ class Backfill:
         return {None: "added", "duplicate": "known"}.get(taken.skipped, "skipped")
 
 
-def _is_copy(tx: Tx, session: Session | None, report: Report) -> bool:
+def _is_copy(tx: Tx, session: Session | None, report: Report, where: Project) -> bool:
     """Whether a report belongs to another session. A fork's transcript begins with a copy of the conversation."""
+    if session and group_of(session.project_key) != group_of(where.key):
+        return True  # the transcript of a group names a session that is not its own
     if session and session.start_source == "fork" and report.occurred_at < session.created_at:
         return True
     if report.kind == "reply":

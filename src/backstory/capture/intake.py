@@ -15,9 +15,10 @@ from backstory import project as projects
 from backstory.agents import AGENTS
 from backstory.capture.excluded import is_excluded
 from backstory.errors import NotFound
+from backstory.groups import names
 from backstory.model import FROM_LINE, Report, Session, Summary
 from backstory.paths import OBSERVING
-from backstory.project import Project
+from backstory.project import Project, of_group
 from backstory.sessions import lock
 from backstory.settings import ConfigWatch, Settings
 from backstory.store import events, observations, rounds, sessions, titles, turns
@@ -69,6 +70,8 @@ class Intake:
         if not cwd:
             return Project(name, name)
         now = time.monotonic()
+        if group := names.of_path(self.settings.paths.data, cwd):
+            return of_group(group)
         known = self._projects.get(cwd)
         if known is None or known[0] < now or reread:
             if len(self._projects) > 1000:
@@ -76,6 +79,11 @@ class Intake:
             known = (now + PROJECT_S, await asyncio.to_thread(projects.find, cwd))
             self._projects[cwd] = known
         return known[1]
+
+    async def project_of(self, report: Report, name: str = "", reread: bool = False) -> Project:
+        """Return the project of a report. That of an agent in a group is the group, whatever directory it works in."""
+        group = names.of_path(self.settings.paths.data, report.transcript_path or "")
+        return of_group(group) if group else await self.project(report.cwd, name, reread)
 
     async def take(
         self, report: Report, project_name: str = "", number: int | None = None, untold: Untold = "take"
@@ -86,7 +94,7 @@ class Intake:
         or refuse it for now.
         """
         # The branch may have been switched before a session or a prompt.
-        where = await self.project(report.cwd, project_name, report.kind in ("session_start", "prompt"))
+        where = await self.project_of(report, project_name, report.kind in ("session_start", "prompt"))
         if reason := await self.unwanted(report, where):
             return Receipt(report.event_id, skipped=reason)
         report = await self._complete(report)

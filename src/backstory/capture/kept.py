@@ -21,6 +21,7 @@ from backstory.batches import batches
 from backstory.capture.intake import Intake, Roots
 from backstory.errors import BadInput, NotFound, StoreUnavailable
 from backstory.files import open_regular
+from backstory.groups import names
 from backstory.jobs import Job
 from backstory.model import ContentId, Report, Session
 from backstory.paths import is_observers
@@ -82,7 +83,7 @@ class KeptTranscripts:
     async def keep(self, agent: str, path: Path) -> tuple[Session, Counter[str]]:
         """Keep a transcript from now on. Return its session, and how many entries were `added` and lines `damaged`."""
         file = await asyncio.to_thread(checked_path, self._roots, agent, path)
-        if file is None or _keeping(agent) is None:
+        if file is None or _keeping(agent) is None or self._is_in_group(file):
             raise NotFound("There is no such transcript.", "Give a file in the folder of the agent's transcripts.")
         session = await self._session(agent, file)
         if await asyncio.to_thread(self._store.read, lambda tx: kept.is_refused(tx, session)):
@@ -105,11 +106,15 @@ class KeptTranscripts:
             )
         return await self.keep(session.agent if session else agent, file)
 
+    def _is_in_group(self, file: Path) -> bool:
+        """Whether an agent in a group writes a file. Its transcripts are in the data directory, and stay there."""
+        return names.of_path(self._intake.settings.paths.data, str(file)) is not None
+
     async def grow(self, agent: str, path: Path) -> None:
         """Read on in a transcript if it is kept. Never raises."""
         try:
             file = await asyncio.to_thread(checked_path, self._roots, agent, path)
-            if file is None or _keeping(agent) is None:
+            if file is None or _keeping(agent) is None or self._is_in_group(file):
                 return
             session = await asyncio.to_thread(self._store.read, lambda tx: _kept_session(tx, agent, file))
             if session is not None:

@@ -15,6 +15,7 @@ from backstory import gate, ids
 from backstory.agents import AGENTS
 from backstory.agents.transcripts import Mark, TranscriptState
 from backstory.capture.backfill import Backfill, report_batches
+from backstory.capture.group_transcripts import in_group
 from backstory.capture.intake import Roots
 from backstory.capture.kept import KeptTranscripts, checked_path
 from backstory.errors import StoreUnavailable
@@ -105,7 +106,8 @@ class Reconcile:
         if inode != now.inode or mark.offset > now.size:
             mark = _mark(self._last_read(file), now)
         reading, since = transcripts.read(file, Mark(mark.offset), False), self._since(agent)
-        prompts = [report for report in reading if report.kind == "prompt" and report.occurred_at >= since]
+        reports = in_group(self._settings.paths.data, file, reading)
+        prompts = [report for report in reports if report.kind == "prompt" and report.occurred_at >= since]
         self._positions[file] = (now.inode, reading.place)
         while len(self._positions) > MAX_POSITIONS:
             del self._positions[next(iter(self._positions))]
@@ -179,7 +181,8 @@ class Reconcile:
             return Counter()
         quiet = time.time() - before.changed_ns / 1e9 > QUIET_S
         reading = transcripts.read(file, _mark(known, before), quiet or is_over)
-        pieces = report_batches(report for report in reading if report.occurred_at >= since)
+        reports = in_group(self._settings.paths.data, file, reading)
+        pieces = report_batches(report for report in reports if report.occurred_at >= since)
         counts: Counter[str] = Counter()
         while batch := await asyncio.to_thread(next, pieces, None):
             counts += await self._backfill.take(batch)

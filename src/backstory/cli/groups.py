@@ -1,14 +1,205 @@
-"""groups: conversations that are kept apart, each with an agent of its own."""
+"""groups: conversations that are kept apart, each group with an agent, a history and a memory of its own."""
 
 from __future__ import annotations
 
+import argparse
+import sys
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-from backstory.cli import group_run
+from backstory import ids, settings
+from backstory.cli import group_run, show
+from backstory.cli.worker import connect
+from backstory.errors import BackstoryError
+from backstory.groups.names import GroupPaths, check
+
+#: Seconds for the deletion of a group. Its text is removed from the files of the database, too.
+DELETE_S = 600.0
 
 
 def add(commands: Any) -> None:
     text = "talk to agents in groups, each with its own conversations and memory"
     top = commands.add_parser("groups", help=text, description=f"{text[0].upper()}{text[1:]}.")
-    actions = top.add_subparsers(metavar="ACTION", required=True)
+    actions = top.add_subparsers(metavar="ACTION")
+    for listing in (top, actions.add_parser("list", help="list groups (the default)")):
+        listing.add_argument("--json", action="store_true", help="print JSON")
+        listing.set_defaults(run=list_groups)
+    _action(actions, "create", create, "create a group")
     group_run.add(actions)
+    _action(actions, "show", show_group, "show a group: its active session, its history and its archives")
+    clear_ = _action(actions, "clear", clear, "archive the active session; the next message starts a new one")
+    clear_.add_argument("--name", default="", help="its name in the history (default: derived from it)")
+    _action(actions, "history", history, "list the sessions that a group had")
+    resume_ = _action(actions, "resume", resume, "go on with a session of the history")
+    resume_.add_argument("number", type=int, metavar="NUMBER", help="its number in the history")
+    resume_.add_argument("--save-as", default="", metavar="NAME", help="the name of the active session in the history")
+    search_ = _action(actions, "search", search, "find sessions of a group by what was said in them")
+    search_.add_argument("words", nargs="+", metavar="WORDS", help="words, as you remember them")
+    archive_ = _action(actions, "archive", archive, "write the active session as markdown; it goes on")
+    archive_.add_argument("--title", default="", help="the title (default: derived from it)")
+    text = (
+        "Delete a group: its sessions, its archives, its files and its memory. Its files are exported before, to a "
+        "file in the current directory."
+    )
+    delete_ = _action(actions, "delete", delete, "delete a group permanently", text)
+    delete_.add_argument("--output", default="", metavar="FILE", help="where to export its files before")
+    delete_.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def _action(actions: Any, name: str, run: Any, help: str, description: str | None = None) -> Any:
+    action = actions.add_parser(name, help=help, description=description)
+    action.add_argument("group", metavar="GROUP", help="the name of the group, such as main")
+    action.add_argument("--json", action="store_true", help="print JSON")
+    action.set_defaults(run=run)
+    return action
+
+
+def route(group: str, *more: str) -> str:
+    """Return the route of a group."""
+    return "/".join(("/api/groups", quote(check(group), safe=""), *more))
+
+
+def list_groups(options: argparse.Namespace) -> int:
+    page = connect().get("/api/groups")
+    if options.json:
+        show.as_json(page)
+        return 0
+    for row in page["items"]:
+        now = f"active since {show.when(row['updated_at'])}" if row["session_id"] else "no active session"
+        show.line(f"{row['name']:<20} {now}, {_count(row['history'], 'session')} in its history")
+    if not page["items"]:
+        print("There are no groups yet. `backstory groups create NAME` creates one.")
+    return 0
+
+
+def create(options: argparse.Namespace) -> int:
+    row = connect().post("/api/groups", {"name": check(options.group)})
+    if options.json:
+        show.as_json(row)
+    else:
+        print(f"Created the group {row['name']}. Its files are in {row['folder']}.")
+    return 0
+
+
+def show_group(options: argparse.Namespace) -> int:
+    row = connect().get(route(options.group))
+    if options.json:
+        show.as_json(row)
+        return 0
+    print(f"{row['name']}: {row['session_id'] or 'no active session'}")
+    print(f"Files: {row['folder']}")
+    _print_history(row["history"])
+    for each in row["archives"]:
+        show.line(f"     {show.when(each['archived_at'])} conversations/{each['file']}")
+    return 0
+
+
+def history(options: argparse.Namespace) -> int:
+    page = connect().get(route(options.group, "history"))
+    if options.json:
+        show.as_json(page)
+        return 0
+    _print_history(page["items"])
+    if not page["items"]:
+        print("The history is empty.")
+    return 0
+
+
+def _print_history(entries: list[dict[str, Any]]) -> None:
+    for entry in entries:
+        lost = "" if entry["transcript_available"] else " (no transcript)"
+        show.line(f"{entry['id']:>4} {show.when(entry['archived_at'])} {entry['name']}{lost}")
+
+
+def clear(options: argparse.Namespace) -> int:
+    entry = connect().post(route(options.group, "clear"), {"name": options.name})
+    if options.json:
+        show.as_json(entry)
+    else:
+        show.paragraph(f"Archived as number {entry['id']}: {entry['name']}. The next message starts a new session.")
+    return 0
+
+
+def resume(options: argparse.Namespace) -> int:
+    if options.number < 1:
+        raise BackstoryError("The number is not that of a session.", f"See `backstory groups history {options.group}`.")
+    body = {"id": options.number, "save_current_as": options.save_as}
+    pointer = connect().post(route(options.group, "resume"), body)
+    if options.json:
+        show.as_json(pointer)
+    else:
+        print("The next message continues this session.")
+    return 0
+
+
+def search(options: argparse.Namespace) -> int:
+    page = connect().get(route(options.group, "search"), query=" ".join(options.words))
+    if options.json:
+        show.as_json(page)
+        return 0
+    for row in page["items"]:
+        number = "now" if row["id"] is None else row["id"]
+        show.line(f"{number:>4} {show.when(row['last_used'])} {row.get('name') or row['title']}")
+        if row["excerpt"]:
+            show.line(f"     {row['excerpt']}")
+    if not page["items"]:
+        print("No session was found.")
+    return 0
+
+
+def archive(options: argparse.Namespace) -> int:
+    written = connect().post(route(options.group, "archive"), {"title": options.title})
+    if options.json:
+        show.as_json(written)
+    else:
+        print(written["file"] or "There is nothing new to archive.")
+    return 0
+
+
+def delete(options: argparse.Namespace) -> int:
+    client = connect(timeout=DELETE_S)
+    row = client.get(route(options.group))
+    if not options.yes and not _confirmed(row):
+        print("Nothing was deleted.", file=sys.stderr)
+        return 1
+    target = Path(options.output or f"{row['name']}-{ids.today()}.tar.gz").expanduser()
+    _export(row["name"], target)
+    deleted = client.delete(route(options.group))
+    if options.json:
+        show.as_json({**deleted, "export": str(target)})
+    else:
+        print(
+            f"Deleted the group {row['name']} and {_count(deleted['sessions'], 'session')}. Its files are in {target}."
+        )
+    return 0
+
+
+def _confirmed(row: dict[str, Any]) -> bool:
+    """Ask whether to delete a group. Without a terminal nobody can answer."""
+    had = len(row["history"]) + bool(row["session_id"])
+    question = f"Delete the group {row['name']} with {_count(had, 'session')}, its files and its memory? [y/N] "
+    if not sys.stdin.isatty():
+        raise BackstoryError(question.removesuffix(" [y/N] "), "Run it again with --yes. This cannot be undone.")
+    print(question, end="", flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _export(group: str, target: Path) -> None:
+    """Write the files of a group to an archive that only its owner can read. Links are kept as links."""
+    import os
+    import tarfile
+
+    paths = GroupPaths(settings.load().paths.data, group)
+    try:
+        handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        raise BackstoryError(f"{target} exists already.", "Name another file with --output.") from None
+    with os.fdopen(handle, "wb") as out, tarfile.open(fileobj=out, mode="w:gz") as tar:
+        for folder in (paths.folder, paths.state.parent):
+            if folder.is_dir():
+                tar.add(folder, str(folder.relative_to(paths.data)))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -21,7 +21,7 @@ from backstory.agents.transcripts import Mark
 from backstory.files import open_directory, open_regular
 from backstory.groups.names import GroupPaths
 from backstory.model import Report
-from backstory.store import groups
+from backstory.store import forgotten, groups
 from backstory.store.db import Store, Tx
 from backstory.store.groups import Archive, Leaving
 from backstory.text import cut, one_line
@@ -60,8 +60,8 @@ class ArchivedMessage:
 class Archives:
     """Writes the archives of all groups. A conversation that goes on is written in parts, so no text stands twice."""
 
-    def __init__(self, store: Store, data: Path, assistant_name: str) -> None:
-        self._store, self._data, self._assistant = store, data, assistant_name
+    def __init__(self, store: Store, data: Path, assistant_name: str, forgotten_key: bytes = b"") -> None:
+        self._store, self._data, self._assistant, self._key = store, data, assistant_name, forgotten_key
         self.locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)  #: one archiver a group
 
     async def write(self, group: str, session_id: str, title: str | None = None, cause: str = "asked") -> Path | None:
@@ -82,9 +82,10 @@ class Archives:
 
     async def write_requested(self, group: str) -> dict[int, Path]:
         """Write the archives that were requested, also those of a worker that was killed. Return id -> file."""
-        return await asyncio.to_thread(self._write_requested, group)
+        return await asyncio.to_thread(self.write_requested_now, group)
 
-    def _write_requested(self, group: str) -> dict[int, Path]:
+    def write_requested_now(self, group: str) -> dict[int, Path]:
+        """The same. Blocks."""
         paths, written = GroupPaths(self._data, group), {}
         for archive in self._store.read(lambda tx: groups.unwritten_archives(tx, group)):
             try:
@@ -107,7 +108,7 @@ class Archives:
             try:
                 handle = os.open(temporary, _NEW, 0o644, dir_fd=folder)
                 with os.fdopen(handle, "w", encoding="utf-8", newline="") as out:
-                    for part in rendered(archive, messages_of(paths, archive), self._assistant):
+                    for part in rendered(archive, self._messages(paths, archive), self._assistant):
                         out.write(part)
                     out.flush()
                     os.fsync(handle)
@@ -117,6 +118,21 @@ class Archives:
                     os.unlink(temporary, dir_fd=folder)
         finally:
             os.close(folder)
+
+    def _messages(self, paths: GroupPaths, archive: Archive) -> Iterator[ArchivedMessage]:
+        """Yield the messages of an archive without those that were forgotten."""
+        for said in messages_of(paths, archive):
+            if not self._store.read(lambda tx, said=said: self.is_forgotten(tx, said)):  # type: ignore[misc]
+                yield said
+
+    def is_forgotten(self, tx: Tx, said: ArchivedMessage) -> bool:
+        return forgotten.has(tx, self._key, said.text, said.at)
+
+    async def write_all_requested(self) -> None:
+        """Write what a worker that was killed has left."""
+        for group in await asyncio.to_thread(self._store.read, groups.with_unwritten_archives):
+            async with self.locks[group]:
+                await self.write_requested(group)
 
     def _name(self, folder: int, temporary: str, archive: Archive) -> str:
         """Give the temporary file its name, and note it."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from backstory import project
 from backstory.errors import BadInput
 
 #: The group that sees all others.
@@ -19,8 +21,6 @@ LONGEST = 64
 #: The working directory of an agent in its sandbox, and the folder that Claude Code names after it.
 WORKSPACE = "/workspace/group"
 WORKSPACE_FOLDER = "-workspace-group"
-#: The project key of a group's sessions is this and its name.
-PROJECT_PREFIX = "group:"
 _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_-]{{0,{LONGEST - 1}}}")
 _SESSION_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,127}")
 _RULE = f"Use up to {LONGEST} letters, digits, `-` and `_`, the first of them a letter or a digit."
@@ -55,12 +55,17 @@ def check_session_id(session_id: str) -> str:
 
 def project_key(group: str) -> str:
     """Return the key of the project that a group's sessions belong to."""
-    return PROJECT_PREFIX + check(group)
+    return project.of_group(check(group)).key
 
 
-def of_project(key: str) -> str | None:
-    """Return the group that a project key belongs to."""
-    return key.removeprefix(PROJECT_PREFIX) if key.startswith(PROJECT_PREFIX) else None
+def of_path(data: Path, path: str) -> str | None:
+    """Return the group that a file or a directory belongs to: its own directory, or the state of its agent."""
+    parts = path.removeprefix(f"{data}/").split("/", 2)
+    if not path.startswith(f"{data}/") or parts[0] not in ("groups", "sessions") or ".." in path.split("/"):
+        return None
+    with contextlib.suppress(BadInput, IndexError):
+        return check(parts[1])
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from backstory import ids
 from backstory.model import Session
+from backstory.project import group_of
 from backstory.recall import session_rows
 from backstory.recall.fuse import Candidate
 from backstory.recall.hand_off import telling
@@ -57,6 +58,8 @@ def find(
 def _ranked(tx: Tx, words: str, where: Filter, hits: Mapping[int, Candidate], limit: int, tag: str) -> list[Row]:
     exact, labelled = named(tx, words), _labelled(tx, words)
     known = sessions.by_ids(tx, {*hits, *exact, *labelled})
+    group = group_of(where.project)
+    known = {number: session for number, session in known.items() if group_of(session.project_key) == group}
     scores = _scores(tx, words, where, {number: hit for number, hit in hits.items() if number in known})
     top = max(scores.values(), default=1.0)
     for number, share in labelled.items():

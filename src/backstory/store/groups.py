@@ -228,7 +228,28 @@ def archive_id(tx: Tx, group: str, file: str) -> int | None:
     return row["id"] if row else None
 
 
-def set_archive_file(tx: Tx, archive: Archive, file: str) -> None:
+def with_unwritten_archives(tx: Tx) -> list[str]:
+    """Return the groups whose archives are not all written."""
+    return [row["group_folder"] for row in tx.all("groups_unwritten")]
+
+
+def retitle_archive(tx: Tx, archive: Archive, title: str) -> None:
+    """Have an archive written again, under another title. Its session has that name in the history, too."""
+    tx.run("archive_rewrite", id=archive.id, title=title)
+    about = {"group_folder": archive.group_folder, "session_id": archive.session_id}
+    tx.run("history_rename", **about, old=archive.title, name=title)
+
+
+def forget_session(tx: Tx, group: str, session_id: str) -> None:
+    """Remove a session from its group: the pointer to it, its entry in the history, and the rows of its archives."""
+    if _hold(tx, group).session_id == session_id:
+        tx.run("pointer_remove", group_folder=group)
+        tx.run("group_next", name=group)
+    for name in ("history_remove_session", "archives_remove_session"):
+        tx.run(name, group_folder=group, session_id=session_id)
+
+
+def set_archive_file(tx: Tx, archive: Archive, file: str | None) -> None:
     tx.run("archive_set_file", id=archive.id, file=file)
 
 

@@ -8,8 +8,9 @@ from dataclasses import fields
 from operator import itemgetter
 
 from backstory import ids
+from backstory.errors import Forbidden
 from backstory.model import FROM_LINE, ContentId, MemoryId, Prompt, Report, Session, SessionStatus
-from backstory.project import Project
+from backstory.project import Project, group_of
 from backstory.sessions import states
 from backstory.sessions.states import SessionKind
 from backstory.store import prompts, turns
@@ -100,6 +101,8 @@ def get_or_create(tx: Tx, report: Report, project: Project) -> Session:
         "at": report.occurred_at,
     }
     if row := tx.one("session_touch", **values):
+        if project.key and group_of(row["project_key"]) != group_of(project.key):
+            raise Forbidden("This session belongs to another group.", "Each group has sessions of its own.")
         return from_row(row)
     if row := tx.one("session_add", **values, start_source=source if isinstance(source, str) else None):
         session = from_row(row, is_new=True)

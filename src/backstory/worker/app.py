@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from backstory.agents import AGENTS
+from backstory.agents import AGENTS, DEFAULT_AGENT
 from backstory.capture.backfill import Backfill
 from backstory.capture.intake import Intake
 from backstory.capture.kept import KeptTranscripts
@@ -25,6 +25,7 @@ from backstory.capture.reconcile import Reconcile
 from backstory.capture.spool import Spool
 from backstory.errors import BackstoryError, NotFound, StoreUnavailable
 from backstory.groups.archive import Archives
+from backstory.groups.forgotten_archives import ForgottenArchives
 from backstory.groups.pointers import Pointers
 from backstory.groups.runs import GroupRuns, Surroundings
 from backstory.jobs import Job, place_of
@@ -37,6 +38,7 @@ from backstory.recall.search import MemorySearch
 from backstory.recall.vectors import Vectors
 from backstory.settings import Settings, environment
 from backstory.store import events, forgotten, memories, observations, open_store
+from backstory.store.confined import ConfinedStore
 from backstory.store.db import Tx
 from backstory.store.observations import StoredRows
 from backstory.worker import endpoints, guard
@@ -54,6 +56,7 @@ from backstory.worker.routes.admin import Admin, document
 from backstory.worker.routes.agent_sessions import AgentSessions
 from backstory.worker.routes.exchange import Exchange
 from backstory.worker.routes.group_runs import GroupRunRoutes
+from backstory.worker.routes.groups import GroupParts, GroupRoutes
 from backstory.worker.routes.hooks import Reporting
 from backstory.worker.routes.imports import Imports
 from backstory.worker.routes.memories import Memories
@@ -98,6 +101,7 @@ class App:
         self.vectors = Vectors(store, embed.name_of(settings.embedder, settings.embed_model, settings.embed_url))
         self.embedding = EmbeddingJob(store, self.vectors)
         self.own_transcripts = OwnTranscripts(tuple(chain(*roots.values())), settings.paths.observing)
+        roots[DEFAULT_AGENT] = (*roots[DEFAULT_AGENT], settings.paths.data / "sessions")  # those of groups
         self.model = ModelObserver(settings, store, self.own_transcripts)
         self.observer = Observer(
             store,
@@ -120,8 +124,11 @@ class App:
         self.reporting = Reporting(store, self.intake, self.live, replies, self.reconcile)
         self.spool = Spool(settings.paths, self.reporting.deliver, spool_looked)
         self.maintenance = Maintenance(settings, store)
-        self.sweep = Sweep(settings, store)
         self.reindex = Reindex(store)
+        self.archives = Archives(store, settings.paths.data, settings.assistant_name, self.forgotten_key)
+        self.pointers = Pointers(store, settings.paths.data, self.archives)
+        self.sweep = Sweep(settings, store, self.archives)
+        forgotten_archives = ForgottenArchives(store, settings.paths.data, self.archives, self.pointers.forget)
         self.memories = Memories(
             store,
             self.intake,
@@ -129,14 +136,13 @@ class App:
             self.live,
             self.embedding,
             self.own_transcripts,
-            ForgottenFiles(settings.paths, store, self.forgotten_key),
+            ForgottenFiles(settings.paths, store, self.forgotten_key, forgotten_archives),
             self.forgotten_key,
         )
         self.intake.wipe = self.memories.job.start
-        self.archives = Archives(store, settings.paths.data, settings.assistant_name)
-        self.pointers = Pointers(store, settings.paths.data, self.archives)
-        memory = GroupMemory(settings, store, MemorySearch(store, self.vectors), self.pointers)
-        around = Surroundings(self.pointers, self.archives, memory.search, memory.context, memory.names)
+        self.group_memory = GroupMemory(settings, store, MemorySearch(store, self.vectors), self.pointers)
+        told = (self.group_memory.search, self.group_memory.context, self.group_memory.names)
+        around = Surroundings(self.pointers, self.archives, *told)
         self.group_runs = GroupRuns(settings, around)
         self.browsers = Browsers()
 
@@ -156,23 +162,29 @@ class App:
 
     def _table(self) -> list[Endpoint]:
         """Return the route table."""
-        settings, store, search = self.settings, self.store, MemorySearch(self.store, self.vectors)
+        settings, store = self.settings, self.store
+        confined = ConfinedStore(store)
+        search = MemorySearch(confined, self.vectors)
+        parts = GroupParts(
+            self.pointers, self.archives, self.group_memory, self.group_runs, self.memories.forget_project
+        )
         table = [
             *Admin(settings, store, self.live, self.browsers, self.wake, self._state).table(),
             *self.reporting.table(),
-            *SessionRoutes(store, self.intake, search).table(),
-            *Recall(settings, store, search).table(),
+            *SessionRoutes(confined, self.intake, search).table(),
+            *endpoints.confinable(Recall(settings, confined, search).table()),
             *Imports(store, self.backfill).table(),
             *TurnImports(self.intake, self.embedding.wake, self.forgotten_key).table(),
             *AgentSessions(store, self.intake).table(),
             *KeptTranscriptRoutes(store, self.kept).table(),
             *self.embedding.table(),
             *self.memories.table(),
-            *Overview(settings, store, search).table(),
+            *endpoints.confinable(Overview(settings, confined, search).table()),
             *Exchange(store, self.wake, self.forgotten_key).table(),
             *self.reindex.table(),
             *Reobserve(store, self.model, self.wake).table(),
             *GroupRunRoutes(self.group_runs).table(),
+            *GroupRoutes(settings, store, parts).table(),
         ]
         self.mcp = Mcp(table)
         table += self.mcp.table()
@@ -189,6 +201,8 @@ class App:
         await asyncio.to_thread(self.own_transcripts.remove)  # those of the previous worker are not continued
         for job in self.jobs:
             job.start()
+        with contextlib.suppress(StoreUnavailable):
+            await self.archives.write_all_requested()
         try:
             yield
         finally:

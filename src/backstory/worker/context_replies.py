@@ -43,7 +43,7 @@ class ContextReplies:
 
     async def at_start(self, report: Report, taken: Receipt) -> str:
         """Return the context for the start of a session. A session that continues has most of it and gets less."""
-        where, session = await self._intake.project(report.cwd), taken.session
+        where, session = await self._intake.project_of(report), taken.session
         budget, command = self._settings.context_tokens, self._settings.paths.called
         shorter = {"compact": context.for_compact, "resume": context.for_resume, "fork": context.for_resume}
         for_continued = shorter.get(str(report.payload.get("source"))) if session else None

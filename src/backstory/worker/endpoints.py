@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import logging
 import re
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import msgspec
@@ -19,6 +19,8 @@ from backstory import gate, ids
 from backstory.capture.bodies import MAX_BYTES, decode, strip, strip_tags
 from backstory.errors import BackstoryError, BadInput, Broken, Forbidden, NotFound, TooLarge
 from backstory.jobs import place_of
+from backstory.project import of_group
+from backstory.store.confined import confined_to
 from backstory.worker.principal import Principal, Scope
 
 log = logging.getLogger(__name__)
@@ -89,6 +91,7 @@ class Endpoint:
     read: Callable[[Request], Awaitable[Any]] | None = None  #: reads the body; `read_stripped` if None
     bare: bool = False  #: also served without the `/api` prefix, as earlier memory programs do
     fails: tuple[int, ...] = ()  #: further statuses of errors, for the OpenAPI document
+    is_confinable: bool = False  #: leaves out the rows of other groups, if its caller is confined to one
     _: KW_ONLY
     needs: Scope  #: the scope that its caller must have
 
@@ -136,10 +139,27 @@ async def perform(
     endpoint: Endpoint, principal: Principal, request: Request, read: Callable[[], Awaitable[tuple[Any, Any]]]
 ) -> Any:
     """Run an endpoint for a caller. Scopes are enforced only here, before `read` reads the body and the query."""
-    if not principal.may(endpoint.needs):
+    if not principal.may(endpoint.needs, endpoint.is_confinable):
         raise Forbidden(f"This needs the scope `{endpoint.needs}`, which the caller does not have.")
+    group = principal.confined_to
+    if group is not None and request.path_params.get("group", group) != group:
+        raise Forbidden("The caller is confined to another group.")
     body, query = await read()
-    return await endpoint.run(Call(request, principal, body, query))
+    if group is not None:
+        body, query = _in_group(body, group), _in_group(query, group)
+    with confined_to(group):
+        return await endpoint.run(Call(request, principal, body, query))
+
+
+def confinable(table: Iterable[Endpoint]) -> list[Endpoint]:
+    """Return endpoints that read from a `ConfinedStore`, for callers that are confined to a group, too."""
+    return [replace(endpoint, is_confinable=True) for endpoint in table]
+
+
+def _in_group(asked: Any, group: str) -> Any:
+    """Return a body or a query that asks for the rows of a group, whatever project it named."""
+    own = {"project": of_group(group).key, "cwd": ""}
+    return msgspec.structs.replace(asked, **{n: v for n, v in own.items() if hasattr(asked, n)}) if asked else asked
 
 
 def error_response(error: BackstoryError) -> Response:

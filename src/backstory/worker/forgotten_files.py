@@ -1,4 +1,4 @@
-"""Removes forgotten text from the session.json files of the Python API."""
+"""Removes forgotten text from the session.json files of the Python API, and from the archives of groups."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from backstory.agents import DEFAULT_AGENT
 from backstory.errors import SessionBusy, SessionUnreadable
+from backstory.groups.forgotten_archives import ForgottenArchives
 from backstory.model import ContentId, Session
 from backstory.paths import Paths
 from backstory.sessions import lock, session_file
@@ -24,8 +25,8 @@ Json = dict[str, Any]
 class ForgottenFiles:
     """The files that may hold forgotten text. One whose session is in use is marked, and cleaned when it is free."""
 
-    def __init__(self, paths: Paths, store: Store, key: bytes) -> None:
-        self._paths, self._store, self._key = paths, store, key
+    def __init__(self, paths: Paths, store: Store, key: bytes, archives: ForgottenArchives) -> None:
+        self._paths, self._store, self._key, self._archives = paths, store, key, archives
         self._words: list[Forgotten] = []  #: texts with the words of one of these were forgotten
 
     def clean(self, gone: Forgotten) -> None:
@@ -34,6 +35,7 @@ class ForgottenFiles:
             self._words.append(gone)
         for name in session_file.names(self._paths):
             self._clean(name)
+        self._archives.clean(lambda text: bool(gone.needles) and _has_words({"text": text}, [gone.needles]))
 
     def clean_marked(self) -> bool:
         """Clean the files that are marked. Return whether none is left."""

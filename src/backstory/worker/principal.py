@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from backstory.groups.names import is_main
+
 
 class Scope(StrEnum):
     """What an endpoint needs and a caller may have. No scope includes another."""
@@ -25,11 +27,17 @@ class Principal:
     scopes: frozenset[Scope]
     group: str | None = None  #: the only group that it may use; None for all of memory
 
-    def may(self, needs: Scope) -> bool:
-        """Return whether the caller may use an endpoint that needs this scope."""
-        # Rows have no group yet, so a caller that is confined to one may see nothing.
-        is_confined = self.group is not None and needs is not Scope.PUBLIC
-        return needs in self.scopes and not is_confined
+    @property
+    def confined_to(self) -> str | None:
+        """The group whose rows alone it may see; None for all. The main group sees all."""
+        return None if self.group is None or is_main(self.group) else self.group
+
+    def may(self, needs: Scope, is_confinable: bool = False) -> bool:
+        """Return whether the caller may use an endpoint that needs this scope.
+
+        `is_confinable` says that the endpoint leaves out the rows of other groups.
+        """
+        return needs in self.scopes and (self.confined_to is None or is_confinable or needs is Scope.PUBLIC)
 
 
 #: The caller over the socket, with the token, or with the session of a browser.

@@ -22,9 +22,15 @@ class Filter:
     file: str = ""  #: path, or end of the path, of a file that an observation read or changed
     since: str = ""  #: a time, or the beginning of one, such as 2026-02
     until: str = ""
+    is_outside_groups: bool = False  #: leave out what belongs to a group
 
 
 ANYWHERE = Filter()
+
+
+def named(project: str, session_id: int = 0) -> Filter:
+    """Return a filter for what somebody names. What belongs to a group is found only by who names it."""
+    return Filter(project, session_id, is_outside_groups=not project and not session_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,14 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from backstory.project import group_of
 from backstory.store.index.hits import KINDS, Filter, IndexedItem
 from backstory.store.index.tokens import Term, plain
 
 #: Rows that share a mark of their position. PostgreSQL's index has no order, so the newest rows are found by it.
 WINDOW = 4096
+#: The mark of items that belong to a group.
+IN_GROUP = "g=1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +28,14 @@ class Match:
     is_every: bool = False
     in_title: bool = False
     after: int = 0  #: only rows after this one
+    without: str = ""  #: a mark that the rows do not have
 
 
 def marks_of(item: IndexedItem) -> tuple[str, ...]:
     """Return the marks of an item."""
     marks = [f"k={item.kind}", f"s={item.session_id}", _mark("a", item.agent)]
     marks += [_mark("p", item.project), _mark("p", item.project_key)]
+    marks += [IN_GROUP] if group_of(item.project_key) else []
     marks += [_mark("t", item.type)] if item.type else []
     marks += [_mark("c", concept) for concept in item.concepts]
     for file in item.files:
@@ -59,7 +64,8 @@ def _mark(name: str, value: str) -> str:
 
 
 def fts5(match: Match) -> str:
-    """Return an expression of FTS5. It ignores `after`, because the query compares row ids itself."""
+    """Return an expression of FTS5. It ignores `after`, because the query compares row ids itself. FTS5 has no
+    expression for rows that only lack a mark, so there must be terms or marks."""
 
     def one(term: Term) -> str:
         return f'"{" ".join(term.tokens)}"{" *" if term.is_prefix else ""}'
@@ -68,7 +74,8 @@ def fts5(match: Match) -> str:
     if match.terms:
         terms = (" AND " if match.is_every else " OR ").join(map(one, match.terms))
         parts.insert(0, ("{title} : " if match.in_title else "") + f"({terms})")
-    return " AND ".join(parts)
+    found = " AND ".join(parts)
+    return f'({found}) NOT "{match.without}"' if match.without else found
 
 
 def tsquery(match: Match, last: int) -> str:
@@ -84,6 +91,7 @@ def tsquery(match: Match, last: int) -> str:
         parts.append("(" + " | ".join(f"'w={number}'" for number in newest) + ")")
     if match.terms:
         parts.insert(0, "(" + (" & " if match.is_every else " | ").join(map(one, match.terms)) + ")")
+    parts += [f"!'{match.without}'"] if match.without else []
     return " & ".join(parts)
 
 

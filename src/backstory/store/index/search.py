@@ -102,6 +102,10 @@ class _Index:
     known: Counts
 
     @property
+    def without(self) -> str:
+        return match.IN_GROUP if self.where.is_outside_groups else ""
+
+    @property
     def budget(self) -> int:
         return BUDGET[self.tx.engine]
 
@@ -137,7 +141,8 @@ class _Index:
         is_large = bool(self.marks) and len(parts) > 1 and self.size() >= self.budget
         allowed = set(self._rows([replace(wanted, marks=self.marks)])[0]) if is_large else None
         weight_of: dict[int, float] = {}
-        rows_of_parts = self._rows([replace(part, marks=() if is_large else self.marks) for part in parts])
+        marks = () if is_large else self.marks
+        rows_of_parts = self._rows([replace(part, marks=marks, without=self.without) for part in parts])
         for part, numbers in zip(parts, rows_of_parts, strict=True):
             weight = sum(weights[term] for term in part.terms)
             for number in numbers:
@@ -175,7 +180,7 @@ class _Index:
     def newest(self, wanted: Match) -> list[int]:
         """Return the newest rows of a match."""
         after = max(0, self.last - 8 * match.WINDOW)
-        asked = self.expression(replace(wanted, after=after))
+        asked = self.expression(replace(wanted, after=after, without=self.without))
         return [row["number"] for row in self.tx.all("words_newest", asked=asked, after=after, limit=NEWEST)]
 
 

@@ -183,9 +183,11 @@ def sweep(tx: Tx, limit: int) -> bool:
 
 def sessions_of(tx: Tx, where: Filter) -> list[int] | None:
     """Return the ids of the sessions that pass a filter; None if it restricts no sessions."""
-    if not (where.project or where.agent or where.session_id):
+    is_outside = where.is_outside_groups and tx.one("group_session_any") is not None
+    if not (where.project or where.agent or where.session_id or is_outside):
         return None
-    row = tx.one("vectors_sessions", project=where.project, agent=where.agent, session_id=where.session_id)
+    about = {"project": where.project, "agent": where.agent, "session_id": where.session_id}
+    row = tx.one("vectors_sessions", **about, outside=int(is_outside))
     return list(json.loads(row["ids"])) if row else []
 
 
@@ -269,6 +271,7 @@ def near_each(
 def _near(tx: Tx, embedder_id: int, query: str, kinds: Sequence[str], where: Filter, limit: int) -> list[Hit]:
     values: dict[str, Any] = {"embedder_id": embedder_id, "kinds": json.dumps(list(kinds)), "query": query}
     values |= {"project": where.project, "agent": where.agent, "session_id": where.session_id, "limit": limit}
+    values["outside"] = int(where.is_outside_groups)
     return [_hit(row, row["score"]) for row in tx.all("vectors_near", **values, **_filter(where))]
 
 

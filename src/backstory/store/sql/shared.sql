@@ -148,7 +148,7 @@ SELECT s.*,
 FROM sdk_sessions s
 WHERE (s.prompt_counter > 0 OR EXISTS (SELECT 1 FROM events e WHERE e.session_id = s.id AND e.kind <> 'session_start'))
   AND s.forgotten_at IS NULL
-  AND (:project = '' OR s.project = :project OR s.project_key = :project)
+  AND ((:project = '' AND substr(s.project_key, 1, 6) <> 'group:') OR s.project = :project OR s.project_key = :project)
   AND (:agent = '' OR s.agent = :agent)
   AND (:status = '' OR s.status = :status)
   AND (:tag = '' OR EXISTS (SELECT 1 FROM session_tags t WHERE t.session_id = s.id AND t.tag = :tag))
@@ -223,7 +223,7 @@ WHERE project_key = :project_key AND cwd <> '' GROUP BY cwd ORDER BY last_event_
 -- name: projects_list
 SELECT project AS name, project_key AS key, COUNT(*) AS sessions, MAX(last_event_at) AS last_event_at,
   (SELECT COUNT(*) FROM observations o WHERE o.project_key = s.project_key) AS observations
-FROM sdk_sessions s WHERE project <> '' AND prompt_counter > 0 AND forgotten_at IS NULL
+FROM sdk_sessions s WHERE project <> '' AND prompt_counter > 0 AND forgotten_at IS NULL AND substr(project_key, 1, 6) <> 'group:'
 GROUP BY project_key, project ORDER BY last_event_at DESC LIMIT :limit;
 
 -- name: project_key_of
@@ -270,7 +270,7 @@ SELECT prompt_number, prompt, is_private, created_at FROM user_prompts WHERE ses
 SELECT p.id, p.session_id, p.prompt_number, p.prompt, p.is_private, p.prompt_id, p.created_at,
   s.project, s.project_key, s.agent, s.content_session_id
 FROM user_prompts p JOIN sdk_sessions s ON s.id = p.session_id
-WHERE (:project = '' OR s.project = :project OR s.project_key = :project)
+WHERE ((:project = '' AND (:session_id <> 0 OR substr(s.project_key, 1, 6) <> 'group:')) OR s.project = :project OR s.project_key = :project)
   AND (:session_id = 0 OR p.session_id = :session_id) AND p.id < :before
 ORDER BY p.id DESC LIMIT :limit;
 
@@ -581,7 +581,7 @@ SELECT o.*, s.agent, s.content_session_id FROM observations o JOIN sdk_sessions 
 
 -- name: observations_list
 SELECT o.*, s.agent, s.content_session_id FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
-WHERE (:project = '' OR o.project = :project OR o.project_key = :project)
+WHERE ((:project = '' AND (:session_id <> 0 OR substr(o.project_key, 1, 6) <> 'group:')) OR o.project = :project OR o.project_key = :project)
   AND (:type = '' OR o.type = :type)
   AND (:session_id = 0 OR o.session_id = :session_id)
   AND o.id < :before
@@ -657,7 +657,7 @@ SELECT m.*, s.agent, s.content_session_id FROM session_summaries m JOIN sdk_sess
 
 -- name: summaries_list
 SELECT m.*, s.agent, s.content_session_id FROM session_summaries m JOIN sdk_sessions s ON s.id = m.session_id
-WHERE (:project = '' OR m.project = :project OR m.project_key = :project)
+WHERE ((:project = '' AND (:session_id <> 0 OR substr(m.project_key, 1, 6) <> 'group:')) OR m.project = :project OR m.project_key = :project)
   AND (:session_id = 0 OR m.session_id = :session_id) AND m.id < :before
 ORDER BY m.id DESC LIMIT :limit;
 
@@ -1321,6 +1321,9 @@ ON CONFLICT (group_folder) DO UPDATE SET
 -- name: pointer_remove
 DELETE FROM sessions WHERE group_folder = :group_folder;
 
+-- name: group_session_any
+SELECT id FROM sdk_sessions WHERE project_key > 'group:' AND project_key < 'group;' LIMIT 1;
+
 -- name: group_of_session
 -- The group that has a session, as its active one or in its history.
 SELECT group_folder FROM sessions WHERE session_id = :session_id
@@ -1367,6 +1370,19 @@ SELECT id FROM archives WHERE group_folder = :group_folder AND file = :file;
 
 -- name: archive_set_file
 UPDATE archives SET file = :file WHERE id = :id;
+
+-- name: groups_unwritten
+SELECT DISTINCT a.group_folder FROM archives a JOIN groups g ON g.name = a.group_folder
+WHERE a.file IS NULL AND g.deleted_at IS NULL;
+
+-- name: archive_rewrite
+UPDATE archives SET title = :title, file = NULL WHERE id = :id;
+
+-- name: history_rename
+UPDATE session_history SET name = :name WHERE group_folder = :group_folder AND session_id = :session_id AND name = :old;
+
+-- name: archives_remove_session
+DELETE FROM archives WHERE group_folder = :group_folder AND session_id = :session_id;
 
 -- name: archive_remove
 DELETE FROM archives WHERE id = :id AND group_folder = :group_folder;

@@ -10,12 +10,14 @@ from functools import partial
 
 from backstory import ids
 from backstory.errors import SessionBusy, SessionUnreadable, StoreUnavailable
+from backstory.groups.archive import Archives
 from backstory.jobs import Job
 from backstory.model import Session, SessionStatus
+from backstory.project import group_of
 from backstory.sessions import lock, session_file, states
 from backstory.sessions.session_file import Metadata
 from backstory.settings import Settings
-from backstory.store import idle_sessions
+from backstory.store import idle_sessions, sessions
 from backstory.store.db import Store
 
 log = logging.getLogger(__name__)
@@ -38,8 +40,8 @@ class Swept:
 class Sweep:
     """A job that looks for idle sessions every `sweep_minutes`."""
 
-    def __init__(self, settings: Settings, store: Store) -> None:
-        self._settings, self._paths, self._store = settings, settings.paths, store
+    def __init__(self, settings: Settings, store: Store, archives: Archives | None = None) -> None:
+        self._settings, self._paths, self._store, self._archives = settings, settings.paths, store, archives
         self.job = Job("sweep", self._repeat, self._end)
         self._stopping = False
 
@@ -51,7 +53,8 @@ class Sweep:
             # The transcripts of open sessions are read first, after a start.
             await asyncio.sleep(self._settings.sweep_minutes * 60)
             try:
-                await asyncio.to_thread(self.run, ids.now_ms())
+                swept = await asyncio.to_thread(self.run, ids.now_ms())
+                await self.archive(swept.expired)
             except StoreUnavailable as error:
                 log.warning("the sweep has to wait: %s", error)
 
@@ -62,6 +65,13 @@ class Sweep:
             paused=self._sweep(idle_sessions.active, "idle", chosen.pause_minutes, now_ms),
             expired=self._sweep(idle_sessions.paused_agents, "timeout", chosen.expire_minutes, now_ms),
         )
+
+    async def archive(self, expired: list[int]) -> None:
+        """Write the expired sessions of groups as markdown."""
+        known = await asyncio.to_thread(self._store.read, lambda tx: sessions.by_ids(tx, expired))
+        for session in known.values():
+            if self._archives and (group := group_of(session.project_key)):
+                await self._archives.write(group, session.content_session_id, cause="expire")
 
     def _sweep(self, find: Find, cause: str, minutes: float, now_ms: int) -> list[int]:
         """Apply a cause to the sessions without an event for some minutes. Return those that it has moved."""

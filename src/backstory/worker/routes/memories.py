@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 from backstory import ids
 from backstory.capture.intake import Intake
 from backstory.capture.spool import Spool
-from backstory.errors import BadInput, StoreUnavailable
+from backstory.errors import BadInput, NotFound, StoreUnavailable
 from backstory.jobs import Job
 from backstory.model import OURSELVES, ContentId, Event, Observation, Reply, Report, Round, Session
 from backstory.observe.own_transcripts import OwnTranscripts
@@ -202,6 +202,13 @@ class Memories:
             return await self._forget(work)
         gone = await self._dry_run(work)
         return _to_gone(gone, False, items or list(_listed(gone)))
+
+    async def forget_project(self, name: str) -> int:
+        """Forget all sessions of a project. Return how many there were."""
+        try:
+            return (await self._forget(lambda tx, gone: forget.project(tx, name, gone))).sessions
+        except NotFound:
+            return 0
 
     async def _dry_run(self, work: Callable[[Tx, Forgotten], None]) -> Forgotten:
         """Delete in a transaction that is rolled back."""

@@ -16,7 +16,7 @@ from backstory.recall.search import MemorySearch, Query
 from backstory.settings import Settings
 from backstory.store import counts
 from backstory.store.db import Row, Store, Tx
-from backstory.store.index.hits import Filter
+from backstory.store.index.hits import named
 from backstory.store.timeline import TimelineAnchor, find_anchor
 from backstory.worker.endpoints import Call, Endpoint, needs_read
 
@@ -73,7 +73,7 @@ class Overview:
         if not query.anchor:
             if not query.query.strip():
                 raise BadInput("The anchor is missing.", "Send the id of an observation as `anchor`, or a `query`.")
-            search = Query(query.query, where=Filter(project=query.project), limit=1)
+            search = Query(query.query, where=named(query.project), limit=1)
             best = await asyncio.to_thread(self._search.find, search)
 
         def work(tx: Tx) -> tuple[TimelineAnchor | None, list[Row]]:

@@ -22,7 +22,7 @@ from backstory.recall.search import FAMILIES, MemorySearch, Query
 from backstory.settings import Settings
 from backstory.store import memories, observations, projects, prompts, segments, sessions, turns
 from backstory.store.db import LAST, Row, Store, Tx
-from backstory.store.index.hits import Filter
+from backstory.store.index.hits import named
 from backstory.worker.endpoints import Call, Endpoint, needs_read
 
 T = TypeVar("T")
@@ -156,7 +156,15 @@ class Recall:
             if session is None:
                 return Page([])
             session_id = session.id
-        where = Filter(search.project, session_id, search.agent, search.type, search.concept, search.file, since, until)
+        where = replace(
+            named(search.project, session_id),
+            agent=search.agent,
+            type=search.type,
+            concept=search.concept,
+            file=search.file,
+            since=since,
+            until=until,
+        )
         query = Query(search.query, _parse_kind(search.kind), where, skip + search.limit + 1, search.explain)
         hits = await asyncio.to_thread(self._search.find, query)
         if not hits and not (search.kind or search.type or search.concept or search.file):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Annotated
 
 import msgspec
@@ -14,8 +15,8 @@ from backstory.recall import find_sessions, session_rows
 from backstory.recall.search import MemorySearch
 from backstory.store import sessions, titles
 from backstory.store.db import Row, Store, Tx
-from backstory.store.index.hits import Filter
-from backstory.worker.endpoints import Call, Endpoint, needs_read, needs_write
+from backstory.store.index.hits import named
+from backstory.worker.endpoints import Call, Endpoint, confinable, needs_read, needs_write
 from backstory.worker.routes.recall import Page, get_session, parse_time_filter
 
 Title = Annotated[str, msgspec.Meta(max_length=titles.MAX_TITLE)]
@@ -51,7 +52,7 @@ class SessionRoutes:
 
     def table(self) -> list[Endpoint]:
         return [
-            needs_read("GET", "/api/sessions/search", self.search, Page, query=SessionSearch),
+            *confinable([needs_read("GET", "/api/sessions/search", self.search, Page, query=SessionSearch)]),
             needs_write("PATCH", "/api/sessions/{id}", self.edit, None, SessionEdit, fails=(404,)),
         ]
 
@@ -59,7 +60,7 @@ class SessionRoutes:
         """Find sessions by what is remembered of them, best match first."""
         query: SessionSearch = call.query
         since, until = parse_time_filter(query.since), parse_time_filter(query.until)
-        where = Filter(project=query.project, agent=query.agent, since=since, until=until)
+        where = replace(named(query.project), agent=query.agent, since=since, until=until)
         find = find_sessions.find
         return Page(
             await asyncio.to_thread(find, self._store, self._search, query.words, where, query.limit, query.tag)

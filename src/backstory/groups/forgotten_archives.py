@@ -1,0 +1,104 @@
+"""Removes forgotten text from the archives of groups, and forgotten sessions from their groups."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from backstory.agents import DEFAULT_AGENT
+from backstory.files import open_directory
+from backstory.groups.archive import UNTITLED, Archives, is_available, messages_of
+from backstory.groups.names import GroupPaths
+from backstory.model import ContentId
+from backstory.store import groups, kept, sessions
+from backstory.store.db import Store, Tx
+from backstory.store.groups import Archive
+from backstory.text import one_line
+
+log = logging.getLogger(__name__)
+
+
+class ForgottenArchives:
+    """The archives that may hold forgotten text."""
+
+    def __init__(self, store: Store, data: Path, archives: Archives, moved: Callable[[str], None]) -> None:
+        self._store, self._data, self._archives = store, data, archives
+        self._moved = moved  #: called with a group whose pointer was changed
+
+    def clean(self, has_words: Callable[[str], bool]) -> None:
+        """Write archives again without what was forgotten, or has these words. Remove those of forgotten sessions."""
+        for row in self._store.read(groups.listed):
+            group = str(row["name"])
+            try:
+                self._clean_group(group, has_words)
+            except OSError as error:
+                log.warning("archives of the group %s may hold forgotten text: %s", group, type(error).__name__)
+
+    def _clean_group(self, group: str, has_words: Callable[[str], bool]) -> None:
+        paths = GroupPaths(self._data, group)
+        for session_id in self._store.read(lambda tx: _forgotten_sessions(tx, group)):
+            self._remove_session(paths, session_id)
+        for archive in self._store.read(lambda tx: groups.archives(tx, group)):
+            if archive.file and (title := self._new_title(paths, archive, has_words)):
+                self._remove_file(paths, archive.file)
+                self._store.write(lambda tx, each=archive, title=title: groups.retitle_archive(tx, each, title))  # type: ignore[misc]
+        self._archives.write_requested_now(group)
+
+    def _new_title(self, paths: GroupPaths, archive: Archive, has_words: Callable[[str], bool]) -> str | None:
+        """Return the title under which an archive is written again; None if it holds nothing that was forgotten."""
+        if not is_available(paths, archive.session_id):
+            # It cannot be written again. Then none of it is kept.
+            is_partly = self._store.read(lambda tx: _is_partly_forgotten(tx, archive.session_id))
+            return UNTITLED if is_partly else None
+
+        def dropped(tx: Tx) -> list[str]:
+            said = messages_of(paths, archive)
+            return [
+                one_line(each.text) for each in said if has_words(each.text) or self._archives.is_forgotten(tx, each)
+            ]
+
+        texts = self._store.read(dropped)
+        beginning = archive.title.rstrip("…")
+        is_telling = has_words(archive.title) or any(text.startswith(beginning) for text in texts)
+        return (UNTITLED if is_telling else archive.title) if texts or is_telling else None
+
+    def _remove_session(self, paths: GroupPaths, session_id: str) -> None:
+        """Remove a forgotten session: its archives, its transcript, and what its group knows of it."""
+        for archive in self._store.read(lambda tx: groups.archives(tx, paths.group)):
+            if archive.session_id == session_id and archive.file:
+                self._remove_file(paths, archive.file)
+        self._store.write(lambda tx: groups.forget_session(tx, paths.group, session_id))
+        self._moved(paths.group)
+        transcript = paths.transcript(session_id)
+        with suppress(FileNotFoundError):
+            _unlink(paths.data, transcript)
+
+    def _remove_file(self, paths: GroupPaths, name: str) -> None:
+        with suppress(FileNotFoundError):
+            _unlink(paths.data, paths.conversations / name)
+
+
+def _unlink(base: Path, path: Path) -> None:
+    """Remove a file below `base`, without following links on the way to it."""
+    *folders, name = path.relative_to(base).parts
+    handle = open_directory(base, *folders)
+    try:
+        os.unlink(name, dir_fd=handle)
+    finally:
+        os.close(handle)
+
+
+def _forgotten_sessions(tx: Tx, group: str) -> set[str]:
+    known = {archive.session_id for archive in groups.archives(tx, group)}
+    known |= {row.session_id for row in groups.history(tx, group)}
+    known |= {now} if (now := groups.pointer(tx, group).session_id) else set()
+    found = ((name, sessions.by_content_id(tx, DEFAULT_AGENT, ContentId(name))) for name in known)
+    return {name for name, session in found if session and session.forgotten_at}
+
+
+def _is_partly_forgotten(tx: Tx, session_id: str) -> bool:
+    session = sessions.by_content_id(tx, DEFAULT_AGENT, ContentId(session_id))
+    return session is not None and kept.is_refused(tx, session)
