@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from backstory import ids
 from backstory.agents.claude_code import resumable
+from backstory.errors import Forbidden
 from backstory.groups import ipc, snapshots, start
 from backstory.groups.archive import opened_transcript
 from backstory.groups.ipc_files import IpcFiles
@@ -211,9 +212,11 @@ class GroupRun:
 
     async def _point(self, session_id: str, pointer: Pointer) -> str:
         """Make the session of the agent that of its group, unless the group has moved on since."""
-        if not await self._around.pointers.set(self.group, session_id, pointer.generation):
+        if await self._around.pointers.set(self.group, session_id, pointer.generation):
+            return session_id
+        if (await self._around.pointers.get(self.group)).generation != pointer.generation:
             raise SessionMoved
-        return session_id
+        raise Forbidden("The agent named a session of another group.", "Look at what it did, then try again.")
 
     def _show(self, message: Streamed, run: Run) -> None:
         """Tell a message of the agent to those who follow the run."""

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from backstory import agents, settings
 from backstory.agents.claude_code import resumable
-from backstory.errors import BackstoryError, NotFound
+from backstory.errors import BackstoryError, Forbidden, NotFound
 from backstory.kill_switch import KillSwitch, write_launcher
 from backstory.model import SessionStatus
 from backstory.sessions import lock, session_file
@@ -303,6 +303,7 @@ class Run(AsyncIterator["Streamed"]):
 
     async def _open(self, content_id: str, model: str, start: _Start) -> Record:
         """Make the record of a session that has begun."""
+        self._check_own(content_id)
         await self._hold(content_id)
         record, parent = self._create(content_id, model), self._record
         if parent is not None:
@@ -315,6 +316,12 @@ class Run(AsyncIterator["Streamed"]):
             await self._worker.move(parent, "end", "clear" if self._is_cleared else f"continued as {content_id}")
             parent.save()
         return record
+
+    def _check_own(self, content_id: str) -> None:
+        """Refuse the id of a session that another directory has. What runs in a sandbox can write into its output."""
+        known = session_file.read_metadata(self._paths, content_id) if self._options.sandbox else None
+        if known and known.cwd != str(self._cwd):
+            raise Forbidden("The agent named a session of another directory.", "Look at what it did, then try again.")
 
     async def _fail(self, error: Exception) -> None:
         """Record that the session failed. A result has said so already, except where there was none."""
