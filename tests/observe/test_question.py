@@ -6,7 +6,9 @@ import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
+import pytest
 from box import Box
 from endpoint import Endpoint, Request, Step, answer
 from test_model_observer import choose, work
@@ -42,32 +44,65 @@ def asked(*events: Event, **more: Any) -> str:
     return prompts.question(round_of(*events, **more), MODE).ask.prompt
 
 
-def observed(box: Box, talk: Script) -> list[str]:
-    """The questions about a conversation, read from its transcript."""
-    box.tuning |= {"past_days": 0, "observers": 1}
-    with Endpoint(answer) as endpoint:
-        choose(box, "anthropic", endpoint)
-        box.start()
-        box.cli("import", "claude-code", str(talk.write(box.root / "old")))
-        box.settle()
-        return [request.texts("user")[-1] for request in endpoint.requests]
-
-
-def test_what_is_said_between_tool_uses_stands_in_its_place(box: Box) -> None:
-    """A diagnosis and the reason for a revert are in no tool's output and in no closing message."""
-    talk = Script()
+def reverted(talk: Script) -> None:
     talk.prompt("Mend the cart.")
     talk.says("I look at it first.", stop="tool_use")
     talk.uses("Bash", {"command": "pytest"}, "t1")
     talk.answers("t1", "1 failed")
     talk.says("The cause: `total` reads the cache before it is filled.", stop="tool_use")
-    talk.uses("Edit", {"file_path": "/nowhere/shop/cart.py", "old_string": "a", "new_string": "b"}, "t2")
+    talk.uses("Edit", {"file_path": "/nowhere/reverted/cart.py", "old_string": "a", "new_string": "b"}, "t2")
     talk.answers("t2", "ok")
     talk.says("I take that back: it slows the checkout.", stop="tool_use")
     talk.uses("Bash", {"command": "git checkout cart.py"}, "t3")
     talk.answers("t3", "")
     talk.says("The cart is as it was.")
-    (question,) = observed(box, talk)
+
+
+def interrupted(talk: Script) -> None:
+    talk.prompt("Mend the cart.")
+    talk.says("All of it will be mended.", stop="tool_use")
+    talk.uses("Bash", {"command": "make"}, "t4")
+    talk.answers("t4", "half")
+    talk.prompt("Go on.")
+    talk.says("It is mended.")
+
+
+def agreed(talk: Script) -> None:
+    talk.prompt("Where may the session id live?")
+    talk.says("There are three ways. " * 100 + "Shall I move it to `session/`?")
+    talk.prompt("Yes, do this.")
+    talk.says("Moved.")
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """name of a conversation -> the questions about it, which the worker reads from its transcript."""
+    box = Box(tmp_path_factory.mktemp("shown"))
+    box.home.mkdir()
+    box.project.mkdir()
+    box.tuning |= {"past_days": 0, "observers": 1}
+    for number, tell in enumerate((reverted, interrupted, agreed)):
+        talk = Script(str(UUID(int=number)), f"/nowhere/{tell.__name__}")
+        tell(talk)
+        talk.write(box.root / "old")
+    try:
+        with Endpoint(answer) as endpoint:
+            choose(box, "anthropic", endpoint)
+            box.start()
+            box.cli("import", "claude-code", str(box.root / "old"))
+            box.settle()
+            questions = [request.texts("user")[-1] for request in endpoint.requests]
+    finally:
+        box.clean_up()
+    return {
+        tell.__name__: [question for question in questions if f'project="{tell.__name__}"' in question]
+        for tell in (reverted, interrupted, agreed)
+    }
+
+
+def test_what_is_said_between_tool_uses_stands_in_its_place(shown: dict[str, list[str]]) -> None:
+    """A diagnosis and the reason for a revert are in no tool's output and in no closing message."""
+    (question,) = shown["reverted"]
     order = ["Mend the cart", "I look at it", '<event n="1"', "The cause:", '<event n="2"', "I take that back"]
     order += ['<event n="3"', '<said event="4" by="agent">\nThe cart is as it was.']
     places = [question.index(words) for words in order]
@@ -75,16 +110,9 @@ def test_what_is_said_between_tool_uses_stands_in_its_place(box: Box) -> None:
     assert question.count("The cart is as it was.") == question.count("The cause:") == 1
 
 
-def test_a_text_from_before_the_last_tool_use_closes_nothing(box: Box) -> None:
+def test_a_text_from_before_the_last_tool_use_closes_nothing(shown: dict[str, list[str]]) -> None:
     """A round that was interrupted has no closing message, whatever its client reports as the last one."""
-    talk = Script()
-    talk.prompt("Mend the cart.")
-    talk.says("All of it will be mended.", stop="tool_use")
-    talk.uses("Bash", {"command": "make"}, "t1")
-    talk.answers("t1", "half")
-    talk.prompt("Go on.")
-    talk.says("It is mended.")
-    first, second = observed(box, talk)
+    first, second = shown["interrupted"]
     assert '<said event="2" by="agent"/>' in first and first.count("All of it will be mended.") == 1
     assert first.index("All of it") < first.index("<event")
     assert '<said event="1" by="agent">\nIt is mended.' in second
@@ -160,14 +188,9 @@ def test_an_answer_to_a_question_is_shown() -> None:
     assert told in asked(event(1, tool="AskUserQuestion", tool_input=given, tool_response=told))
 
 
-def test_the_round_before_tells_what_this_means(box: Box) -> None:
+def test_the_round_before_tells_what_this_means(shown: dict[str, list[str]]) -> None:
     """Its prompt, the end of its last message and what was left open. A conversation that goes on knows them."""
-    talk = Script()
-    talk.prompt("Where may the session id live?")
-    talk.says("There are three ways. " * 100 + "Shall I move it to `session/`?")
-    talk.prompt("Yes, do this.")
-    talk.says("Moved.")
-    first, second = observed(box, talk)
+    first, second = shown["agreed"]
     assert "<previous>" not in first
     before = second.partition("<previous>\n")[2].partition("\n</previous>")[0]
     assert before.startswith("asked: Where may the session id live?\nsaid at its end: ")
