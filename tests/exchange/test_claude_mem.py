@@ -7,7 +7,6 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-import pytest
 from box import Box
 
 NOW = """
@@ -130,18 +129,21 @@ def test_an_early_version_is_read_too(running: Box) -> None:
     assert running.rows("SELECT prompt FROM user_prompts") == [{"prompt": "Look at the roof"}]
 
 
-@pytest.mark.parametrize(
-    "content", [None, b"", b"no database at all", b"SQLite format 3\0" + b"\xff" * 4096, "CREATE TABLE t (a)"]
-)
-def test_what_is_no_such_database_is_refused(running: Box, content: bytes | str | None) -> None:
+def test_what_is_no_such_database_is_refused(running: Box) -> None:
     """Missing, empty, something else, damaged, or another program's: one sentence, and nothing is changed."""
-    file = running.root / "other.db"
-    if isinstance(content, str):
-        made(file, content)
-    elif content is not None:
-        file.write_bytes(content)
-    answer = running.cli("import", "claude-mem", str(file), check=False)
-    assert answer.returncode == 1
-    assert "claude-mem" in answer.stderr
-    assert "Traceback" not in answer.stderr
+    contents = {
+        "missing": None,
+        "empty": b"",
+        "text": b"no database at all",
+        "damaged": b"SQLite format 3\0" + b"\xff" * 4096,
+    }
+    for name, content in contents.items():
+        if content is not None:
+            (running.root / name).write_bytes(content)
+    made(running.root / "other", "CREATE TABLE t (a)")
+    for name in (*contents, "other"):
+        answer = running.cli("import", "claude-mem", str(running.root / name), check=False)
+        assert answer.returncode == 1, name
+        assert "claude-mem" in answer.stderr, name
+        assert "Traceback" not in answer.stderr, name
     assert running.rows("SELECT 1 FROM sdk_sessions") == []

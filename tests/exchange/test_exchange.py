@@ -6,7 +6,7 @@ import gzip
 import json
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -31,15 +31,33 @@ def other(tmp_path: Path) -> Iterator[Box]:
     machine.clean_up()
 
 
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
+    """A machine with something in every table, its worker up, for the tests that change nothing there."""
+    machine = Box(tmp_path_factory.mktemp("full"))
+    machine.home.mkdir()
+    machine.project.mkdir()
+    machine.start()
+    fill(machine)
+    yield machine
+    machine.clean_up()
+
+
+@pytest.fixture(scope="module")
+def exported(full: Box) -> Path:
+    """Its export, for the tests that only read it."""
+    return export(full)
+
+
 def work(box: Box, session: str = "", words: str = "", here: bool = False) -> None:
-    """The recorded session through the hook; under another id and with words of its own, if given, or on files that
-    are there."""
+    """The recorded session, through the route that hooks use; under another id and with words of its own, if given, or
+    on files that are there."""
     for line in DEMO.read_text().splitlines():
         call = json.loads(line.replace("/home/dev/shop", str(box.project)) if here else line)
         payload = call["payload"] | {"cwd": str(box.project)} | ({"session_id": session} if session else {})
         if words and "prompt" in payload:
             payload["prompt"] += f" {words}"
-        box.hook(call["event"], payload)
+        box.client.post(f"/hooks/claude-code/{call['event']}", payload)
     box.settle()
 
 
@@ -66,6 +84,8 @@ def fill(box: Box) -> None:
         db.execute("UPDATE sdk_sessions SET parent_id = (SELECT MAX(id) FROM sdk_sessions) WHERE id = 1")
         db.execute("INSERT INTO agent_sessions VALUES (1, 'm', 4, 2, 900, 80, 1200, 'end_turn')")
         db.execute("INSERT INTO sessions VALUES ('main', 'abc', 3, NULL)")
+        db.execute("INSERT INTO groups VALUES ('main', 'main', 3, '2026-01-01', NULL)")
+        db.execute("INSERT INTO archives VALUES (5, 'main', 'old', 'T', 'clear', NULL, 'm', '2026-01-02', 'old.md')")
         db.execute("INSERT INTO session_history VALUES (7, 'main', 'old', 'first', '2026-01-01', '2026-01-02')")
         db.execute(
             "INSERT INTO model_calls VALUES ('2026-01-02', 'shop', 'anthropic', 'm', 'shop', 2, 900, 80, 10, NULL)"
@@ -90,34 +110,31 @@ def load(box: Box, file: Path) -> str:
     return box.cli("import", "backstory", str(file)).stdout
 
 
-def test_an_export_into_an_empty_store_gives_the_same_export(running: Box, other: Box) -> None:
-    """Every table, byte for byte, keys included; and what came is searched and told as it was."""
-    fill(running)
-    first = export(running)
-    tables = {json.loads(line).get("table") for line in body(first)[:-1]}
+def test_an_export_into_an_empty_store_gives_the_same_export(full: Box, other: Box, exported: Path) -> None:
+    """Every table, byte for byte, keys included; and what came is searched and told as it was. What opens the door
+    stays here."""
+    tables = {json.loads(line).get("table") for line in body(exported)[:-1]}
     assert tables == set(queries.owned())
-    load(other, first)
-    assert body(export(other)) == body(first)
+    assert full.token not in exported.read_text()
+    load(other, exported)
+    assert body(export(other)) == body(exported)
     for query in ("discount", "umlaut", "cents"):
         found = [
             [(i["kind"], i["id"], i["title"]) for i in box.client.get("/api/search", query=query)["items"]]
-            for box in (running, other)
+            for box in (full, other)
         ]
         assert found[0] == found[1] != []
-    key = running.rows("SELECT project_key FROM observations")[0]["project_key"]
-    assert other.shim  # installed, as in the first: the context names our command, and its length counts
-    told = [box.client.get("/api/context/inject", project=key) for box in (running, other)]
+    key = full.rows("SELECT project_key FROM observations")[0]["project_key"]
+    told = [box.client.get("/api/context/inject", project=key) for box in (full, other)]
     assert told[0] == told[1]
     assert not other.rows("SELECT 1 FROM import_keys")
 
 
-def test_a_second_import_changes_nothing(running: Box) -> None:
+def test_a_second_import_changes_nothing(full: Box, exported: Path) -> None:
     """Into the store that it came from, and once more."""
-    fill(running)
-    first = export(running)
     for _ in range(2):
-        assert load(running, first).startswith("0 of ")
-        assert body(export(running, "again.jsonl")) == body(first)
+        assert load(full, exported).startswith("0 of ")
+    assert body(export(full, "again.jsonl")) == body(exported)
 
 
 def test_two_memories_become_one(running: Box, other: Box) -> None:
@@ -151,56 +168,52 @@ def _observations(box: Box, session: str) -> list[dict[str, Any]]:
     return box.rows(sql, session)
 
 
-def test_an_import_that_was_broken_off_is_finished_by_the_next(running: Box, other: Box) -> None:
+def test_an_import_that_was_broken_off_is_finished_by_the_next(other: Box, exported: Path) -> None:
     """The worker is killed half-way; the same command again, and nothing is missing."""
-    fill(running)
-    first = export(running)
-    rows = [json.loads(line) for line in body(first)[:-1]]
+    rows = [json.loads(line) for line in body(exported)[:-1]]
     other.client.post("/api/import/rows", {"import_id": "x", "rows": rows[: len(rows) // 2]})
     other.kill(other.processes[-1])
     other.start()
     assert other.rows("SELECT 1 FROM import_keys") == []
-    load(other, first)
-    assert body(export(other)) == body(first)
+    load(other, exported)
+    assert body(export(other)) == body(exported)
 
 
-def test_a_packed_file_and_standard_output_are_the_same(running: Box, other: Box) -> None:
+def test_a_packed_file_and_standard_output_are_the_same(full: Box, other: Box, exported: Path) -> None:
     """`.gz` is packed, `-` goes to standard output, and both are for their owner only."""
-    work(running)
-    plain, packed = export(running), export(running, "export.jsonl.gz")
-    assert body(packed) == body(plain)
-    assert len(packed.read_bytes()) < len(plain.read_bytes()) / 2
-    assert running.cli("export", "--output", "-").stdout.encode().splitlines()[1:] == body(plain)
-    assert {file.stat().st_mode & 0o777 for file in (plain, packed)} == {0o600}
+    packed = export(full, "export.jsonl.gz")
+    assert body(packed) == body(exported)
+    assert len(packed.read_bytes()) < len(exported.read_bytes()) / 2
+    assert full.cli("export", "--output", "-").stdout.encode().splitlines()[1:] == body(exported)
+    assert {file.stat().st_mode & 0o777 for file in (exported, packed)} == {0o600}
     load(other, packed)
-    assert body(export(other)) == body(plain)
+    assert body(export(other)) == body(exported)
 
 
-@pytest.mark.parametrize(
-    ("spoil", "says"),
-    [
-        (lambda raw: raw[: len(raw) * 2 // 3], "cut short"),
-        (lambda raw: raw[: raw.rindex(b"\n", 0, -1) + 1], "cut short"),
-        (lambda raw: b"\n".join(line for i, line in enumerate(raw.split(b"\n")) if i != 3), "cut short"),
-        (lambda raw: raw + raw.split(b"\n")[1] + b"\n", "cut short"),
-        (lambda raw: b"", "not an export"),
-        (lambda raw: b"SQLite format 3\x00" + raw, "not an export"),
-        (lambda raw: b'{"type":"user"}\n' + raw, "not an export"),
-        (lambda raw: raw.replace(b'"format":1', b'"format":99', 1), "newer backstory"),
-        (lambda raw: gzip.compress(raw)[:-20], "cut short"),
-    ],
-    ids=["half", "no end", "a line less", "a line more", "empty", "a database", "foreign", "newer", "packed, cut"],
-)
-def test_a_cut_or_foreign_file_is_refused_whole(running: Box, other: Box, spoil: Any, says: str) -> None:
+#: what is done to a file -> what is said of it
+SPOILS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
+    "half": (lambda raw: raw[: len(raw) * 2 // 3], "cut short"),
+    "no end": (lambda raw: raw[: raw.rindex(b"\n", 0, -1) + 1], "cut short"),
+    "a line less": (lambda raw: b"\n".join(line for i, line in enumerate(raw.split(b"\n")) if i != 3), "cut short"),
+    "a line more": (lambda raw: raw + raw.split(b"\n")[1] + b"\n", "cut short"),
+    "empty": (lambda raw: b"", "not an export"),
+    "a database": (lambda raw: b"SQLite format 3\x00" + raw, "not an export"),
+    "foreign": (lambda raw: b'{"type":"user"}\n' + raw, "not an export"),
+    "newer": (lambda raw: raw.replace(b'"format":1', b'"format":99', 1), "newer backstory"),
+    "packed, cut": (lambda raw: gzip.compress(raw)[:-20], "cut short"),
+}
+
+
+def test_a_cut_or_foreign_file_is_refused_whole(other: Box, exported: Path) -> None:
     """One clear sentence, and not a row of it is taken in."""
-    work(running)
-    file = export(running)
-    file.write_bytes(spoil(file.read_bytes()))
-    refused = other.cli("import", "backstory", str(file), check=False)
-    assert refused.returncode == 1
-    assert says in refused.stderr
-    assert len(refused.stderr.splitlines()) <= 2
-    assert other.rows("SELECT 1 FROM sdk_sessions") == []
+    for name, (spoil, says) in SPOILS.items():
+        file = other.root / name
+        file.write_bytes(spoil(exported.read_bytes()))
+        refused = other.cli("import", "backstory", str(file), check=False)
+        assert refused.returncode == 1, name
+        assert says in refused.stderr, name
+        assert len(refused.stderr.splitlines()) <= 2, name
+        assert other.rows("SELECT 1 FROM sdk_sessions") == [], name
 
 
 def test_rows_that_this_version_does_not_know_keep_everything_out(running: Box) -> None:
@@ -282,11 +295,10 @@ def test_a_row_that_the_database_refuses_keeps_no_other_out(box: Box, database_u
     assert told == {"added": 2, "known": 0, "refused": [{"row": 1, "reason": "`events` does not fit"}]}
 
 
-def test_the_command_names_the_line_of_a_row_that_does_not_fit(running: Box, other: Box) -> None:
+def test_the_command_names_the_line_of_a_row_that_does_not_fit(full: Box, other: Box, exported: Path) -> None:
     """And imports the rest, exits 1, and everything is shown."""
-    work(running)
-    file = export(running)
-    lines = file.read_text().splitlines()
+    file = other.root / "spoiled.jsonl"
+    lines = exported.read_text().split("\n")[:-1]
     at = next(number for number, line in enumerate(lines) if '"table":"observations"' in line)
     row = json.loads(lines[at])
     row["row"]["created_at"] = "garbage\x1b[31m"
@@ -295,19 +307,18 @@ def test_the_command_names_the_line_of_a_row_that_does_not_fit(running: Box, oth
     run = other.cli("import", "backstory", str(file), check=False)
     assert run.returncode == 1
     assert f"line {at + 1}: `observations.created_at` is not a time" in run.stderr
-    there = len(running.rows("SELECT 1 FROM observations"))
+    there = len(full.rows("SELECT 1 FROM observations"))
     assert len(other.rows("SELECT 1 FROM observations")) == there - 1
     for route in ("/", "/api/stats", "/api/observations", "/api/context/inject?project=shop"):
         assert other.http("GET", route).status == 200
 
 
-def test_i14_a_file_with_private_text_is_stripped_on_its_way_in(running: Box, other: Box) -> None:
+def test_i14_a_file_with_private_text_is_stripped_on_its_way_in(other: Box, exported: Path) -> None:
     """Whoever wrote it: tags and secrets do not reach the disk, and JSON inside stays JSON."""
-    work(running)
-    file = export(running)
+    file = other.root / "private.jsonl"
     secret = next(samples[0] for name, _, _, samples in SECRETS if name == "github")  # any kind will do
     planted = f"<private>canary51</private> {secret}"
-    raw = file.read_text().replace("Apply a discount code", f"Apply {json.dumps(planted)[1:-1]} code")
+    raw = exported.read_text().replace("Apply a discount code", f"Apply {json.dumps(planted)[1:-1]} code")
     assert "canary51" in raw
     file.write_text(raw)
     load(other, file)
@@ -371,9 +382,3 @@ def _memory(box: Box) -> int:
     """Resident size of the worker, in KB."""
     text = Path(f"/proc/{(box.data / 'worker.lock').read_text()}/status").read_text()
     return int(next(line for line in text.splitlines() if line.startswith("VmRSS")).split()[1])
-
-
-def test_neither_token_nor_settings_are_exported(running: Box) -> None:
-    """What opens the door stays here."""
-    work(running)
-    assert running.token not in export(running).read_text()
