@@ -229,5 +229,5 @@ class Box:
         """Everything that is stored."""
         tables = ["sdk_sessions", "session_moves", "user_prompts", "events", "observations", "observation_events"]
         tables += ["session_summaries", "words", "word_rows", "sessions", "session_history", "schema_versions"]
-        tables += ["turns", "chunks", "agent_sessions"]
+        tables += ["turns", "chunks", "agent_sessions", "groups", "archives"]
         return {name: self.rows(f"SELECT * FROM {name} ORDER BY 1, 2") for name in tables}  # noqa: S608 - our own names

@@ -134,6 +134,34 @@ def test_a_group_finds_its_own(app: App, rows: dict[str, dict[str, int]]) -> Non
     asyncio.run(test())
 
 
+def test_a_caller_uses_the_routes_of_its_own_group(app: App) -> None:
+    """It neither lists nor names another; the main group and the owner may use all."""
+
+    async def test() -> None:
+        async with client(app, OWNER) as http:
+            for name in ("family", "work"):
+                assert (await http.post("/api/groups", json={"name": name})).status_code == 201
+        async with client(app, allowed(*Scope, group="family")) as http:
+            assert [row["name"] for row in (await http.get("/api/groups")).json()["items"]] == ["family"]
+            assert (await http.get("/api/groups/family")).json()["session_id"] is None
+            assert (await http.post("/api/groups/family/clear", json={})).status_code == 404
+            for method, path in (
+                *(("GET", each) for each in ("", "/history", "/search?query=x")),
+                *(("POST", each) for each in ("/clear", "/resume", "/archive", "/run", "/messages", "/close")),
+                ("DELETE", ""),
+            ):
+                for name in ("work", "WORK", "main", "../work", "nobody"):
+                    answer = await http.request(method, f"/api/groups/{name}{path}", content=b'{"id": 1}')
+                    assert answer.status_code in (403, 404), (method, name, path)
+            assert (await http.post("/api/groups", json={"name": "more"})).status_code == 403
+            assert (await http.delete("/api/groups/family")).status_code == 403
+        async with client(app, allowed(Scope.READ, group="main")) as http:
+            assert len((await http.get("/api/groups")).json()["items"]) == 2
+            assert (await http.get("/api/groups/work")).status_code == 200
+
+    asyncio.run(test())
+
+
 def test_what_belongs_to_a_group_is_found_only_by_who_names_it(app: App, rows: dict[str, dict[str, int]]) -> None:
     """An agent outside of groups has the owner's rights, and searches everything."""
 

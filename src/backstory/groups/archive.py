@@ -9,7 +9,7 @@ import os
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,6 +18,7 @@ from pathlib import Path
 from backstory import ids
 from backstory.agents import AGENTS, DEFAULT_AGENT
 from backstory.agents.transcripts import Mark
+from backstory.errors import BadInput
 from backstory.files import open_directory, open_regular
 from backstory.groups.names import GroupPaths
 from backstory.model import Report
@@ -75,7 +76,8 @@ class Archives:
 
     def describe(self, group: str, session_id: str, title: str | None, cause: str) -> Leaving:
         """Read what the history and the archive of a session need to know. Blocks."""
-        found = scan(GroupPaths(self._data, group), session_id)
+        paths = GroupPaths(self._data, group)
+        found = self._store.read(lambda tx: scan(paths, session_id, lambda said: self.is_forgotten(tx, said)))
         before = self._store.read(lambda tx: groups.last_mark(tx, group, session_id))
         name = one_line(title or "") or found.title or UNTITLED
         return Leaving(session_id, name, found.created_at or ids.now(), cause, found.last_mark, before)
@@ -90,7 +92,7 @@ class Archives:
         for archive in self._store.read(lambda tx: groups.unwritten_archives(tx, group)):
             try:
                 name = self._write(paths, archive)
-            except OSError as error:
+            except (OSError, BadInput) as error:  # an imported row can have any id
                 log.warning("An archive of the group %s could not be written: %s", group, type(error).__name__)
                 continue
             if name:
@@ -132,7 +134,8 @@ class Archives:
         """Write what a worker that was killed has left."""
         for group in await asyncio.to_thread(self._store.read, groups.with_unwritten_archives):
             async with self.locks[group]:
-                await self.write_requested(group)
+                with contextlib.suppress(BadInput):  # an imported group can have any name
+                    await self.write_requested(group)
 
     def _name(self, folder: int, temporary: str, archive: Archive) -> str:
         """Give the temporary file its name, and note it."""
@@ -200,11 +203,13 @@ def is_available(paths: GroupPaths, session_id: str) -> bool:
         return path is not None
 
 
-def scan(paths: GroupPaths, session_id: str) -> TranscriptScan:
-    """Read a transcript for its title, its beginning and its end."""
+def scan(
+    paths: GroupPaths, session_id: str, is_forgotten: Callable[[ArchivedMessage], bool] = lambda said: False
+) -> TranscriptScan:
+    """Read a transcript for its title, its beginning and its end. No title is made from what was forgotten."""
     titles: dict[str, str] = {}
-    first, last = None, None
-    has_private = False
+    first, asked, last = None, None, None
+    has_hidden = False
     with opened_transcript(paths, session_id) as path:
         if path is None:
             return TranscriptScan()
@@ -212,12 +217,16 @@ def scan(paths: GroupPaths, session_id: str) -> TranscriptScan:
             if report.kind == "title":
                 titles[str(report.payload.get("source"))] = str(report.payload.get("title") or "")
             elif said := _said(report):
-                has_private = has_private or not said.text
-                first = first or (said if said.text and said.role == "user" else None)
+                is_hidden = not said.text or is_forgotten(said)
+                has_hidden = has_hidden or is_hidden
+                first = first or said
+                asked = asked or (said if said.role == "user" and not is_hidden else None)
                 last = said if said.text else last
     # The agent makes its title from all prompts, the private ones too.
-    made = "" if has_private else titles.get("agent", "")
-    title = titles.get("custom") or made or cut(one_line(first.text if first else ""), MAX_TITLE)
+    made = "" if has_hidden else titles.get("agent", "")
+    given = ArchivedMessage("", "user", titles.get("custom", ""), "")
+    title = "" if is_forgotten(given) else given.text
+    title = title or made or cut(one_line(asked.text if asked else ""), MAX_TITLE)
     return TranscriptScan(True, title, first.at if first else "", last.mark if last else None)
 
 

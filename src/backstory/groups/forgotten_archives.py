@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from backstory.agents import DEFAULT_AGENT
+from backstory.errors import BadInput
 from backstory.files import open_directory
 from backstory.groups.archive import UNTITLED, Archives, is_available, messages_of
 from backstory.groups.names import GroupPaths
@@ -34,7 +35,7 @@ class ForgottenArchives:
             group = str(row["name"])
             try:
                 self._clean_group(group, has_words)
-            except OSError as error:
+            except (OSError, ValueError, BadInput) as error:  # imported rows can have any names
                 log.warning("archives of the group %s may hold forgotten text: %s", group, type(error).__name__)
 
     def _clean_group(self, group: str, has_words: Callable[[str], bool]) -> None:

@@ -1,0 +1,148 @@
+"""What is forgotten leaves the archives of a group, and does not come back with the next one."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from group_desk import Desk, run
+from transcripts import Script
+
+from backstory import ids, project
+from backstory.groups.archive import Archives
+from backstory.groups.forgotten_archives import ForgottenArchives
+from backstory.groups.pointers import Pointers
+from backstory.model import ContentId, Report, Session
+from backstory.settings import Settings
+from backstory.store import forget, groups, prompts, sessions, turns
+from backstory.store.db import Store, Tx
+from backstory.store.forget_rows import Forgotten
+from backstory.worker.jobs.sweep import Sweep
+
+KEY = b"key"
+
+
+@pytest.fixture
+def desk(store: Store, tmp_path: Path) -> Desk:
+    made = Desk(store, tmp_path / "data")
+    made.data.mkdir()
+    made.create("family")
+    made.archives = Archives(store, made.data, "Claude", KEY)
+    made.pointers = Pointers(store, made.data, made.archives)
+    return made
+
+
+def remembered(desk: Desk, script: Script) -> Session:
+    """Store what a transcript says, as the worker does."""
+
+    def work(tx: Tx) -> Session:
+        about = ("claude-code", "session_start", ContentId(script.session))
+        session = sessions.get_or_create(tx, Report(*about, ids.new_event_id(), ids.now()), project.of_group("family"))  # type: ignore[arg-type]
+        for line in script.lines:
+            content = line["message"]["content"]
+            if line["type"] == "user":
+                session = sessions.get(tx, session.id)
+                sessions.add_prompt(tx, session, content, line["timestamp"])
+            else:
+                turns.add_reply(tx, session, 1, content[0]["text"], line["timestamp"], turns.NO_DETAILS)
+        return session
+
+    return desk.store.write(work)
+
+
+def clean(desk: Desk, *needles: str) -> None:
+    forgotten = ForgottenArchives(desk.store, desk.data, desk.archives, desk.pointers.forget)
+    forgotten.clean(lambda text: bool(needles) and all(needle in text.lower() for needle in needles))
+
+
+def test_a_forgotten_prompt_leaves_archives_and_titles(desk: Desk) -> None:
+    """The title is its beginning, and so is the name of the file."""
+    script = desk.talk("family", 1, "The door code is 4711, remember it", "I will", "And the garden?", "It blooms")
+    session = remembered(desk, script)
+
+    async def leave() -> None:
+        await desk.pointers.set("family", script.session, 0)
+        await desk.pointers.clear("family")
+
+    run(leave())
+    (name,) = desk.archived("family")
+    assert "the-door-code-is-4711" in name
+    clean(desk)
+    assert list(desk.archived("family")) == [name]  # nothing was forgotten yet
+
+    def work(tx: Tx) -> None:
+        gone = Forgotten(key=KEY)
+        prompt = prompts.by_number(tx, session.id, 1)
+        assert prompt
+        forget.prompt(tx, prompt.id, gone)
+        forget.finish(tx, gone)
+
+    desk.store.write(work)
+    clean(desk)
+    ((name, text),) = desk.archived("family").items()
+    assert "4711" not in name + text
+    assert "And the garden?" in text
+    (entry,) = run(desk.pointers.history("family"))
+    assert entry.name == "Conversation"
+    # Nor does the next part of the conversation bring it back.
+    script.now += timedelta(seconds=5)
+    desk.go_on("family", script, "One more thing", "Yes?")
+    assert run(desk.archives.write("family", script.session))
+    assert "4711" not in "".join(desk.archived("family").values())
+
+
+def test_words_leave_archives_without_a_transcript(desk: Desk) -> None:
+    """Such an archive cannot be written again, so all of it goes."""
+    script = desk.talk("family", 1, "The door code is 4711", "I will remember 4711")
+    session = remembered(desk, script)
+    assert run(desk.archives.write("family", script.session, "Talk"))
+    desk.paths("family").transcript(script.session).unlink()
+
+    def work(tx: Tx) -> None:
+        gone = Forgotten(key=KEY)
+        forget.matching(tx, "4711", "", gone)
+        forget.finish(tx, gone)
+
+    desk.store.write(work)
+    clean(desk, "4711")
+    assert desk.archived("family") == {}
+    assert session.id
+
+
+def test_a_forgotten_session_leaves_its_group(desk: Desk) -> None:
+    first, second = desk.talk("family", 1), desk.talk("family", 2)
+    session = remembered(desk, first)
+    remembered(desk, second)
+
+    async def leave_both() -> None:
+        for script in (first, second):
+            await desk.pointers.set("family", script.session, (await desk.pointers.get("family")).generation)
+            await desk.archives.write("family", script.session, "Talk")
+        await desk.pointers.resume("family", (await desk.pointers.history("family"))[0].id)
+
+    run(leave_both())
+
+    def work(tx: Tx) -> None:
+        gone = Forgotten(key=KEY)
+        forget.session(tx, session.id, gone)
+        forget.finish(tx, gone)
+
+    desk.store.write(work)
+    clean(desk)
+    assert run(desk.pointers.get("family")).session_id is None
+    assert [entry.session_id for entry in run(desk.pointers.history("family"))] == [second.session]
+    assert not desk.paths("family").transcript(first.session).exists()
+    assert desk.paths("family").transcript(second.session).exists()
+    (text,) = desk.archived("family").values()
+    assert "Question 2" in text
+    assert [row.session_id for row in desk.store.read(lambda tx: groups.archives(tx, "family"))] == [second.session]
+
+
+def test_a_session_that_expires_is_archived(desk: Desk) -> None:
+    script = desk.talk("family", 1)
+    session = remembered(desk, script)
+    sweep = Sweep(Settings(data_dir=desk.data), desk.store, desk.archives)
+    run(sweep.archive([session.id]))
+    (archive,) = desk.store.read(lambda tx: groups.archives(tx, "family"))
+    assert (archive.cause, [archive.file]) == ("expire", list(desk.archived("family")))
