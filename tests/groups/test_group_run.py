@@ -152,6 +152,33 @@ def test_what_the_agent_is_told_and_what_its_commands_see(office: Office) -> Non
         assert "Be kind." not in json.dumps(endpoint.of()[-1].body["system"])
 
 
+def test_what_is_observed_in_a_group_is_told_to_its_next_session(office: Office) -> None:
+    """It is told to no other group. A clear by command ends the agent that works."""
+    let_go = threading.Event()
+    said = "Decision: prices are stored in cents as integers, because floats lose pennies."
+    with office.model([said, Held(let_go, "Late."), "Hello again.", "Hello."]) as endpoint:
+        office.box.start()
+        office.create("ours", "theirs")
+        first = office.run("ours", "How do we store prices? Decide it.").session_id
+        office.box.settle()
+        events = office.start("ours", "Go on.")
+        take(events, "started")
+        office.box.cli("groups", "clear", "ours", "--name", "Prices")
+        let_go.set()
+        assert Ran(list(events)).ended == "closed"
+        assert office.active("ours") is None
+        assert office.run("ours", "What do you know?").session_id != first
+        told = json.dumps(endpoint.of()[-1].body["messages"])
+        assert "Notes on ours" in told
+        assert "floats lose pennies" in told
+        office.run("theirs", "What do you know?")
+        assert "pennies" not in json.dumps(endpoint.of()[-1].body)
+        office.box.settle()
+        (found, *_) = office.box.client.get("/api/groups/ours/search", query="pennies")["items"]
+        assert found["name"] == "Prices"
+        assert not office.box.client.get("/api/groups/theirs/search", query="pennies")["items"]
+
+
 @pytest.mark.parametrize(("setting", "reason"), [("GROUP_IDLE_MINUTES", "idle"), ("GROUP_RUN_MINUTES", "timeout")])
 def test_an_agent_that_takes_too_long_is_ended(office: Office, setting: str, reason: str) -> None:
     office.box.settings[f"BACKSTORY_{setting}"] = "0.05"

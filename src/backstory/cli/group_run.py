@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import json
 import queue
 import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
 
-from backstory.cli import show
 from backstory.cli.worker import connect
 from backstory.client import Client
 from backstory.errors import BackstoryError
 from backstory.groups import api
+from backstory.text import json_escaped
 
 #: Seconds without a sign of life of the worker.
 ANSWER_S = 60.0
@@ -112,7 +113,7 @@ def _wanted(lines: Any) -> Iterator[str]:
 def _shown(name: str, data: dict[str, Any], as_json: bool = False) -> int:
     """Print an event. Return the exit code that it asks for."""
     if as_json:
-        show.as_json({"event": name, **data})
+        print(json_escaped(json.dumps({"event": name, **data}, ensure_ascii=False)), flush=True)
     elif name == "text":
         print(data["text"], flush=True)
     elif name == "tool":

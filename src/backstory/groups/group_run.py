@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from backstory import ids
 from backstory.agents.claude_code import resumable
-from backstory.errors import Forbidden
+from backstory.errors import BackstoryError, Forbidden
 from backstory.groups import ipc, snapshots, start
 from backstory.groups.archive import opened_transcript
 from backstory.groups.ipc_files import IpcFiles
@@ -103,7 +103,8 @@ class GroupRun:
             except SessionMoved:
                 continue
             except TimeoutError:
-                return self._deadlines.next[1]
+                if (reason := self._deadlines.next[1]) != "closed":
+                    return reason
             is_closed = take_close(self._files) or self._deadlines.closed < math.inf
             if is_closed and (await self._around.pointers.get(self.group)).generation == pointer.generation:
                 break
@@ -141,18 +142,20 @@ class GroupRun:
         """Ask the agent, within the deadlines. Carry out what it asks for by files in the meantime."""
         await self._write_snapshots()
         self._limit = asyncio.timeout(None)
-        async with self._limit, self._watching():
+        async with self._limit, self._watching(pointer):
             around = self._around
             async with ipc.serving(self._files, around.pointers, around.search, pointer.generation):
                 self._heard()
                 await self._query(prompt, pointer)
 
     @asynccontextmanager
-    async def _watching(self) -> AsyncIterator[None]:
-        """Look for `_close` while the agent works."""
+    async def _watching(self, pointer: Pointer) -> AsyncIterator[None]:
+        """Look for `_close` while the agent works, and whether its session was cleared."""
 
         async def watch() -> None:
             while not await asyncio.to_thread(take_close, self._files):
+                if (await self._around.pointers.get(self.group)).generation != pointer.generation:
+                    break
                 await asyncio.sleep(LOOK_S)
             self._close(CLOSE_S)
 
@@ -161,7 +164,7 @@ class GroupRun:
             yield
         finally:
             task.cancel()
-            with suppress(asyncio.CancelledError, OSError):
+            with suppress(asyncio.CancelledError, OSError, BackstoryError):
                 await task
 
     async def _write_snapshots(self) -> None:

@@ -41,6 +41,7 @@ class Worker:
     def __init__(self, paths: Paths, cwd: Path | None = None, transcripts: Path | None = None) -> None:
         self._paths, self._client = paths, Client(paths.socket, ANSWER_S)
         self._cwd, self._transcripts = cwd, transcripts
+        self.session_id: str | None = None  #: the session of the run, as soon as it is known
         self._is_away = False
 
     async def move(self, record: Record, cause: str, reason: str | None = None) -> None:
@@ -111,6 +112,8 @@ class Worker:
 
         event = str(payload.get("hook_event_name"))
         if self._transcripts:
+            if self.session_id not in (None, payload.get("session_id")):
+                return {}  # a program in the sandbox has written to the agent's output
             own = self._transcripts / f"{payload.get('session_id')}.jsonl"
             told = {name: value for name, value in payload.items() if name != "agent_transcript_path"}
             payload = cast("HookInput", told | {"cwd": str(self._cwd), "transcript_path": str(own)})

@@ -294,6 +294,7 @@ class Run(AsyncIterator["Streamed"]):
         elif self._has_messages and not self._prompt:
             return
         self._record, self._has_messages = record, True
+        self._worker.session_id = content_id
         if self._prompt:
             record.add_prompt(self._prompt)
             self._prompt = ""

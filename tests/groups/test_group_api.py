@@ -1,0 +1,72 @@
+"""`groups run`, `groups chat` and the Python API talk to the agent of a group."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+
+import pytest
+from box import Box
+from endpoint import Request, Step, error
+from office import Office, needs_sandbox
+
+from backstory import groups
+from backstory.errors import BackstoryError
+
+pytestmark = needs_sandbox
+
+
+@pytest.fixture
+def office(box: Box) -> Iterator[Office]:
+    machine = Office(box)
+    yield machine
+    machine.until_no_agent_runs()
+
+
+def script(request: Request) -> Step:
+    asked = request.texts("user")[-1]
+    return error(400) if "Fail." in asked else f"You said: {asked}"
+
+
+def test_the_command_and_the_api_pass_on_what_was_said(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    with office.model(script):
+        office.box.settings |= office.env
+        del office.box.settings["ANTHROPIC_API_KEY"]
+        office.box.start()
+        refused = office.box.cli("groups", "run", "main", "Hello.", check=False)
+        assert refused.returncode == 1
+        assert refused.stderr.startswith(
+            "backstory: The agent has no credentials for its model.\nSet ANTHROPIC_API_KEY"
+        )
+        office.box.settings |= office.env
+        assert office.box.cli("groups", "run", "main", "Hello.").stdout == "You said: Hello.\n"
+        events = office.box.cli("groups", "run", "main", "-", "--json", input="From a pipe.").stdout.splitlines()
+        assert [json.loads(line)["event"] for line in events] == ["started", "text", "result", "ended"]
+        failed = office.box.cli("groups", "run", "main", "Fail.", check=False)
+        assert failed.returncode == 1
+        assert "backstory: The agent stopped with an error: " in failed.stderr
+        said = office.box.cli("groups", "chat", "main", input="One.\n\nTwo.\n/exit\nThree.\n").stdout
+        assert said == "You said: One.\nYou said: Two.\n"
+        for name in [name for name in os.environ if name != "PYTEST_CURRENT_TEST"]:
+            monkeypatch.delenv(name)
+        for name, value in office.box.env.items():
+            monkeypatch.setenv(name, value)
+        answer = groups.run("main", "And you?")
+        assert answer.text == "You said: And you?"
+        assert answer.session_id == office.active("main")
+        assert answer.ended == "done"
+        assert not groups.send("main", "Later.")
+        assert groups.run("main", "Now.").text == "You said: Later.\nNow."
+        assert not groups.close("main")
+        with pytest.raises(BackstoryError, match="There is no group"):
+            groups.run("nobody", "Hello.")
+
+
+def test_variables_are_taken_over_the_socket_only(office: Office) -> None:
+    office.box.start()
+    body = {"message": "Hello.", "env": {"ANTHROPIC_API_KEY": "x"}}
+    assert office.box.http("POST", "/api/groups/main/run", body).status == 403
+    answer = office.box.http("POST", "/api/groups/main/run", {"message": "Hello."})
+    assert (answer.status, answer.json["error"]) == (400, "The agent has no credentials for its model.")
+    assert office.box.http("POST", "/api/groups/nobody/close", {}).status == 404
