@@ -13,6 +13,7 @@ from uuid import uuid4
 import pytest
 from box import Box
 from house import House
+from office import needs_sandbox
 from transcripts import Script
 
 from backstory.groups import sandbox, snapshots
@@ -21,6 +22,7 @@ from backstory.groups.names import WORKSPACE, WORKSPACE_FOLDER, GroupPaths
 from backstory.store.migrate import migrate
 from backstory.store.sqlite import SqliteStore
 
+pytestmark = needs_sandbox
 SECRET = "The vault of beta opens with 7391"
 
 
