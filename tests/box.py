@@ -17,7 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import preloaded
 import psycopg
+from preloaded import Process
 from psycopg.rows import dict_row
 
 from backstory.client import Client
@@ -64,7 +66,7 @@ class Box:
     settings: dict[str, str] = field(default_factory=dict)
     #: Values that are no settings (`settings.Tuning`), so that tests need not wait.
     tuning: dict[str, float | str] = field(default_factory=lambda: {"settle_seconds": 0.2, "retry_seconds": 0.05})
-    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    processes: list[Process | subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
     def home(self) -> Path:
@@ -88,29 +90,21 @@ class Box:
             {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8", "TZ": "UTC"} | quick | self.settings
         )
 
-    def cli(self, *words: str, check: bool = True, **more: Any) -> subprocess.CompletedProcess[str]:
+    def cli(
+        self, *words: str, check: bool = True, cwd: Path | None = None, input: str = ""
+    ) -> subprocess.CompletedProcess[str]:
         """Run `backstory WORDS`."""
-        run = subprocess.run(
-            [COMMAND, *words],
-            env=self.env,
-            cwd=more.pop("cwd", self.project),
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            **more,
-        )
+        run = preloaded.run(words, self.env, cwd or self.project, input)
         assert not check or run.returncode == 0, run.stderr
         return run
 
-    def start(self) -> subprocess.Popen[bytes]:
+    def start(self) -> Process:
         """The worker, in the foreground of this test, so that it can be killed by its own id."""
-        worker = subprocess.Popen(
-            [COMMAND, "worker"], env=self.env, cwd=self.home, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-        )
+        worker = preloaded.start(["worker"], self.env, self.home)
         self.processes.append(worker)
         until(lambda: self.health() or worker.poll() is not None, "the worker to start")
         if worker.poll() and worker.stderr:  # 0 means that one runs already, which a hook may have started
+            worker.stderr.seek(0)
             raise AssertionError(worker.stderr.read().decode())
         return worker
 
@@ -121,11 +115,11 @@ class Box:
             return None
         return found
 
-    def kill(self, worker: subprocess.Popen[bytes]) -> None:
+    def kill(self, worker: Process | subprocess.Popen[bytes]) -> None:
         worker.send_signal(signal.SIGKILL)
         worker.wait()
 
-    def stop(self, worker: subprocess.Popen[bytes]) -> None:
+    def stop(self, worker: Process | subprocess.Popen[bytes]) -> None:
         worker.send_signal(signal.SIGTERM)
         worker.wait(20)
 

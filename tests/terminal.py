@@ -136,4 +136,4 @@ def in_terminal(box: Box, *words: str, columns: int = 80, keys: str = "") -> str
             pass  # the other end is closed
         run.wait(PATIENCE)
     os.close(ours)
-    return shown.decode()
+    return re.sub(r"\r[^\r\n]*\x1b\[K", "", shown.decode())  # a spinner, which is there if the machine is busy

@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from box import COMMAND, Box
+from box import COMMAND, Box, until
 from terminal import in_terminal
 
 from backstory.cli import main
@@ -198,7 +198,7 @@ def test_install_and_uninstall_leave_no_trace(box: Box) -> None:
     assert settings.read_bytes() == once
     assert "claude-code" in box.cli("status", check=False).stdout
     box.told()
-    pid = box.health()["pid"]  # type: ignore[index]
+    pid = until(box.health, "the worker that the hook started")["pid"]
     assert "no longer" in box.cli("uninstall", "--agent", "claude-code").stdout
     assert settings.read_bytes() == original
     stat = Path(f"/proc/{pid}/stat")

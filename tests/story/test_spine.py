@@ -323,7 +323,7 @@ def _has_reader(box: Box) -> bool:
 def test_i11_stop_leaves_no_process_no_port_no_socket(box: Box) -> None:
     """After `backstory stop` nothing of the worker is left, even with a stream open."""
     box.cli("start")
-    pid, port = box.health()["pid"], box.port  # type: ignore[index]
+    pid, port = until(box.health, "the worker that the hook started")["pid"], box.port
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text()
     assert children == ""
     assert box.cli("stop").stdout == "The worker is stopped.\n"
