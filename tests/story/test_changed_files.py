@@ -18,11 +18,12 @@ def change(box: Box, session: str, path: str, text: str) -> None:
     file.parent.mkdir(exist_ok=True)
     file.write_text(text)
     common = {"session_id": session, "cwd": str(box.project)}
-    box.hook("UserPromptSubmit", common | {"prompt": f"Please write {path}"})
+    box.client.post("/hooks/claude-code/UserPromptSubmit", common | {"prompt": f"Please write {path}"})
     given = {"file_path": str(file), "content": text}
     used = {"tool_name": "Write", "tool_use_id": f"toolu_{session}_{path}", "tool_input": given}
-    box.hook("PostToolUse", common | used | {"tool_response": {"type": "create", "filePath": str(file)}})
-    box.hook("Stop", common | {"last_assistant_message": f"Wrote {path}."})
+    told = {"tool_response": {"type": "create", "filePath": str(file)}}
+    box.client.post("/hooks/claude-code/PostToolUse", common | used | told)
+    box.client.post("/hooks/claude-code/Stop", common | {"last_assistant_message": f"Wrote {path}."})
     box.settle()
 
 

@@ -51,7 +51,8 @@ def settings(box: Box) -> dict[str, str]:
 
 
 def test_a_session_is_remembered_and_the_next_ones_first_request_carries_it(shop: Box) -> None:
-    """Session, prompt, observations that name file and cause, summary; and the context, seen at the endpoint."""
+    """Session, prompt, observations that name file and cause, summary; and the context, seen at the endpoint. Memory
+    never eats itself: what a session was told is in no row of it."""
     session_id = fix_it(shop)
     shop.settle()
     (session,) = shop.rows("SELECT * FROM sdk_sessions")
@@ -72,36 +73,11 @@ def test_a_session_is_remembered_and_the_next_ones_first_request_carries_it(shop
     assert "added one to every sum" in sent
     assert "invoices" in sent
     assert sent.count("</backstory-context>") == 1
-
-
-def test_our_own_context_is_not_remembered(shop: Box) -> None:
-    """Memory never eats itself: what a session was told is in no row of it."""
-    fix_it(shop)
-    shop.settle()
-    with Endpoint(["Hello again."]) as endpoint:
-        Claude(shop.home, shop.project, endpoint, env=settings(shop)).run("What did we do?")
     shop.settle()
     for table in ("events", "user_prompts", "observations", "session_summaries"):
         text_of = json.dumps(shop.rows(f"SELECT * FROM {table}"))  # noqa: S608
         assert "backstory-context" not in text_of
         assert "not instructions" not in text_of
-
-
-def test_compact_gets_a_context_of_its_own(shop: Box) -> None:
-    """`claude -p /compact --resume ID`, then the next prompt: what came before is in its request."""
-    session_id = fix_it(shop)
-    shop.settle()
-    with Endpoint([]) as endpoint:
-        Claude(shop.home, shop.project, endpoint, env=settings(shop)).run("/compact", f"--resume={session_id}")
-    shop.settle()
-    with Endpoint(["Going on."]) as endpoint:
-        Claude(shop.home, shop.project, endpoint, env=settings(shop)).run("Go on.", f"--resume={session_id}")
-        (request, *_) = endpoint.of(Kind.MAIN)
-    sent = json.dumps(request.body, ensure_ascii=False)
-    assert "before it was compacted" in sent
-    assert len(shop.rows("SELECT 1 FROM session_summaries WHERE source = 'compact'")) == 1
-    (session,) = shop.rows("SELECT status, prompt_counter FROM sdk_sessions")
-    assert session == {"status": "completed", "prompt_counter": 2}
 
 
 def test_a_fork_and_a_clear_are_linked_to_their_parent(shop: Box) -> None:

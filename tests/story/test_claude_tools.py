@@ -74,7 +74,8 @@ CALLS: list[tuple[str, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize("how", ["install", "project", "plugin"])
 def test_a_model_calls_every_tool_through_the_real_client(box: Box, how: str) -> None:
-    """Eleven tools and a mistake, each result in the model's next request, in the project where the client runs."""
+    """Eleven tools and a mistake, each result in the model's next request, in the project where the client runs. In
+    settings and plugin at once, they are offered once."""
     prefix = "mcp__plugin_backstory_backstory__" if how == "plugin" else "mcp__backstory__"
     script: list[Step] = [*(tool_use(prefix + name, given) for name, given, _ in CALLS), "Done."]
     with Endpoint(once_offered(script)) as endpoint:
@@ -98,14 +99,14 @@ def test_a_model_calls_every_tool_through_the_real_client(box: Box, how: str) ->
     # What memory answered is no new memory: it would outlive what is forgotten.
     kept = box.rows("SELECT status, payload FROM events WHERE kind LIKE 'tool%' AND tool_name <> 'Bash'")
     assert len(kept) == len(CALLS) and all(row == {"status": "tombstone", "payload": None} for row in kept)
+    if how == "plugin":
+        box.cli("install")
+        offered_once(box)
 
 
-def test_installed_twice_the_tools_are_offered_once(box: Box) -> None:
+def offered_once(box: Box) -> None:
     """The plugin's entry is the installer's, so the client starts one of them; the tools cost their tokens once."""
     with Endpoint(once_offered(["Hello."])) as endpoint:
-        client = Claude(box.home, box.project, endpoint, env=settings(box))
-        install_plugin(client)
-        box.cli("install")
-        client.run("Hello?")
+        Claude(box.home, box.project, endpoint, env=settings(box)).run("Hello?")
         offered = [tool["name"] for tool in endpoint.of(Kind.MAIN)[-1].body["tools"]]
     assert len([name for name in offered if "backstory" in name]) == 11

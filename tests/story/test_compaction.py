@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import shared_box
 from box import Box, until
 from claude import Claude, binary
 from endpoint import Endpoint, Fault, Kind, Reply, Request, Step, text, tool_use
@@ -19,6 +20,8 @@ from test_private import assert_nowhere
 from transcripts import Script
 
 from backstory.text import tokens
+
+shared = shared_box.shared
 
 real = pytest.mark.skipif(binary() is None, reason="this platform's wheel has no claude inside")
 CANARY = "quagga7c1d"
@@ -58,6 +61,7 @@ def test_two_compactions_give_two_segments_and_no_text_twice(shop: Box) -> None:
     with Endpoint(["The discount is ten percent, as the shop's owner wants it."]) as endpoint:
         client(shop, endpoint).run("What about discounts?", f"--resume={session}", timeout=120)
         context = context_of(endpoint.of(Kind.MAIN)[0])
+    assert "before it was compacted" in context
     assert "Asked: Nothing should cost nothing." in context
     assert "That was answered." in context
     assert "with id 1, segment 1, page -1" in context
@@ -86,6 +90,9 @@ def test_two_compactions_give_two_segments_and_no_text_twice(shop: Box) -> None:
             assert whole(shop, session).count(sentence) == 1, sentence
     assert "A change was asked for, made and tested" not in "".join(parts), "the client's own summary was not said"
     assert [row["number"] for row in shop.client.get("/api/sessions/1")["segments"]] == [1, 2, 3]
+    assert len(shop.rows("SELECT 1 FROM session_summaries WHERE source = 'compact'")) == 2
+    (row,) = shop.rows("SELECT status, prompt_counter FROM sdk_sessions")
+    assert row == {"status": "completed", "prompt_counter": 3}
 
 
 class Thinking(Endpoint):
@@ -176,8 +183,9 @@ def test_what_no_hook_told_is_in_the_context_all_the_same(running: Box) -> None:
     assert told(running, talk.session, "That was answered.")
 
 
-def test_a_short_request_is_told_with_the_reply_before_it(running: Box) -> None:
+def test_a_short_request_is_told_with_the_reply_before_it(shared: Box) -> None:
     """`yes, do that` says nothing by itself."""
+    running = shared
     for prompt, reply in (("How can the till be faster?", "With an index on `sale.day`. Shall I add it?"), ("yes", "")):
         running.hook("UserPromptSubmit", {"session_id": "s", "prompt": prompt})
         if reply:
@@ -188,17 +196,18 @@ def test_a_short_request_is_told_with_the_reply_before_it(running: Box) -> None:
     assert "Asked last: yes\nThat was not answered yet.\n" in context
 
 
-def test_what_is_private_is_told_by_nobody(running: Box) -> None:
+def test_what_is_private_is_told_by_nobody(shared: Box) -> None:
     """The last request is private: this is said, and no earlier request passes for it."""
-    running.hook("UserPromptSubmit", {"session_id": "s", "prompt": "Count the shelves in the store room."})
-    running.hook("Stop", {"session_id": "s", "last_assistant_message": "There are nine."})
-    running.hook("UserPromptSubmit", {"session_id": "s", "prompt": f"<private>{CANARY}</private>"})
-    running.hook("PostToolUse", {"session_id": "s", "tool_name": "Bash", "tool_input": {"command": f"cat {CANARY}"}})
-    running.hook("PreCompact", {"session_id": "s", "trigger": "auto"})
-    context = told(running, "s", "Asked: Count the shelves")
+    running, private = shared, {"session_id": "private"}
+    running.hook("UserPromptSubmit", private | {"prompt": "Count the shelves in the store room."})
+    running.hook("Stop", private | {"last_assistant_message": "There are nine."})
+    running.hook("UserPromptSubmit", private | {"prompt": f"<private>{CANARY}</private>"})
+    running.hook("PostToolUse", private | {"tool_name": "Bash", "tool_input": {"command": f"cat {CANARY}"}})
+    running.hook("PreCompact", private | {"trigger": "auto"})
+    context = told(running, "private", "Asked: Count the shelves")
     assert "What was asked last was not kept: it is private or was forgotten." in context
-    assert CANARY not in context + whole(running, "s") and "answered" not in context
-    assert "(private or forgotten)" in whole(running, "s", 1)
+    assert CANARY not in context + whole(running, "private") and "answered" not in context
+    assert "(private or forgotten)" in whole(running, "private", 1)
     assert_nowhere(running, CANARY)
 
 
@@ -257,8 +266,10 @@ def test_with_the_worker_away_the_segments_are_the_same(box: Box) -> None:
 def test_pages_of_a_long_conversation_are_read_one_by_one(running: Box) -> None:
     """Through the tool: each says where it is and what comes next, and wrong numbers are refused in a sentence."""
     for number in range(12):
-        running.hook("UserPromptSubmit", {"session_id": "s", "prompt": f"Question {number}: " + "why? " * 400})
-        running.hook("Stop", {"session_id": "s", "last_assistant_message": f"Answer {number}. " + "so. " * 400})
+        about = {"session_id": "s", "cwd": str(running.project)}
+        asked, said = f"Question {number}: " + "why? " * 400, f"Answer {number}. " + "so. " * 400
+        running.client.post("/hooks/claude-code/UserPromptSubmit", about | {"prompt": asked})
+        running.client.post("/hooks/claude-code/Stop", about | {"last_assistant_message": said})
 
     def call(**arguments: Any) -> tuple[str, bool]:
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}

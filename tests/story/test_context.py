@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 
-import pytest
 from box import Box
 
 #: A closing reply, and the words of it that the next session must have.
@@ -37,13 +37,19 @@ def git(box: Box, *words: str) -> None:
     subprocess.run(["git", "-C", str(box.project), *who, *words], check=True, capture_output=True)
 
 
-@pytest.mark.parametrize(("reply", "words"), REPLIES, ids=[words for _, words in REPLIES])
-def test_a_closing_reply_reaches_the_next_session(running: Box, reply: str, words: str) -> None:
-    """Next steps, warnings and decisions, however they are marked; and the task as a whole."""
-    say(running, "s", TASK, reply)
-    told = running.told()
-    assert words in told
-    assert f"Asked: {TASK}" in told
+def test_a_closing_reply_reaches_the_next_session(running: Box) -> None:
+    """Next steps, warnings and decisions, however they are marked; and the task as a whole. Each in its project."""
+    for number, (reply, words) in enumerate(REPLIES):
+        project = running.root / f"project{number}"
+        project.mkdir()
+        about = {"session_id": f"s{number}", "cwd": str(project)}
+        running.hook("UserPromptSubmit", about | {"prompt": TASK})
+        running.hook("Stop", about | {"last_assistant_message": reply})
+        running.settle()
+        start = {"session_id": f"next{number}", "cwd": str(project), "source": "startup"}
+        told = json.loads(running.hook("SessionStart", start).stdout)["hookSpecificOutput"]["additionalContext"]
+        assert words in told, reply
+        assert f"Asked: {TASK}" in told, reply
 
 
 def test_a_branch_has_its_own_hand_off(running: Box) -> None:
@@ -64,7 +70,13 @@ def test_a_decision_stands_whatever_its_age(running: Box) -> None:
     """Sixty sessions later it is told still, and what is said again and again is told once."""
     say(running, "old", "How do we keep prices?", "We decided to keep prices in cents, because floats lose a cent.")
     for number in range(60):
-        say(running, f"s{number}", f"Look at report {number}.", "The report is late because the job runs at noon.")
+        about = {"session_id": f"s{number}", "cwd": str(running.project)}
+        running.client.post("/hooks/claude-code/UserPromptSubmit", about | {"prompt": f"Look at report {number}."})
+        running.client.post(
+            "/hooks/claude-code/Stop",
+            about | {"last_assistant_message": "The report is late because the job runs at noon."},
+        )
+    running.settle()
     told = running.told()
     assert "keep prices in cents" in told
     assert told.count("The report is late because the job runs at noon") == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import stat
 from pathlib import Path
 
@@ -23,8 +24,30 @@ def tell(box: Box, session: str, count: int = 1) -> None:
         box.hook("PostToolUse", use | {"tool_input": {"command": "make " + "x" * 3000}, "tool_response": "ok"})
 
 
-def backed_up(box: Box) -> Path:
-    """A machine with a session in its database and in a backup, and one more in the database alone; nothing runs."""
+@pytest.fixture(scope="module")
+def damaged_later(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The data of a machine with a session in its database and in a backup, and one more in the database alone."""
+    box = Box(tmp_path_factory.mktemp("backed-up"))
+    box.home.mkdir()
+    box.project.mkdir()
+    try:
+        back_up(box)
+    finally:
+        box.clean_up()
+    return box.data
+
+
+@pytest.fixture
+def backed_up(box: Box, damaged_later: Path) -> Path:
+    """A machine with these data; nothing runs. Its last backup."""
+    box.shim  # noqa: B018 - the data directory, and hooks
+    for file in damaged_later.glob("backstory.db*"):
+        shutil.copy2(file, box.data)
+    shutil.copytree(damaged_later / "backups", box.data / "backups")
+    return backups(box)[-1]
+
+
+def back_up(box: Box) -> None:
     box.settings["BACKSTORY_BACKUP_HOURS"] = OFTEN
     worker = box.start()
     tell(box, "before", 20)
@@ -39,7 +62,6 @@ def backed_up(box: Box) -> Path:
     tell(box, "after", 3)
     box.settle()
     box.stop(worker)
-    return backups(box)[-1]
 
 
 def backups(box: Box) -> list[Path]:
@@ -60,16 +82,17 @@ def prompts(box: Box) -> list[str]:
 
 
 @pytest.mark.parametrize("place", ["header", "middle"])
-def test_a_flipped_page_is_noticed_at_the_start_and_the_last_good_backup_takes_over(box: Box, place: str) -> None:
+def test_a_flipped_page_is_noticed_at_the_start_and_the_last_good_backup_takes_over(
+    box: Box, backed_up: Path, place: str
+) -> None:
     """Nothing that the backup has is lost, what comes is stored, the damaged file is kept, and it is said."""
-    backup = backed_up(box)
     database = box.data / "backstory.db"
     flip(database, 0 if place == "header" else database.stat().st_size // 4096 // 2)
     broken = database.read_bytes()
     worker = box.start()
     health = box.health()
     assert health and health["status"] == "ok"
-    taken_at = backup.name.split(".daily")[0]
+    taken_at = backed_up.name.split(".daily")[0]
     assert "restored from a backup of" in health["notice"] and taken_at[:10] in health["notice"]
     assert prompts(box) == ["Do before."]
     assert len(box.rows("SELECT 1 FROM events WHERE kind = 'tool'")) == 20
@@ -79,6 +102,8 @@ def test_a_flipped_page_is_noticed_at_the_start_and_the_last_good_backup_takes_o
     tell(box, "later")
     assert prompts(box) == ["Do before.", "Do later."]
     box.settle()
+    if place == "header":  # what follows is the same for both
+        return
     assert "restored from a backup" in box.cli("status").stdout
     assert "database-restored" in box.cli("doctor", check=False).stdout
     assert str(kept) in box.cli("repair", check=False).stdout
@@ -90,9 +115,10 @@ def test_a_flipped_page_is_noticed_at_the_start_and_the_last_good_backup_takes_o
     assert (box.health() or {})["notice"] == ""
 
 
-def test_what_waits_in_the_spool_is_taken_in_after_the_restore(box: Box) -> None:
-    """Hooks go on while nothing runs; the worker that comes mends first and loses none of it."""
-    backed_up(box)
+def test_what_waits_in_the_spool_is_taken_in_after_the_restore(box: Box, backed_up: Path) -> None:
+    """Hooks go on while nothing runs; the worker that comes mends first and loses none of it. A backup that is damaged,
+    too, is passed over: the newest one that is sound is taken."""
+    flip(backed_up, backed_up.stat().st_size // 4096 // 2)
     tell_away = box.data / "bin" / "backstory-worker"
     program = tell_away.read_bytes()
     tell_away.write_text("#!/bin/sh\nexit 1\n")
@@ -102,16 +128,6 @@ def test_what_waits_in_the_spool_is_taken_in_after_the_restore(box: Box) -> None
     box.start()
     box.settle()
     assert prompts(box) == ["Do before.", "Do away."]
-
-
-def test_a_damaged_backup_is_passed_over(box: Box) -> None:
-    """The newest one that is sound is taken."""
-    backed_up(box)
-    newest = backups(box)[-1]
-    flip(newest, newest.stat().st_size // 4096 // 2)
-    flip(box.data / "backstory.db", 0)
-    box.start()
-    assert prompts(box) == ["Do before."]
 
 
 def test_without_a_backup_it_begins_empty_and_says_so(box: Box) -> None:
@@ -130,9 +146,8 @@ def test_without_a_backup_it_begins_empty_and_says_so(box: Box) -> None:
     assert prompts(box) == ["Do later."]
 
 
-def test_damage_while_the_worker_runs_is_mended_by_the_same_process(box: Box) -> None:
+def test_damage_while_the_worker_runs_is_mended_by_the_same_process(box: Box, backed_up: Path) -> None:
     """The daily look finds it; hooks fail nobody meanwhile, and what they bring is kept."""
-    backed_up(box)
     box.settings["BACKSTORY_BACKUP_HOURS"] = OFTEN
     worker = box.start()
     tell(box, "more")
@@ -151,9 +166,8 @@ def test_damage_while_the_worker_runs_is_mended_by_the_same_process(box: Box) ->
     assert "Do before." in prompts(box)
 
 
-def test_damage_that_stops_a_chore_is_found(box: Box) -> None:
+def test_damage_that_stops_a_chore_is_found(box: Box, backed_up: Path) -> None:
     """A chore that meets a damaged page fails each time. It must not keep the check for damage from running."""
-    backed_up(box)
     settings = load({"BACKSTORY_DATA_DIR": str(box.data), "BACKSTORY_OUTPUT_DAYS": "1"})
     store = SqliteStore(settings.paths.database)
     maintenance = Maintenance(settings, store)
@@ -164,9 +178,8 @@ def test_damage_that_stops_a_chore_is_found(box: Box) -> None:
     assert maintenance.damaged
 
 
-def test_an_emptied_database_is_restored_and_it_is_said(box: Box) -> None:
+def test_an_emptied_database_is_restored_and_it_is_said(box: Box, backed_up: Path) -> None:
     """It does not begin empty while there are backups, and status and doctor tell what happened."""
-    backed_up(box)
     (box.data / "backstory.db").write_bytes(b"")
     assert "database-damaged" in box.cli("doctor", check=False).stdout
     box.start()
@@ -178,7 +191,7 @@ def test_an_emptied_database_is_restored_and_it_is_said(box: Box) -> None:
 def test_what_was_acknowledged_survives_a_deleted_log(box: Box) -> None:
     """While the worker runs, by the next event. Hooks fail nobody; then it is killed, and nothing is missing."""
     worker = box.start()
-    tell(box, "before", 20)
+    tell(box, "before", 8)
     (box.data / "backstory.db-wal").unlink()
     tell(box, "after", 5)
     until(lambda: (box.health() or {}).get("notice"), "the worker to be back")
@@ -188,7 +201,7 @@ def test_what_was_acknowledged_survives_a_deleted_log(box: Box) -> None:
     box.start()
     box.settle()
     assert prompts(box) == ["Do before.", "Do after."]
-    assert len(box.rows("SELECT 1 FROM events WHERE kind = 'tool'")) == 25
+    assert len(box.rows("SELECT 1 FROM events WHERE kind = 'tool'")) == 13
 
 
 def test_a_database_deleted_while_the_worker_is_idle_comes_back(box: Box) -> None:

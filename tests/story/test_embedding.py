@@ -112,21 +112,33 @@ def test_a_worker_with_nothing_to_embed_loads_nothing(box: Box) -> None:
     assert "numpy" not in maps(again.pid), "nor does one whose work is done"
 
 
-def test_i9_a_kill_in_the_middle_of_embedding_loses_and_doubles_nothing(box: Box) -> None:
-    """Killed between batches and within them, again and again; in the end each thing has one vector."""
+def killed_in_the_middle(box: Box, count: int) -> None:
+    """Half of the notes, and twice a quarter of them and a kill; in the end each has one vector."""
     worker = box.start()
-    texts = [f"Note {n}: the {'queue' if n % 2 else 'cache'} of shop {n} waits for the till." for n in range(400)]
-    remember(box, *texts[:200])
+    texts = [f"Note {n}: the {'queue' if n % 2 else 'cache'} of shop {n} waits for the till." for n in range(count)]
+    half, quarter = count // 2, count // 4
+    remember(box, *texts[:half])
     left: list[int] = []
-    for part in (texts[200:300], texts[300:]):
+    for part in (texts[half:-quarter], texts[-quarter:]):
         remember(box, *part)
         box.kill(worker)
         left.append(len(box.rows("SELECT 1 FROM vectors_due")))
         worker = box.start()
     assert any(left), "it was in the middle"
-    assert made(box)["vectors"] == 400
+    assert made(box)["vectors"] == count
     rows = box.rows("SELECT COUNT(*) AS n, COUNT(DISTINCT item_id) AS items, MIN(LENGTH(vector)) AS size FROM vectors")
-    assert rows == [{"n": 400, "items": 400, "size": 256}]
+    assert rows == [{"n": count, "items": count, "size": 256}]
+
+
+def test_i9_a_kill_in_the_middle_of_embedding_loses_and_doubles_nothing(box: Box) -> None:
+    """Killed between batches and within them, again and again."""
+    killed_in_the_middle(box, 120)
+
+
+@pytest.mark.soak
+def test_i9_embedding_at_full_size(box: Box) -> None:
+    """Four hundred notes."""
+    killed_in_the_middle(box, 400)
 
 
 def test_i16_a_forgotten_vector_is_in_no_file(running: Box) -> None:

@@ -6,7 +6,6 @@ import contextlib
 import json
 import shutil
 import sqlite3
-import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,6 @@ from test_private import assert_nowhere, every_file
 from transcripts import Script
 
 from backstory.store import backups
-
-pytestmark = pytest.mark.usefixtures("meaning")
 
 CANARY = "heliotrope9d41"
 HOOKS: list[tuple[str, dict[str, Any]]] = [
@@ -64,9 +61,16 @@ WHOLE = [
 WAYS = ["observation", "delete", "session", "project", "matching"]
 
 
-def work(box: Box, hooks: list[tuple[str, dict[str, Any]]], session: str = "s-one") -> None:
+def renamed(hooks: list[tuple[str, dict[str, Any]]], way: str) -> list[tuple[str, dict[str, Any]]]:
+    """The same with words and ids of one way to forget."""
+    text = json.dumps(hooks).replace(CANARY, CANARY + way).replace("till", f"till{way}")
+    text = text.replace("toolu_", f"toolu_{way}_").replace('"p1"', f'"{way}-p1"').replace('"p2"', f'"{way}-p2"')
+    return [(event, payload) for event, payload in json.loads(text)]
+
+
+def work(box: Box, hooks: list[tuple[str, dict[str, Any]]], session: str = "s-one", cwd: Path | None = None) -> None:
     for event, payload in hooks:
-        answer = box.hook(event, {"session_id": session} | payload)
+        answer = box.hook(event, {"session_id": session, "cwd": str(cwd or box.project)} | payload)
         assert (answer.returncode, answer.stderr) == (0, b"")
     box.settle()
 
@@ -86,62 +90,75 @@ def vocabulary(box: Box) -> set[str]:
         return {row[0] for row in db.execute("SELECT term FROM terms")}
 
 
-def forget(box: Box, way: str) -> subprocess.CompletedProcess[str] | None:
+def forget(box: Box, way: str) -> None:
+    canary = CANARY + way
     if way == "observation":
-        looked = box.cli("forget", *map(str, holding(box)))
+        numbers = [str(number) for number in holding(box, canary)]
+        looked = box.cli("forget", *numbers)
         assert "Would be forgotten" in looked.stdout and "--yes" in looked.stdout
-        assert holding(box)
-        return box.cli("forget", *map(str, holding(box)), "--yes")
+        assert holding(box, canary)
+        box.cli("forget", *numbers, "--yes")
+        return
     if way == "delete":
-        for number in holding(box):
+        for number in holding(box, canary):
             answer = box.http("DELETE", f"/api/observations/{number}")
             assert answer.status == 200
             assert answer.json["wiped"]
-        return None
-    words = {"session": ["--session", "s-one"], "project": ["--project", "shop"], "matching": ["--matching", CANARY]}[
-        way
-    ]
-    looked = box.cli("forget", *words)
+        return
+    words = {"session": ["--session", "s-session"], "project": ["--project", "project"]}
+    found = words.get(way, ["--matching", canary])
+    looked = box.cli("forget", *found)
     assert "Would be forgotten" in looked.stdout
-    assert holding(box)
-    return box.cli("forget", *words, "--yes")
+    assert holding(box, canary)
+    box.cli("forget", *found, "--yes")
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_i16_what_is_forgotten_is_in_no_file_and_does_not_come_back(box: Box, way: str) -> None:
-    """Database, free pages, log, index, backups and spool; then hooks, spool and an older export bring nothing back."""
-    worker = box.start()
-    hooks = WHOLE if way in ("session", "project", "matching") else HOOKS
-    work(box, hooks)
-    assert holding(box)
-    assert holding(box, "till")
-    kept = box.root / "kept.jsonl"
+def remembered_forgotten_and_told_again(box: Box, way: str) -> None:
+    """In a session and a project of its own."""
+    canary, session, cwd = CANARY + way, f"s-{way}", box.root / way
+    cwd.mkdir()
+    hooks = renamed(WHOLE if way in ("session", "project", "matching") else HOOKS, way)
+    work(box, hooks, session, cwd)
+    assert holding(box, canary), way
+    assert holding(box, f"till{way}"), way
+    kept = box.root / f"kept-{way}.jsonl"
     box.cli("export", "--output", str(kept))
-    assert CANARY in kept.read_text()
-    spooled = leave_copies(box)
+    assert canary in kept.read_text(), way
+    spooled = leave_copies(box, session, hooks[2][1] | {"cwd": str(cwd)})
     forget(box, way)
-    assert_nowhere(box, CANARY)
-    assert not any(CANARY in word for word in vocabulary(box))
+    assert_nowhere(box, canary)
+    assert not any(canary in word for word in vocabulary(box)), way
     assert len(backups.copies(box.data / "backstory.db")) == 1, "one fresh backup in place of the old"
     if way not in ("session", "project"):
-        assert holding(box, "till"), "the rest stays"
-        assert box.client.get("/api/search", query="till")["items"]
+        assert holding(box, f"till{way}"), "the rest stays"
+        assert box.client.get("/api/search", query=f"till{way}")["items"], way
     # The same payloads again under new event ids, the same file in the spool, and the export from before.
-    work(box, [hook for hook in hooks if hook[0] != "SessionStart"])
+    work(box, [hook for hook in hooks if hook[0] != "SessionStart"], session, cwd)
     for name, raw in spooled.items():
         (box.data / "spool" / name).write_bytes(raw)
     until(lambda: not box.spooled(), "the spool to be empty")
     box.settle()
-    assert "rows were new" in box.cli("import", "backstory", str(kept)).stdout
+    assert "rows were new" in box.cli("import", "backstory", str(kept)).stdout, way
     box.settle()
-    assert not holding(box)
-    assert CANARY not in box.told("s-two")
-    assert not box.client.get("/api/search", query=CANARY)["items"]
+    assert not holding(box, canary), way
+    start = {"session_id": f"after-{way}", "source": "startup", "cwd": str(cwd)}
+    assert canary.encode() not in box.hook("SessionStart", start).stdout, way
+    assert not [hit for hit in box.client.get("/api/search", query=canary)["items"] if canary in json.dumps(hit)], way
+
+
+@pytest.mark.usefixtures("meaning")
+def test_i16_what_is_forgotten_is_in_no_file_and_does_not_come_back(box: Box) -> None:
+    """Database, free pages, log, index, backups and spool; then hooks, spool and an older export bring nothing back.
+    Each way to forget, with words of its own."""
+    box.tuning["settle_seconds"] = 600  # each round is observed at its end, as a whole
+    worker = box.start()
+    for way in WAYS:
+        remembered_forgotten_and_told_again(box, way)
     box.stop(worker)
     assert_nowhere(box, CANARY)
 
 
-def leave_copies(box: Box) -> dict[str, bytes]:
+def leave_copies(box: Box, session: str, used: dict[str, Any]) -> dict[str, bytes]:
     """Where else the text lies: old backups, a rejected file; and what a hook would have spooled, by its name."""
     folder = box.data / "backups"
     folder.mkdir(mode=0o700, exist_ok=True)  # the first of the day may be there already
@@ -152,10 +169,10 @@ def leave_copies(box: Box) -> dict[str, bytes]:
         ):
             source.backup(target)
     rejected = box.data / "spool" / "rejected"
-    rejected.mkdir(mode=0o700, parents=True)
-    payload = json.dumps(HOOKS[2][1] | {"session_id": "s-one", "cwd": str(box.project)}).encode()
+    rejected.mkdir(mode=0o700, parents=True, exist_ok=True)
+    payload = json.dumps(used | {"session_id": session}).encode()
     (rejected / "0000000000000-0000000000000000.claude-code.PostToolUse.json").write_bytes(payload)
-    event = box.rows("SELECT event_id FROM events WHERE tool_use_id = 'toolu_1'")[0]["event_id"]
+    event = box.rows("SELECT event_id FROM events WHERE tool_use_id = ?", used["tool_use_id"])[0]["event_id"]
     return {f"{event}.claude-code.PostToolUse.json": payload}
 
 
@@ -223,8 +240,10 @@ def test_i16_what_somebody_still_reads_is_wiped_when_they_are_done(running: Box)
     assert_nowhere(running, CANARY)
 
 
-def test_a_dry_run_changes_nothing(running: Box) -> None:
-    """What would go is counted and listed, and all of it is still there."""
+def test_a_dry_run_and_what_is_refused_change_nothing(running: Box) -> None:
+    """What would go is counted and listed, and all of it is still there. Nothing named, an unknown id, an unknown
+    project: one clear sentence each. Who then forgets one is told which others were made of the same, and the stream's
+    memory of the last messages is emptied, too."""
     work(running, WHOLE)
     before = running.rows("SELECT id, status, payload FROM events")
     gone = json.loads(running.cli("forget", "--matching", CANARY, "--json").stdout)
@@ -233,31 +252,18 @@ def test_a_dry_run_changes_nothing(running: Box) -> None:
     assert not gone["wiped"]
     assert running.rows("SELECT id, status, payload FROM events") == before
     assert running.client.get("/api/search", query=CANARY)["items"]
-
-
-def test_an_observation_from_the_same_events_is_named(running: Box) -> None:
-    """Who forgets one is told which others were made of the same."""
-    work(running, HOOKS)
-    first = holding(running)[0]
-    gone = running.http("DELETE", f"/api/observations/{first}").json
-    assert gone["observations"] == [first]
-    assert set(gone["beside"]) == set(holding(running))
-    assert running.http("DELETE", f"/api/observations/{first}").status == 404
-
-
-def test_forgetting_nothing_is_refused(running: Box) -> None:
-    """Nothing named, an unknown id, an unknown project: one clear sentence each."""
     assert running.http("POST", "/api/forget", {}).status == 400
     assert running.http("POST", "/api/forget", {"ids": [4711]}).status == 404
     assert running.http("POST", "/api/forget", {"project": "nowhere"}).status == 404
     refused = running.cli("forget", check=False)
     assert refused.returncode == 1
     assert "Nothing to forget was given" in refused.stderr
-
-
-def test_a_live_reader_does_not_get_the_forgotten_again(running: Box) -> None:
-    """The stream's memory of the last messages is emptied too."""
-    work(running, HOOKS)
+    assert running.rows("SELECT id, status, payload FROM events") == before
+    first = holding(running)[0]
+    gone = running.http("DELETE", f"/api/observations/{first}").json
+    assert gone["observations"] == [first]
+    assert set(gone["beside"]) == set(holding(running))
+    assert running.http("DELETE", f"/api/observations/{first}").status == 404
     running.cli("forget", "--matching", CANARY, "--yes")
     with running_stream(running) as text:
         assert CANARY not in text
@@ -303,33 +309,46 @@ def script(box: Box, session: str, word: str, use: str) -> Script:
     return told
 
 
-@pytest.mark.parametrize("way", ["session", "matching"])
-@pytest.mark.parametrize("by", ["hooks", "import"])
-def test_i16_a_copy_under_another_session_id_brings_nothing_back(running: Box, way: str, by: str) -> None:
-    """With ids of its own for every line, message and tool use: it is known by what it says."""
-    folder = running.root / "transcripts"
-    first, copy = script(running, "s-gone", CANARY, "use"), script(running, "s-copy", CANARY, "other")
+def test_i16_a_copy_under_another_session_id_brings_nothing_back(running: Box) -> None:
+    """With ids of its own for every line, message and tool use: it is known by what it says. Told by hooks or by an
+    import, forgotten by its session or by a word."""
+    for by in ("hooks", "import"):
+        for way in ("session", "matching"):
+            a_copy_brings_nothing_back(running, by, way)
+
+
+def a_copy_brings_nothing_back(running: Box, by: str, way: str) -> None:
+    name = f"{by}{way}"
+    folder, canary, wombat = running.root / f"transcripts-{name}", CANARY + name, f"wombat{name}"
+    first = script(running, f"s-gone-{name}", canary, f"use-{name}")
+    copy = script(running, f"s-copy-{name}", canary, f"other-{name}")
     for line, again in zip(first.lines, copy.lines, strict=True):
         again["timestamp"] = line["timestamp"]
-    other = script(running, "s-kept", "wombat", "third")
+    other = script(running, f"s-kept-{name}", wombat, f"third-{name}")
     if by == "hooks":
         for number in range(2):
             running.hook(
-                "UserPromptSubmit", {"session_id": "s-gone", "prompt": f"Please mend {CANARY}prompt{number} now"}
+                "UserPromptSubmit",
+                {"session_id": f"s-gone-{name}", "prompt": f"Please mend {canary}prompt{number} now"},
             )
-            edit = {"file_path": f"/w/{CANARY}file{number}.py", "old_string": f"{CANARY}old"}
-            use = {"session_id": "s-gone", "tool_name": "Edit", "tool_use_id": f"use{number}", "tool_input": edit}
-            running.hook("PostToolUse", use | {"tool_response": f"{CANARY}result of the edit"})
-            says = f"I mended {CANARY}reply{number} in {CANARY}file{number}."
-            running.hook("Stop", {"session_id": "s-gone", "last_assistant_message": says})
+            edit = {"file_path": f"/w/{canary}file{number}.py", "old_string": f"{canary}old"}
+            use = {
+                "session_id": f"s-gone-{name}",
+                "tool_name": "Edit",
+                "tool_use_id": f"use-{name}{number}",
+                "tool_input": edit,
+            }
+            running.hook("PostToolUse", use | {"tool_response": f"{canary}result of the edit"})
+            says = f"I mended {canary}reply{number} in {canary}file{number}."
+            running.hook("Stop", {"session_id": f"s-gone-{name}", "last_assistant_message": says})
     else:
         running.cli("import", "claude-code", str(first.write(folder)))
     running.settle()
-    words = ["--session", "s-gone"] if way == "session" else ["--matching", CANARY]
+    words = ["--session", f"s-gone-{name}"] if way == "session" else ["--matching", canary]
     running.cli("forget", *words, "--yes")
-    assert_nowhere(running, CANARY)
+    assert_nowhere(running, canary)
     for file in (copy.write(folder), other.write(folder)):
         running.cli("import", "claude-code", str(file))
     running.settle()
-    assert_nowhere(running, CANARY)
-    assert len(holding(running, "wombat")) >= 2, "another conversation comes in"
+    assert_nowhere(running, canary)
+    assert len(holding(running, wombat)) >= 2, "another conversation comes in"

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 from urllib.parse import quote
 
-import pytest
 from box import Box, until
 
 HOOKS = ("pre-commit", "post-checkout", "post-index-change", "reference-transaction", "fsmonitor-watchman")
@@ -123,10 +122,10 @@ def children(pid: int) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("kind", ["plain", "worktree", "bare inside"])
-def test_a_session_in_a_hostile_checkout_runs_nothing(box: Box, kind: str) -> None:
-    """Not at its start, not when it is asked what it would be told, and not while it works."""
-    root = here = box.project
+def hostile_checkout(box: Box, kind: str) -> Path:
+    """An armed checkout of its own, with changes; where the session is."""
+    root = here = box.root / kind
+    root.mkdir()
     git(root, "init", "-q")
     for name in ("cart.py", "notes.txt", "blob.bin"):
         (root / name).write_text("one\n")
@@ -146,12 +145,27 @@ def test_a_session_in_a_hostile_checkout_runs_nothing(box: Box, kind: str) -> No
         ((root if kind == "bare inside" else here) / name).write_text(
             "two\n"
         )  # as long as before, so that git reads it
+    return here
 
+
+def test_a_session_in_a_hostile_checkout_runs_nothing(box: Box) -> None:
+    """Not at its start, not when it is asked what it would be told, and not while it works."""
     worker = box.start()
+    for kind in ("plain", "worktree", "bare inside"):
+        here = hostile_checkout(box, kind)
+        runs_nothing(box, here, worker.pid)
+        git(here, "status", check=False)
+        assert {"sprung-clean", "sprung-included"} <= set(sprung(box)), f"the traps were not armed: {kind}"
+        for file in box.root.glob("sprung-*"):
+            file.unlink()
+
+
+def runs_nothing(box: Box, here: Path, worker: int) -> None:
+    """A session there, with all that looks at its directory."""
     # On a busy machine an agent may have been told nothing: it does not wait.
     begin = {"source": "startup", "cwd": str(here)}
     until(lambda: box.hook("SessionStart", begin | {"session_id": os.urandom(4).hex()}).stdout, "a context")
-    common = {"session_id": "s", "cwd": str(here)}
+    common = {"session_id": here.name, "cwd": str(here)}
     box.hook("UserPromptSubmit", common | {"prompt": "Please change cart.py"})
     given = {"file_path": str(here / "cart.py"), "content": "two\n"}
     box.hook(
@@ -162,10 +176,8 @@ def test_a_session_in_a_hostile_checkout_runs_nothing(box: Box, kind: str) -> No
     assert box.http("GET", f"/api/context/inject?cwd={quote(str(here))}").status == 200
     box.cli("context", cwd=here)
     box.cli("doctor", cwd=here, check=False)
-    assert children(worker.pid) == []
-    assert sprung(box) == []
-    git(here, "status", check=False)
-    assert {"sprung-clean", "sprung-included"} <= set(sprung(box)), "the traps were not armed"
+    assert children(worker) == [], here
+    assert sprung(box) == [], here
 
 
 #: What looks at a working directory, with little memory; it says how far it came.
@@ -219,7 +231,7 @@ def test_no_file_in_a_checkout_holds_anybody_up(tmp_path: Path) -> None:
     """A pipe, a device, a link to itself or a file without an end: nobody waits for it, or reads it to the end."""
     whole = tmp_path / "whole"
     whole.mkdir()
-    git(whole, "init", "-q")
+    git(whole, "init", "-q", "--template=")  # without the sample hooks, which are most of the files to copy
     for name in ("cart.py", "talk.jsonl"):
         (whole / name).write_text("{}\n")
     git(whole, "add", "-A")

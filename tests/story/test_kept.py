@@ -10,11 +10,13 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+import shared_box
 from box import Box, until
 from claude import Claude, binary
 from endpoint import Endpoint, Kind, Request, Step, text
@@ -167,13 +169,13 @@ def test_a_program_resumes_from_another_checkout_of_the_repository(shop: Box) ->
     assert len(kept_of(shop, session_id)) > before
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def memory(box: Box, request: pytest.FixtureRequest) -> Box:
-    """A worker over each engine."""
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def memory(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Box]:
+    """A worker over each engine, for all tests that ask. Each has sessions of its own."""
+    box = Box(tmp_path_factory.mktemp("memory"))
     if request.param == "postgres":
-        box.settings["BACKSTORY_DATABASE_URL"] = request.getfixturevalue("database_url")
-    box.start()
-    return box
+        box.settings["BACKSTORY_DATABASE_URL"] = request.getfixturevalue("postgres").make()
+    yield from shared_box.started(box)
 
 
 def test_the_sdks_conformance_suite_passes(memory: Box) -> None:
@@ -225,7 +227,8 @@ def test_the_sdks_functions_work_on_a_kept_transcript(running: Box) -> None:
 def test_all_of_a_machine_is_kept_with_subagents_and_written_back(memory: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     """Damaged lines are counted and skipped, a second time adds nothing, and what is restored is the same."""
     monkeypatch.setenv("HOME", str(memory.home))
-    paths = [write(memory, conversation(memory, number)) for number in range(3)]
+    shutil.rmtree(memory.home / ".claude" / "projects", ignore_errors=True)
+    paths = [write(memory, conversation(memory, number)) for number in range(10, 13)]
     child = Script(session=paths[0].stem, cwd=str(memory.project), prompt_id="p0")
     child.user("look", isSidechain=True, agentId="a39a")
     child.says("Seen.", isSidechain=True, agentId="a39a")
@@ -252,18 +255,17 @@ def test_all_of_a_machine_is_kept_with_subagents_and_written_back(memory: Box, m
 
 
 def has_copied(box: Box, wanted: int, asked: Future[Any]) -> bool:
-    rows = box.rows("SELECT COUNT(*) AS count FROM transcript_entries")
-    return bool(rows[0]["count"] >= wanted) or asked.done()
+    return len(box.rows("SELECT 1 FROM transcript_entries")) >= wanted or asked.done()
 
 
-def test_i9_kill_9_while_a_transcript_is_copied_neither_loses_nor_doubles(box: Box) -> None:
-    """What was copied stays, and the next worker goes on from there."""
+def killed_while_it_copies(box: Box, prompts: int, shares: tuple[float, ...]) -> None:
+    """Kill the worker when it has this share of the lines; the next one goes on from there."""
     script = conversation(box)
-    for number in range(3000):
+    for number in range(prompts):
         script.prompt(f"Ask {number} {'about it ' * 20}")
         script.lines.append({"type": "mode", "mode": "normal", "sessionId": script.session})
     path = write(box, script)
-    for share in (0.1, 0.4, 0.7):
+    for share in shares:
         worker = box.start()
         with ThreadPoolExecutor(1) as pool:
             asked = pool.submit(box.client.post, "/api/transcripts", {"path": str(path)})
@@ -274,6 +276,17 @@ def test_i9_kill_9_while_a_transcript_is_copied_neither_loses_nor_doubles(box: B
     box.start()
     box.cli("sessions", "keep", script.session)  # beside the worker, which goes on by itself
     assert kept_of(box, script.session) == script.lines
+
+
+def test_i9_kill_9_while_a_transcript_is_copied_neither_loses_nor_doubles(box: Box) -> None:
+    """What was copied stays, and nothing is there twice."""
+    killed_while_it_copies(box, 1000, (0.2, 0.6))
+
+
+@pytest.mark.soak
+def test_i9_a_copy_at_full_size(box: Box) -> None:
+    """Six thousand lines, three kills."""
+    killed_while_it_copies(box, 3000, (0.1, 0.4, 0.7))
 
 
 def test_a_project_is_kept_and_what_cannot_be_is_said(running: Box) -> None:
@@ -289,8 +302,7 @@ def test_a_project_is_kept_and_what_cannot_be_is_said(running: Box) -> None:
     assert "no session nobody" in running.cli("sessions", "keep", "nobody", check=False).stdout
     outside = running.root / "x.jsonl"
     outside.write_bytes(path.read_bytes())
-    answer = running.http("POST", "/api/transcripts", {"path": str(outside)})
-    assert answer.status == 404
+    assert running.http("POST", "/api/transcripts", {"path": str(outside)}).status == 404
 
 
 def test_every_transcript_is_kept_if_the_user_says_so(box: Box) -> None:
@@ -313,7 +325,6 @@ def test_every_transcript_is_kept_if_the_user_says_so(box: Box) -> None:
     box.hook("Stop", {"session_id": script.session, "transcript_path": str(path)})
     until(lambda: kept_of(box, script.session) == script.lines, "the new transcript")
     script.prompt("More.")
-    script.says("Yes.")
     write(box, script)
     box.hook("Stop", {"session_id": script.session, "transcript_path": str(path)})
     until(lambda: kept_of(box, script.session) == script.lines, "what was added")
@@ -356,20 +367,20 @@ def test_i14_what_is_private_is_not_kept(running: Box, monkeypatch: pytest.Monke
 
 
 def test_i16_a_forgotten_session_is_not_kept_again(memory: Box) -> None:
-    path = write(memory, conversation(memory))
+    path = write(memory, conversation(memory, 20))
+    before = memory.rows("SELECT id FROM transcript_entries ORDER BY id")
     memory.cli("import", "claude-code", str(path))
     memory.cli("sessions", "keep", path.stem)
+    assert "1 transcript." in memory.cli("forget", "--matching", "Answer 20").stdout
     assert kept_of(memory, path.stem)
-    assert "1 transcript." in memory.cli("forget", "--matching", "Answer 0").stdout
-    assert kept_of(memory, path.stem)
-    assert "1 transcript." in memory.cli("forget", "--matching", "Answer 0", "--yes").stdout
+    assert "1 transcript." in memory.cli("forget", "--matching", "Answer 20", "--yes").stdout
     assert kept_of(memory, path.stem) == []
     refused = memory.cli("sessions", "keep", path.stem, check=False)
     assert refused.returncode == 1 and "forgotten" in refused.stdout
     store, key = TranscriptStore(memory.project, memory.client), {"project_key": "p", "session_id": "copy"}
     asyncio.run(store.append(key, lines_of(path)))
     assert asyncio.run(store.load(key)) is None
-    assert memory.rows("SELECT 1 FROM transcript_entries") == []
+    assert memory.rows("SELECT id FROM transcript_entries ORDER BY id") == before
 
 
 def test_the_doctor_warns_of_what_is_not_kept(running: Box) -> None:

@@ -85,37 +85,43 @@ def test_it_passes_the_strict_validator(client: Claude) -> None:
 
 @real
 def test_installed_from_a_folder_a_session_is_remembered_and_the_next_is_told(box: Box, client: Claude) -> None:
-    """Nothing of ours is in the settings but the plugin; `backstory repair` wrote the shim that its hooks call."""
+    """`claude --init` says how to install the program; once it is there, nothing. Of ours only the plugin is in the
+    settings; `backstory repair` wrote the shim that its hooks call. Then the settings have hooks, too: each runs
+    twice, and everything is kept and told once."""
     install(client)
+    assert "pipx install backstory" in setup(box, client)
     box.cli("repair", check=False)
+    assert setup(box, client) == ""
     assert "backstory-hook" not in (box.home / ".claude" / "settings.json").read_text()
     session_id = client.run("What does the script say?").session_id
     box.settle()
-    (session,) = box.rows("SELECT content_session_id, status, prompt_counter FROM sdk_sessions")
-    assert session == {"content_session_id": session_id, "status": "completed", "prompt_counter": 1}
+    rows = "SELECT status, prompt_counter FROM sdk_sessions WHERE content_session_id = ?"
+    assert box.rows(rows, session_id) == [{"status": "completed", "prompt_counter": 1}]
     assert [r["tool_name"] for r in box.rows("SELECT tool_name FROM events WHERE kind = 'tool'")] == ["Bash"]
-    with Endpoint(["Hello."]) as endpoint:
-        Claude(box.home, box.project, endpoint, tools="Bash,Skill", env=client.env).run("And before?")
+    box.cli("install", "--agent", "claude-code")
+    again = [tool_use("Bash", {"command": "echo eighteen"}), text("It says eighteen.")]
+    with Endpoint(again) as endpoint:
+        second = Claude(box.home, box.project, endpoint, tools="Bash,Skill", env=client.env).run("And now?").session_id
         (first, *_) = endpoint.of(Kind.MAIN)
     assert json.dumps(first.body).count("</backstory-context>") == 1
     assert "backstory:backstory" in json.dumps(first.body)  # the skill is offered
-
-
-@real
-def test_in_settings_and_plugin_at_once_everything_is_kept_and_told_once(box: Box, client: Claude) -> None:
-    """Each hook runs twice: one prompt, one tool use, one summary, and one context in the next session's request."""
-    install(client)
-    box.cli("install", "--agent", "claude-code")
-    client.run("What does the script say?")
     box.settle()
-    kinds = [row["kind"] for row in box.rows("SELECT kind FROM events ORDER BY kind")]
+    of = "FROM {} t JOIN sdk_sessions s ON s.id = t.session_id WHERE content_session_id = ?"
+    kinds = [row["kind"] for row in box.rows(f"SELECT kind {of.format('events')} ORDER BY kind", second)]
     assert kinds == ["prompt", "session_end", "session_start", "stop", "tool"]
-    assert len(box.rows("SELECT 1 FROM user_prompts")) == 1
-    assert len(box.rows("SELECT 1 FROM session_summaries")) == 1
+    for table in ("user_prompts", "session_summaries"):
+        assert len(box.rows(f"SELECT 1 {of.format(table)}", second)) == 1, table
+
+
+def setup(box: Box, client: Claude) -> str:
+    """What the hook of Setup says to `claude --init`."""
+    init = ("--init", "--verbose", "--output-format=stream-json", "--include-hook-events")
     with Endpoint(["Hello."]) as endpoint:
-        Claude(box.home, box.project, endpoint, env=client.env).run("And before?")
-        (first, *_) = endpoint.of(Kind.MAIN)
-    assert json.dumps(first.body).count("</backstory-context>") == 1
+        run = Claude(box.home, box.project, endpoint, env=client.env).run("Hello.", *init)
+    lines = [json.loads(line) for line in run.stdout.splitlines() if line]
+    (answer,) = [x for x in lines if x.get("subtype") == "hook_response" and x.get("hook_event") == "Setup"]
+    assert (answer["exit_code"], answer["stderr"]) == (0, "")
+    return str(answer["stdout"])
 
 
 def test_a_second_hook_is_a_no_op_and_a_second_time_is_not(running: Box) -> None:
@@ -174,22 +180,3 @@ def test_setup_compares_the_versions(box: Box) -> None:
         assert "backstory repair" in told and __version__ in told
         assert ("9.9.9" in told) == ("9.9.9" in answer)
     assert os.access(PLUGIN / "hooks" / "setup.sh", os.X_OK)
-
-
-@real
-def test_the_client_runs_setup_and_hears_what_is_missing(box: Box, client: Claude) -> None:
-    """`claude --init` says how to install the program; once it is there, nothing."""
-    install(client)
-    init = ("--init", "--verbose", "--output-format=stream-json", "--include-hook-events")
-
-    def setup() -> str:
-        with Endpoint(["Hello."]) as endpoint:
-            run = Claude(box.home, box.project, endpoint, env=client.env).run("Hello.", *init)
-        lines = [json.loads(line) for line in run.stdout.splitlines() if line]
-        (answer,) = [x for x in lines if x.get("subtype") == "hook_response" and x.get("hook_event") == "Setup"]
-        assert (answer["exit_code"], answer["stderr"]) == (0, "")
-        return str(answer["stdout"])
-
-    assert "pipx install backstory" in setup()
-    box.cli("repair", check=False)
-    assert setup() == ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -11,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from box import Box
+import shared_box
+from box import Box, until
 
 from backstory.secret_formats import FORMATS
 from backstory.secret_kinds import SECRETS
+
+shared = shared_box.shared
 
 CANARY = "canary7f3a"
 
@@ -98,28 +102,44 @@ def assert_nowhere(box: Box, *needles: str) -> None:
             assert not any(needle in row["payload"] for needle in needles), "in a packed payload"
 
 
-@pytest.mark.parametrize(("name", "event", "payload"), PLACES, ids=[place[0] for place in PLACES])
-def test_i14_a_canary_goes_nowhere(box: Box, name: str, event: str, payload: dict[str, Any] | bytes) -> None:
-    """With the worker away (the spool), and with it up: no file and no answer has it."""
-    box.hook("PostToolUse", tool(tool_use_id="before"))
-    away = box.hook(event, payload)
-    assert CANARY.encode() not in away.stdout + away.stderr
-    assert_nowhere(box, CANARY)
+def marked(name: str, payload: dict[str, Any] | bytes) -> tuple[str, dict[str, Any] | bytes]:
+    """A canary that names its place, and the payload with it, in a session of its own where it is no bytes."""
+    mark = CANARY + re.sub(r"\W", "", name)
+    if isinstance(payload, dict):
+        return mark, json.loads(json.dumps(payload).replace(CANARY, mark)) | {"session_id": name}
+    for code in ("utf-8", "utf-16-le"):
+        payload = payload.replace(CANARY.encode(code), mark.encode(code))
+    return mark, payload
+
+
+def test_i14_a_canary_goes_nowhere(box: Box) -> None:
+    """From each place, with the worker away (the spool), and with it up: no file and no answer has it."""
+    box.shim.with_name("backstory-worker").write_text("#!/bin/sh\nexit 1\n")  # no hook brings it up
+    places = [(event, *marked(name, payload)) for name, event, payload in PLACES]
+    for event, mark, payload in places:
+        away = box.hook(event, payload)
+        assert CANARY.encode() not in away.stdout + away.stderr, mark
+    assert len(box.spooled()) > len(places) - 4
+    marks = [mark for _, mark, _ in places]
+    assert_nowhere(box, *marks)
     box.start()
-    box.hook("UserPromptSubmit", {"session_id": "x", "prompt": "and now"})
-    up = box.hook(event, payload)
-    box.hook("Stop", {"session_id": "x", "last_assistant_message": "Finished."})
+    until(lambda: not box.spooled(), "the spool to be empty")
+    for (name, _, _), (event, mark, payload) in zip(PLACES, places, strict=True):
+        session = name if isinstance(payload, dict) else "x"
+        box.hook("UserPromptSubmit", {"session_id": session, "prompt": "and now"})
+        up = box.hook(event, payload)
+        box.hook("Stop", {"session_id": session, "last_assistant_message": "Finished."})
+        assert CANARY.encode() not in up.stdout + up.stderr, mark
     box.settle()
-    assert CANARY.encode() not in up.stdout + up.stderr
-    assert_nowhere(box, CANARY)
+    assert len(box.rows("SELECT 1 FROM sdk_sessions")) > len(places) - 4
+    assert_nowhere(box, *marks)
     assert CANARY not in box.told()
     assert CANARY not in json.dumps(box.client.get("/api/search", query=CANARY))
 
 
-@pytest.mark.usefixtures("meaning")
-def test_i14_the_api_strips_too(running: Box) -> None:
+def test_i14_the_api_strips_too(shared: Box) -> None:
     """Whoever sends without a hook is stripped by the worker before it writes."""
-    hidden = f"<private>{CANARY}</private>"
+    running, hidden = shared, f"<private>{CANARY}</private>"
     running.client.post("/api/sessions/init", {"sessionId": "x", "userPrompt": f"visible {hidden}", "project": "p"})
     running.client.post(
         "/api/sessions/observations",
@@ -176,13 +196,14 @@ def test_i14_planted_secrets_are_found_nowhere(box: Box) -> None:
     """Every kind, in input, output, prompt and message; by the hook, by the spool and over HTTP."""
     rows = [*SECRETS[::4], *FORMATS]  # each kind by itself is tried in test_privacy.py
     samples = [sample for _, _, _, samples in rows for sample in samples]
-    for sample in samples[::2]:
+    for sample in samples[::3]:
         box.hook(
             "PostToolUse", tool(tool_input={"command": f"export X={sample}"}, tool_response=f"it is {sample}\nend")
         )
     box.start()
-    for sample in samples:
+    for sample in samples[1::3]:
         box.hook("PostToolUse", tool(tool_input={"command": f"run {sample}"}, tool_response={"stdout": f"{sample}\n"}))
+    for sample in samples:
         box.client.post(
             "/api/sessions/observations", {"claudeSessionId": "y", "tool_name": "T", "tool_response": f"a {sample} b"}
         )
@@ -198,20 +219,21 @@ def test_i14_planted_secrets_are_found_nowhere(box: Box) -> None:
     assert any("[redacted:" in row["payload"] for row in box.rows("SELECT payload FROM events WHERE payload <> ''"))
 
 
-def test_a_key_at_the_cut_of_a_large_answer_is_not_stored_in_half(running: Box) -> None:
+def test_a_key_at_the_cut_of_a_large_answer_is_not_stored_in_half(shared: Box) -> None:
     """A response that is cut in the middle is cut between words."""
     from backstory.truncate import MAX_FIELD_CHARS
 
     key = "ghp_" + "a1B2" * 9
     for shift in range(0, 40, 7):
         text = "w" * (MAX_FIELD_CHARS * 2 // 3 - 30 + shift) + " " + key + " " + "v " * MAX_FIELD_CHARS
-        body = {"claudeSessionId": "x", "tool_name": "T", "tool_response": text}
-        running.client.post("/api/sessions/observations", body)
-    assert_nowhere(running, key[:12], key[-12:])
+        body = {"claudeSessionId": "cut", "tool_name": "T", "tool_response": text}
+        shared.client.post("/api/sessions/observations", body)
+    assert_nowhere(shared, key[:12], key[-12:])
 
 
-def test_files_and_folders_are_for_their_owner_only(running: Box) -> None:
+def test_files_and_folders_are_for_their_owner_only(shared: Box) -> None:
     """Directory 0700; socket, database, token, log and spool 0600."""
+    running = shared
     running.hook("PostToolUse", tool())
     assert running.data.stat().st_mode & 0o777 == 0o700
     for file in every_file(running.data):

@@ -55,33 +55,42 @@ def go_on(box: Box, line: str) -> tuple[str, str]:
     return answer.session_id, json.dumps(request.body, ensure_ascii=False)
 
 
-def test_the_printed_command_continues_the_conversation(talked: tuple[Box, dict[str, str]]) -> None:
-    """The same session, with all that was said, found from another directory. It is one session in memory, too."""
+def test_a_conversation_goes_on_wherever_it_is(talked: tuple[Box, dict[str, str]]) -> None:
+    """The printed command: the same session, with all that was said, found from another directory, and one session in
+    memory, too. Then its directory was moved; then it is opened somewhere else on purpose. A transcript that was
+    deleted is named, as the client could only say that it finds nothing; a kept one goes on from the database."""
     box, sessions = talked
-    line = box.cli("resume", "--print", "the table for decimals").stdout
-    session_id, sent = go_on(box, line)
-    assert session_id == sessions["money"]
-    assert TALKS["money"][1] in sent
+
+    def goes_on(name: str, *words: str, cwd: Path) -> None:
+        session_id, sent = go_on(box, box.cli("resume", "--print", *words, cwd=cwd).stdout)
+        assert session_id == sessions[name], words
+        assert TALKS[name][1] in sent, words
+
+    goes_on("money", "the table for decimals", cwd=box.project)
     box.settle()
     rows = box.rows("SELECT content_session_id, prompt_counter FROM sdk_sessions ORDER BY id")
     assert [row["prompt_counter"] for row in rows] == [1, 2]
-
-
-@pytest.mark.parametrize("here", [False, True])
-def test_a_conversation_goes_on_where_its_directory_is_now(talked: tuple[Box, dict[str, str]], here: bool) -> None:
-    """The directory was moved; or it is opened somewhere else on purpose. The client finds the conversation."""
-    box, sessions = talked
-    new = box.root / "new money"
-    if here:
-        new.mkdir()
-    else:
-        (box.root / "money").rename(new)
-    line = box.cli("resume", "--print", "--here", sessions["money"], cwd=new).stdout
-    session_id, sent = go_on(box, line)
-    assert session_id == sessions["money"]
-    assert TALKS["money"][1] in sent
+    (box.root / "money").rename(box.root / "moved money")
+    goes_on("money", "--here", sessions["money"], cwd=box.root / "moved money")
+    (box.root / "elsewhere").mkdir()
+    goes_on("money", "--here", sessions["money"], cwd=box.root / "elsewhere")
     box.settle()
     assert len(box.rows("SELECT id FROM sdk_sessions")) == 2
+
+    def delete(name: str) -> None:
+        found = list((box.home / ".claude" / "projects").glob(f"*/{sessions[name]}.jsonl"))
+        assert found
+        for file in found:
+            file.unlink()
+
+    delete("money")
+    failed = box.cli("resume", sessions["money"], check=False)
+    assert failed.returncode == 1
+    assert "Claude Code cannot open session" in failed.stderr
+    assert TALKS["money"][1] in box.cli("sessions", "export", sessions["money"]).stdout
+    box.cli("sessions", "keep", "--all")
+    delete("shop")
+    goes_on("shop", "cart total", cwd=box.project)
 
 
 def test_it_opens_in_the_terminal(talked: tuple[Box, dict[str, str]]) -> None:
@@ -121,25 +130,3 @@ def test_a_name_that_was_given_in_the_client_is_a_handle(box: Box) -> None:
     until(lambda: box.rows("SELECT 1 FROM session_titles WHERE source = 'custom'"), "the name")
     assert shlex.split(box.cli("resume", "--print", "totals of tuesday").stdout)[-1] == file.stem
     assert "Totals of Tuesday" in box.cli("sessions").stdout
-
-
-def test_a_kept_conversation_goes_on_after_the_client_has_deleted_it(talked: tuple[Box, dict[str, str]]) -> None:
-    """From the database, with all that was said."""
-    box, sessions = talked
-    box.cli("sessions", "keep", "--all")
-    with Endpoint([]) as endpoint:
-        Claude(box.home, box.project, endpoint).transcript(sessions["shop"]).unlink()
-    session_id, sent = go_on(box, box.cli("resume", "--print", "cart total").stdout)
-    assert session_id == sessions["shop"]
-    assert TALKS["shop"][1] in sent
-
-
-def test_a_conversation_whose_transcript_was_deleted_is_named(talked: tuple[Box, dict[str, str]]) -> None:
-    """The client could only say that it finds nothing."""
-    box, sessions = talked
-    with Endpoint([]) as endpoint:
-        Claude(box.home, box.project, endpoint).transcript(sessions["shop"]).unlink()
-    failed = box.cli("resume", "cart total", check=False)
-    assert failed.returncode == 1
-    assert "Claude Code cannot open session" in failed.stderr
-    assert TALKS["shop"][1] in box.cli("sessions", "export", sessions["shop"]).stdout

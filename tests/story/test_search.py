@@ -96,16 +96,17 @@ def test_search_takes_filters(running: Box) -> None:
     assert [item["id"] for item in json.loads(told)["items"]] == [other]
 
 
-def test_any_query_is_safe(running: Box) -> None:
+def test_any_query_is_safe(running: Box, engine: str) -> None:
     """Of every kind, whatever is asked: results or none, never an error; what can't be meant is refused in a sentence,
     and a filter that is odd finds nothing. The tools the same."""
     remember(running, "zebra crossing by foo::bar->baz, 日本語の検索エンジン")
     running.client.post("/api/sessions/init", {"sessionId": "x", "project": "shop", "userPrompt": "Mend the zebra"})
     running.client.post("/api/sessions/summarize", {"sessionId": "x", "last_assistant_message": "The zebra is mended."})
     running.settle()
-    for kind in KINDS:
+    for number, kind in enumerate(KINDS):
         assert found(running, "zebra", kind=kind), kind
-        for query in WEIRD:
+        # Kinds but for sessions are asked for in one way, so each has its share.
+        for query in WEIRD if kind in ("all", "sessions") else WEIRD[number::5]:
             asked = {"query": query, "kind": kind}
             get, post = running.client.get, running.client.post
             page = get("/api/search", **asked) if len(query) < 9999 else post("/api/search", asked)
@@ -121,8 +122,8 @@ def test_any_query_is_safe(running: Box) -> None:
             assert running.http("GET", f"/api/search?query=zebra&kind={kind}&{odd}").json["items"] == [], odd
     long = running.http("GET", "/api/search?query=" + "z" * 1_000_000)
     assert long.status == 400 and "longer" in long.json["error"]
-    for query in WEIRD:
-        for tool in ("search", "find_sessions"):
+    for query in WEIRD:  # every engine has had them, so the tools are about their own way in
+        for tool in ("search", "find_sessions") if engine == "sqlite" else ():
             params = {"name": tool, "arguments": {"query": query}}
             body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
             answer = running.http("POST", "/mcp", body, HEAD)
