@@ -76,14 +76,12 @@ def test_search_show_context_and_sessions_find_the_round(filled: Box) -> None:
     assert "discount" in found
 
 
-@pytest.mark.parametrize(
-    "words", [("sessions",), ("search", "discount"), ("status",), ("sessions", "show", "1"), ("queue",)]
-)
-def test_a_line_fits_a_terminal_of_eighty_columns(filled: Box, words: tuple[str, ...]) -> None:
+def test_a_line_fits_a_terminal_of_eighty_columns(filled: Box) -> None:
     """Long things are cut, not wrapped by chance."""
-    shown = in_terminal(filled, *words)
-    assert shown.strip()
-    assert all(len(line) <= 80 for line in re.sub(r"\x1b\[\d*m|\r", "", shown).split("\n"))
+    for words in (("sessions",), ("search", "discount"), ("status",), ("sessions", "show", "1"), ("queue",)):
+        shown = in_terminal(filled, *words)
+        assert shown.strip(), words
+        assert all(len(line) <= 80 for line in re.sub(r"\x1b\[\d*m|\r", "", shown).split("\n")), words
 
 
 def test_stored_text_can_not_drive_the_terminal(running: Box) -> None:
@@ -96,36 +94,37 @@ def test_stored_text_can_not_drive_the_terminal(running: Box) -> None:
         assert not set(shown) & {"\x1b", "\x07", "\u202e"}
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("show", "x"), "not an id"),
-        (("show", "999"), "no observation 999"),
-        (("sessions", "show", "nope"), "no session nope"),
-        (("search", "--limit", "0", "x"), "1 to 200"),
-        (("config", "set", "port", "many"), "whole number"),
-        (("config", "set", "nothing", "1"), "no setting"),
-        (("config", "set", "port", "99999"), "65535"),
-        (("config", "set", "call_seconds", "nan"), "must be a number"),
-        (("config", "set", "call_secnods", "5"), "Did you mean `call_seconds`?"),
-        (("config", "get", "provder"), "Did you mean `provider`?"),
-        (("config", "set", "provider", "antropic"), "Did you mean `anthropic`?"),
-        (("config", "set", "mode", "nosuch"), "no mode `nosuch`"),
-        (("config", "set", "mode", "cod"), "Did you mean `code`?"),
-        (("config", "set", "mode", "../code"), "not the name of a mode"),
-        (("queue", "retry", "5"), "not set aside"),
-        (("search", "--since", "2026-02-30", "x"), "not a time"),
-        (("sessions", "show", ""), "id is empty"),
-        (("sessions", "show", "\udcff"), "no session"),
-    ],
-)
-def test_a_mistake_gets_one_clear_sentence_and_an_exit_code(running: Box, words: tuple[str, ...], said: str) -> None:
+#: words of a command -> what is said of them
+MISTAKES: list[tuple[tuple[str, ...], str]] = [
+    (("show", "x"), "not an id"),
+    (("show", "999"), "no observation 999"),
+    (("sessions", "show", "nope"), "no session nope"),
+    (("search", "--limit", "0", "x"), "1 to 200"),
+    (("config", "set", "port", "many"), "whole number"),
+    (("config", "set", "nothing", "1"), "no setting"),
+    (("config", "set", "port", "99999"), "65535"),
+    (("config", "set", "call_seconds", "nan"), "must be a number"),
+    (("config", "set", "call_secnods", "5"), "Did you mean `call_seconds`?"),
+    (("config", "get", "provder"), "Did you mean `provider`?"),
+    (("config", "set", "provider", "antropic"), "Did you mean `anthropic`?"),
+    (("config", "set", "mode", "nosuch"), "no mode `nosuch`"),
+    (("config", "set", "mode", "cod"), "Did you mean `code`?"),
+    (("config", "set", "mode", "../code"), "not the name of a mode"),
+    (("queue", "retry", "5"), "not set aside"),
+    (("search", "--since", "2026-02-30", "x"), "not a time"),
+    (("sessions", "show", ""), "id is empty"),
+    (("sessions", "show", "\udcff"), "no session"),
+]
+
+
+def test_a_mistake_gets_one_clear_sentence_and_an_exit_code(running: Box) -> None:
     """And never a stack trace."""
-    run = running.cli(*words, check=False)
-    assert run.returncode == 1
-    assert said in run.stderr
-    assert "Traceback" not in run.stderr
-    assert run.stderr.startswith("backstory: ")
+    for words, said in MISTAKES:
+        run = running.cli(*words, check=False)
+        assert run.returncode == 1, words
+        assert said in run.stderr, words
+        assert "Traceback" not in run.stderr, words
+        assert run.stderr.startswith("backstory: "), words
 
 
 def test_a_shell_may_pass_any_bytes(running: Box) -> None:

@@ -68,7 +68,7 @@ def test_the_command_is_printed_for_a_shell(talked: Box) -> None:
     money = talked.root / "my money"
     for words in (("typed", "twice"), (CART,), (CART[:8],)):
         assert printed(talked, *words) == ["cd", str(talked.project), "&&", "claude", "--resume", CART]
-        assert printed(talked, *words, cwd=talked.home)[1] == str(talked.project)
+    assert printed(talked, "typed", "twice", cwd=talked.home)[1] == str(talked.project)
     assert printed(talked, "prices in yen") == ["cd", str(money), "&&", "claude", "--resume", PRICES]
     shown = talked.cli("resume", "--print", "typed twice")
     assert shown.stdout.count("\n") == 1

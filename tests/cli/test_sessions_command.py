@@ -128,9 +128,9 @@ def test_a_session_is_deleted(talked: Box) -> None:
     assert "was deleted" in failed.stderr
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
+def test_a_mistake_gets_one_clear_sentence(talked: Box) -> None:
+    """And an exit code."""
+    for words, said in (
         (("rename", "1"), "Give either a title or --off"),
         (("rename", "1", "x", "--off"), "Give either a title or --off"),
         (("rename", "nope", "x"), "no session nope"),
@@ -139,11 +139,8 @@ def test_a_session_is_deleted(talked: Box) -> None:
         (("delete", "nope", "--yes"), "no session nope"),
         (("search", "x", "--limit", "0"), "1 to 50"),
         (("search", "x", "--since", "yesterday"), "not a time"),
-    ],
-)
-def test_a_mistake_gets_one_clear_sentence(talked: Box, words: tuple[str, ...], said: str) -> None:
-    """And an exit code."""
-    failed = talked.cli("sessions", *words, check=False)
-    assert failed.returncode == 1
-    assert said in failed.stderr
-    assert "Traceback" not in failed.stderr
+    ):
+        failed = talked.cli("sessions", *words, check=False)
+        assert failed.returncode == 1, words
+        assert said in failed.stderr, words
+        assert "Traceback" not in failed.stderr, words

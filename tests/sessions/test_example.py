@@ -37,6 +37,8 @@ runpy.run_path(sys.argv[2], run_name="__main__")
 TASKS = ["Read the note.", "Say it again."]
 #: Messages of both tasks: what the agent prints if nobody kills it.
 MESSAGES = 8
+#: In a tool use, after the answer to it, and in the second task. The soak kills between any two messages.
+KILLS = (2, 4, 6)
 
 
 @dataclass
@@ -94,7 +96,9 @@ def test_the_example_works(example: Example) -> None:
     assert example.start().stdout == ""
 
 
-@pytest.mark.parametrize("messages", range(1, MESSAGES))
+@pytest.mark.parametrize(
+    "messages", [n if n in KILLS else pytest.param(n, marks=pytest.mark.soak) for n in range(1, MESSAGES)]
+)
 def test_the_example_survives_kill_9_between_any_two_messages(example: Example, messages: int) -> None:
     """Every task is asked once, in order, and answered."""
     assert example.start(kill_after=messages).returncode == -signal.SIGKILL

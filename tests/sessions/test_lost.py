@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -54,25 +54,15 @@ def forge(path: Path) -> None:
     path.write_bytes(b"".join(json.dumps(line).encode() + b"\n" for line in kept))
 
 
-@pytest.mark.parametrize(
-    ("harm", "reason"),
-    [
-        (delete, "deleted"),
-        (empty, "empty"),
-        (corrupt, "damaged"),
-        (damage_the_middle, "damaged"),
-        (forge, "refused"),
-    ],
-)
-def test_a_lost_conversation_goes_on_in_a_new_session(desk: Desk, harm: Callable[[Path], None], reason: str) -> None:
+def test_a_lost_conversation_goes_on_in_a_new_session(desk: Desk) -> None:
     with desk.model(["Hello Ada.", "Yes.", "Ada.", "Still Ada."]) as endpoint:
         first = desk.run("I am Ada.")
         desk.run("Will you remember?", first.id)
-        harm(desk.transcript(first.id))
+        delete(desk.transcript(first.id))
         second = desk.run("Who am I?", first.id)
         (notice,) = second.notices
         assert second.messages[0] is notice
-        assert (notice.lost_session_id, notice.session_id, notice.reason) == (first.id, second.id, reason)
+        assert (notice.lost_session_id, notice.session_id, notice.reason) == (first.id, second.id, "deleted")
         assert notice.messages == 4
         assert second.id != first.id
         asked = endpoint.of()[-1].texts("user")[-1]
@@ -90,21 +80,43 @@ def test_a_lost_conversation_goes_on_in_a_new_session(desk: Desk, harm: Callable
     assert desk.box.rows(f"{sql} WHERE s.content_session_id = ?", second.id) == [{"parent": first.id}]
 
 
-@pytest.mark.parametrize(("harm", "reason"), [(delete, "deleted"), (empty, "empty"), (corrupt, "damaged")])
-def test_a_transcript_that_was_kept_is_restored(desk: Desk, harm: Callable[[Path], None], reason: str) -> None:
+def test_a_conversation_may_be_lost_in_any_way(desk: Desk) -> None:
+    for harm, reason in ((empty, "empty"), (corrupt, "damaged"), (damage_the_middle, "damaged"), (forge, "refused")):
+        said = [
+            "I am Ada.",
+            "Hello Ada.",
+            *(["More?", "Yes."] if harm is damage_the_middle else []),
+            "Who am I?",
+            "Ada.",
+        ]
+        with desk.model(list(said[1::2])) as endpoint:
+            first = desk.run("I am Ada.")
+            if "More?" in said:
+                desk.run("More?", first.id)
+            harm(desk.transcript(first.id))
+            second = desk.run("Who am I?", first.id)
+            assert "User: I am Ada." in endpoint.of()[-1].texts("user")[-1], harm
+        (notice,) = second.notices
+        assert (notice.lost_session_id, notice.session_id, notice.reason) == (first.id, second.id, reason), harm
+        assert second.id != first.id
+        assert desk.texts(second.id) == said, harm
+
+
+def test_a_transcript_that_was_kept_is_restored(desk: Desk) -> None:
     """The same session goes on, and the agent knows all of it."""
-    with desk.model(["Hello Ada.", "Ada."]) as endpoint:
-        first = desk.run("I am Ada.")
-        desk.box.cli("sessions", "keep", first.id)
-        harm(desk.transcript(first.id))
-        second = desk.run("Who am I?", first.id)
-        seen = endpoint.of()[-1].texts()
-    (notice,) = second.notices
-    assert (notice.lost_session_id, notice.session_id) == (first.id, first.id)
-    assert (notice.reason, notice.messages) == (reason, 0)
-    assert any(words.startswith("I am Ada.") for words in seen)
-    assert desk.texts(first.id) == ["I am Ada.", "Hello Ada.", "Who am I?", "Ada."]
-    assert desk.leaves(first.id) == 1
+    for harm, reason in ((delete, "deleted"), (empty, "empty"), (corrupt, "damaged")):
+        with desk.model(["Hello Ada.", "Ada."]) as endpoint:
+            first = desk.run("I am Ada.")
+            desk.box.cli("sessions", "keep", first.id)
+            harm(desk.transcript(first.id))
+            second = desk.run("Who am I?", first.id)
+            seen = endpoint.of()[-1].texts()
+        (notice,) = second.notices
+        assert (notice.lost_session_id, notice.session_id) == (first.id, first.id), harm
+        assert (notice.reason, notice.messages) == (reason, 0), harm
+        assert any(words.startswith("I am Ada.") for words in seen), harm
+        assert desk.texts(first.id) == ["I am Ada.", "Hello Ada.", "Who am I?", "Ada."], harm
+        assert desk.leaves(first.id) == 1, harm
 
 
 def test_a_session_store_of_the_sdk_takes_the_place_of_the_file(desk: Desk) -> None:

@@ -127,26 +127,14 @@ def test_an_impossible_move_is_refused(worker: Box) -> None:
     assert worker.http("GET", f"/api/agent-sessions/{ID}").status == 404, "nor was the session created"
 
 
-@pytest.mark.parametrize("name", ["..", "a.b", "a%2Fb", "%00", "-a", "a" * 129, "%C3%A9"])
-def test_a_bad_id_is_refused(running: Box, name: str) -> None:
-    status, _ = report(running, "prompt", name)
-    assert status in (400, 404)
-    assert not running.rows("SELECT 1 FROM sdk_sessions")
-
-
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"cause": "idle"},
-        {"cause": "work"},
-        {"metadata": {"message_count": -1}},
-        {"metadata": {"cost_micros": 1.5}},
-        {"cwd": 1},
-    ],
-)
-def test_a_bad_body_is_refused(running: Box, more: dict[str, Any]) -> None:
-    status, answer = report(running, "prompt", **more) if "cause" not in more else report(running, more["cause"])
-    assert (status, bool(answer["hint"])) == (400, True)
+def test_a_bad_id_or_body_is_refused(running: Box) -> None:
+    for name in ("..", "a.b", "a%2Fb", "%00", "-a", "a" * 129, "%C3%A9"):
+        status, _ = report(running, "prompt", name)
+        assert status in (400, 404), name
+    bodies: list[dict[str, Any]] = [{"metadata": {"message_count": -1}}, {"metadata": {"cost_micros": 1.5}}, {"cwd": 1}]
+    for cause, more in [("idle", {}), ("work", {}), *(("prompt", body) for body in bodies)]:
+        status, answer = report(running, cause, **more)
+        assert (status, bool(answer["hint"])) == (400, True), (cause, more)
     assert not running.rows("SELECT 1 FROM sdk_sessions")
 
 
