@@ -42,13 +42,40 @@ def repair(box: Box) -> str:
     return run.stdout
 
 
-@pytest.fixture
-def well(box: Box) -> Box:
-    """A machine on which all is well."""
+def set_up(box: Box) -> None:
     box.settings["PATH"] = f"{COMMAND.parent}:{os.environ['PATH']}"
     box.cli("install", "--agent", "claude-code")
     box.cli("start")
-    return box
+
+
+@pytest.fixture(scope="module")
+def machines() -> Iterator[list[Box]]:
+    """The machine that the last test has mended."""
+    kept: list[Box] = []
+    yield kept
+    for box in kept:
+        box.clean_up()
+
+
+@pytest.fixture
+def well(
+    machines: list[Box], tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Box]:
+    """A machine on which all is well, and is well again when a test has passed. The next test goes on with it."""
+    failed = request.session.testsfailed
+    if not machines:
+        box = Box(tmp_path_factory.mktemp("well"))
+        machines.append(box)
+        box.home.mkdir()
+        box.project.mkdir()
+        set_up(box)
+    box = machines[0]
+    settings, tuning = dict(box.settings), dict(box.tuning)
+    yield box
+    box.settings, box.tuning = settings, tuning
+    (box.data / "config.toml").unlink(missing_ok=True)
+    if request.session.testsfailed != failed:
+        machines.pop().clean_up()
 
 
 @pytest.fixture
@@ -68,13 +95,13 @@ def kill(box: Box, sig: signal.Signals = signal.SIGKILL) -> int:
     return pid
 
 
-def spool(box: Box, count: int, age_s: float = 0, agent: str = "claude-code") -> None:
+def spool(box: Box, count: int, age_s: float = 0, session: str = "s", event: str = "PostToolUse") -> None:
     folder = box.data / "spool"
     folder.mkdir(exist_ok=True, mode=0o700)
     for number in range(count):
         stamp = int((time.time() - age_s) * 1000)
-        payload = {"session_id": "s", "tool_name": "Bash", "tool_use_id": f"u{number}", "cwd": str(box.project)}
-        name = f"{stamp:013x}-{number:016x}.{agent}.PostToolUse.json"
+        payload = {"session_id": session, "tool_name": "Bash", "tool_use_id": f"u{number}", "cwd": str(box.project)}
+        name = f"{stamp:013x}-{number:016x}.claude-code.{event}.json"
         (folder / name).write_text(json.dumps(payload))
 
 
@@ -163,15 +190,16 @@ def plugin_too(box: Box) -> None:
 
 
 def many_spooled(box: Box) -> None:
+    """Of a kind that nobody observes, which takes less time."""
     box.cli("stop")
-    spool(box, 1001)
+    spool(box, 1001, event="PreCompact")
 
 
 def rejected(box: Box) -> None:
     """An event that an older worker did not understand."""
-    spool(box, 1, agent="claude-code")
+    spool(box, 1, session="rejected")
     folder = box.data / "spool"
-    (folder / "rejected").mkdir(mode=0o700)
+    (folder / "rejected").mkdir(mode=0o700, exist_ok=True)
     for file in folder.glob("*.json"):
         file.replace(folder / "rejected" / file.name)
 
@@ -179,6 +207,7 @@ def rejected(box: Box) -> None:
 def damaged(box: Box) -> None:
     """The pages of a table are overwritten while nothing runs; there is no backup."""
     box.cli("stop")
+    shutil.rmtree(box.data / "backups", ignore_errors=True)
     with (box.data / "backstory.db").open("r+b") as file:
         file.seek(4096 * 3)
         file.write(os.urandom(4096 * 4))
@@ -187,6 +216,7 @@ def damaged(box: Box) -> None:
 def not_a_database(box: Box) -> None:
     """Something else under its name."""
     box.cli("stop")
+    shutil.rmtree(box.data / "backups", ignore_errors=True)
     (box.data / "backstory.db").write_text("Dear diary,\n" * 1000)
 
 
@@ -202,6 +232,8 @@ def much_spooled(box: Box) -> None:
 def newer(box: Box) -> Path:
     """The package as it will be in a later version."""
     package = box.root / "newer" / "backstory"
+    if package.exists():
+        return package
     shutil.copytree(ROOT / "src" / "backstory", package, ignore=shutil.ignore_patterns("__pycache__"))
     init = package / "__init__.py"
     init.write_text(init.read_text().replace(__version__, "9.9.9"))
@@ -222,46 +254,55 @@ def another_worker(box: Box) -> None:
     assert until(box.health)["version"] == "9.9.9"
 
 
-@pytest.mark.parametrize(
-    ("name", "break_it"),
-    [
-        ("worker-away", no_worker),
-        ("worker-left-over", killed),
-        ("worker-hung", hung),
-        ("worker-version", another_worker),
-        ("open-to-others", open_to_others),
-        ("hook-missing", no_shim),
-        ("hook-broken", no_interpreter),
-        ("hook-broken", no_workers_interpreter),
-        ("hook-version", another_hook),
-        ("hooks-missing", no_hooks),
-        ("hooks-missing", half_the_hooks),
-        ("hook-missing", no_bridge),
-        ("tools-missing", no_server),
-        ("tools-missing", no_skill),
-        ("hooks-doubled", plugin_too),
-        ("spool-growing", many_spooled),
-        ("spool-growing", much_spooled),
-        ("spool-rejected", rejected),
-        ("database-damaged", damaged),
-        ("database-damaged", not_a_database),
-    ],
-    ids=lambda given: given if isinstance(given, str) else given.__name__,
-)
-def test_what_repair_mends(well: Box, name: str, break_it: Callable[[Box], None]) -> None:
+#: Each round breaks things that do not hide each other.
+ROUNDS: list[dict[Callable[[Box], None], str]] = [
+    {
+        open_to_others: "open-to-others",
+        no_shim: "hook-missing",
+        half_the_hooks: "hooks-missing",
+        no_skill: "tools-missing",
+        rejected: "spool-rejected",
+    },
+    {
+        killed: "worker-left-over",
+        no_interpreter: "hook-broken",
+        no_hooks: "hooks-missing",
+        no_server: "tools-missing",
+    },
+    {no_worker: "worker-away", no_workers_interpreter: "hook-broken"},
+    {another_worker: "worker-version", no_bridge: "hook-missing"},
+    {hung: "worker-hung", another_hook: "hook-version"},
+    {many_spooled: "spool-growing"},
+    {much_spooled: "spool-growing"},
+    {damaged: "database-damaged"},
+    {not_a_database: "database-damaged"},
+    {plugin_too: "hooks-doubled"},
+]
+
+
+@pytest.mark.parametrize("broken", ROUNDS, ids=lambda given: "-".join(one.__name__ for one in given))
+def test_what_repair_mends(well: Box, broken: dict[Callable[[Box], None], str], request: pytest.FixtureRequest) -> None:
     """Broken, named, repaired, gone; and hooks report again."""
-    break_it(well)
-    assert name in found(well)
-    assert name in repair(well)
+    settings = well.home / ".claude" / "settings.json"
+    before, session = settings.read_bytes(), request.node.name
+    for break_it in broken:
+        break_it(well)
+    named = set(broken.values())
+    assert named <= set(found(well))
+    told = repair(well)
+    assert named <= set(re.findall(r"^([a-z-]+): ", told, re.MULTILINE)), told
     assert found(well) == {}
     answer = subprocess.run(
         [well.data / "bin" / "backstory-hook", "claude-code", "UserPromptSubmit"],
-        input=json.dumps({"session_id": "after", "prompt": "Go on.", "cwd": str(well.project)}).encode(),
+        input=json.dumps({"session_id": session, "prompt": f"Go on, {session}.", "cwd": str(well.project)}).encode(),
         env=well.env,
         capture_output=True,
     )
     assert answer.returncode == 0
-    assert well.rows("SELECT prompt FROM user_prompts") == [{"prompt": "Go on."}]
+    assert well.rows("SELECT prompt FROM user_prompts")[-1]["prompt"] == f"Go on, {session}."
+    if plugin_too in broken:  # which took our hooks out of the settings
+        settings.write_bytes(before)
+        well.cli("install", "--agent", "claude-code")
 
 
 def test_a_port_that_is_taken(well: Box, taken: int) -> None:
@@ -314,8 +355,7 @@ def test_settings_that_can_not_be_read_are_named_and_left_to_their_owner(well: B
     kill(well)
     assert "worker cannot start" in repair(well)
     config.write_text('exclude_projects = ["secret"]\n')
-    repair(well)
-    assert found(well) == {}
+    assert repair(well).endswith("No problems found.\n")
 
 
 def put_a_folder(path: Path) -> None:
@@ -327,36 +367,33 @@ def put_a_dangling_link(path: Path) -> None:
     path.symlink_to(path.parent.parent / "disk" / "backstory.db")
 
 
-@pytest.mark.parametrize(("put", "do"), [(put_a_folder, "Move it away"), (put_a_dangling_link, "Restore")])
-@pytest.mark.parametrize("up", [False, True], ids=["down", "up"])
-def test_a_database_that_can_not_be_opened_is_left_to_its_owner(
-    well: Box, put: Callable[[Path], None], do: str, up: bool
-) -> None:
-    """What lies in its place is not ours to move, and no empty database takes its place; hooks spool meanwhile."""
-    if not up:
-        well.cli("stop")
-    database, aside = well.data / "backstory.db", well.data / "aside.db"
-    database.rename(aside)
-    put(database)
-    told = found(well)["database-unreadable"]
-    assert do in told["do"] and not told["mends"]
-    assert "database-unreadable" in repair(well)
-    assert "database-unreadable" in found(well) and not database.is_file()
-    assert (well.health() is not None) == up
-    (shutil.rmtree if database.is_dir() else Path.unlink)(database)
-    aside.rename(database)
-    repair(well)
-    assert found(well) == {}
-
-
-def test_a_link_to_a_database_elsewhere_is_no_fault(well: Box) -> None:
-    """On another disk, for instance."""
-    well.cli("stop")
-    database, elsewhere = well.data / "backstory.db", well.root / "elsewhere.db"
-    database.rename(elsewhere)
-    database.symlink_to(elsewhere)
-    well.cli("start")
-    assert found(well) == {} and database.is_symlink()
+def test_a_database_that_can_not_be_opened_is_left_to_its_owner(box: Box) -> None:
+    """What lies in its place is not ours to move, and no empty database takes its place; hooks spool meanwhile. A link
+    to a database elsewhere is no fault."""
+    set_up(box)
+    database, aside = box.data / "backstory.db", box.data / "aside.db"
+    elsewhere = box.home / "disk" / "backstory.db"
+    for up in (True, False):
+        if not up:
+            box.cli("stop")
+        database.rename(aside)
+        for put, do in ((put_a_folder, "Move it away"), (put_a_dangling_link, "Restore")):
+            put(database)
+            told = found(box)["database-unreadable"]
+            assert do in told["do"] and not told["mends"]
+            assert "database-unreadable" in repair(box)
+            assert database.is_dir() or (database.is_symlink() and not elsewhere.exists())
+            assert (box.health() is not None) == up
+            if database.is_dir():
+                shutil.rmtree(database)
+        if up:
+            database.unlink()
+            aside.rename(database)
+            assert found(box) == {}
+    elsewhere.parent.mkdir()
+    aside.rename(elsewhere)
+    repair(box)
+    assert found(box) == {} and database.is_symlink()
 
 
 @pytest.mark.skipif(not shutil.which("setpriv"), reason="needs setpriv, to be a user whom modes bind")
@@ -373,7 +410,6 @@ def test_a_database_whose_mode_stands_in_the_way(well: Box, mode: int) -> None:
     mended = subprocess.run([*bound, COMMAND, "repair"], env=well.env, cwd=well.project, capture_output=True)
     assert mended.stdout.endswith(b"No problems found.\n"), mended
     assert (well.data / "backstory.db").stat().st_mode & 0o777 == 0o600
-    assert found(well) == {}
 
 
 def test_a_server_that_does_not_answer(well: Box) -> None:
@@ -383,8 +419,7 @@ def test_a_server_that_does_not_answer(well: Box) -> None:
     told = found(well)["database-unreadable"]
     assert "database_url" in told["do"] and "secret" not in json.dumps(told)
     del well.settings["BACKSTORY_DATABASE_URL"]
-    repair(well)
-    assert found(well) == {}
+    assert repair(well).endswith("No problems found.\n")
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")
@@ -416,9 +451,7 @@ def small_disk(box: Box) -> Iterator[Box]:
 
 def test_a_disk_that_is_small(small_disk: Box) -> None:
     """Named with what is really free there; it goes when the disk has grown."""
-    small_disk.settings["PATH"] = f"{COMMAND.parent}:{os.environ['PATH']}"
-    small_disk.cli("install", "--agent", "claude-code")
-    small_disk.cli("start")
+    set_up(small_disk)
     told = found(small_disk)
     assert set(told) == {"disk-nearly-full"} and " MB are free" in told["disk-nearly-full"]["says"]
     assert "disk-nearly-full" in repair(small_disk)
@@ -459,29 +492,33 @@ def test_hooks_of_user_and_project_are_named_and_which_to_keep_is_not_ours_to_sa
 
 def test_a_plugin_that_is_switched_off_here_does_not_double(well: Box) -> None:
     """The project's word goes before the user's."""
+    settings = well.home / ".claude" / "settings.json"
+    before = settings.read_bytes()
     plugin_too(well)
-    (well.project / ".claude").mkdir()
+    (well.project / ".claude").mkdir(exist_ok=True)
     local = well.project / ".claude" / "settings.local.json"
     local.write_text(json.dumps({"enabledPlugins": {"backstory@backstory": False}}))
     assert found(well) == {}
+    settings.write_bytes(before)
+    local.unlink()
 
 
 def test_an_event_that_waits_for_a_day_beside_a_running_worker(well: Box) -> None:
     """Here because somebody else holds the database; as soon as that one lets go it is taken in."""
     with contextlib.closing(sqlite3.connect(well.data / "backstory.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        spool(well, 1, age_s=2 * 86_400)
+        spool(well, 1, age_s=2 * 86_400, session="held")
         assert "the oldest for 48 hours" in found(well)["spool-growing"]["says"]
         other.execute("ROLLBACK")
-    repair(well)
-    assert found(well) == {}
-    assert well.rows("SELECT tool_use_id FROM events") == [{"tool_use_id": "u0"}]
+    assert repair(well).endswith("No problems found.\n")
+    sql = "SELECT tool_use_id FROM events JOIN sdk_sessions s ON s.id = session_id WHERE content_session_id = 'held'"
+    assert well.rows(sql) == [{"tool_use_id": "u0"}]
 
 
 def test_what_can_never_be_taken_in_stays_rejected(well: Box) -> None:
     """Tried again, refused again, and said so; deleted by its owner it is gone."""
     folder = well.data / "spool" / "rejected"
-    folder.mkdir(parents=True, mode=0o700)
+    folder.mkdir(parents=True, mode=0o700, exist_ok=True)
     (well.data / "spool").chmod(0o700)
     file = folder / f"{1:013x}-{1:016x}.claude-code.PostToolUse.json"
     file.write_text("not json")
@@ -493,17 +530,17 @@ def test_what_can_never_be_taken_in_stays_rejected(well: Box) -> None:
 
 def test_events_that_were_set_aside(well: Box) -> None:
     """Named, and tried again."""
-    well.hook("UserPromptSubmit", {"session_id": "s", "prompt": "Go."})
-    well.hook("PostToolUse", {"session_id": "s", "tool_name": "Bash", "tool_use_id": "u", "tool_input": {}})
+    well.hook("UserPromptSubmit", {"session_id": "aside", "prompt": "Go."})
+    well.hook("PostToolUse", {"session_id": "aside", "tool_name": "Bash", "tool_use_id": "aside", "tool_input": {}})
     well.settle()
     well.cli("stop")
     with contextlib.closing(sqlite3.connect(well.data / "backstory.db", isolation_level=None)) as db:
-        db.execute("UPDATE events SET status = 'dead', attempts = 5, last_error = 'x' WHERE kind = 'tool'")
+        db.execute("UPDATE events SET status = 'dead', attempts = 5, last_error = 'x' WHERE tool_use_id = 'aside'")
     well.cli("start")
     assert "1 events" in found(well)["events-set-aside"]["says"]
-    assert "events retried: 1." in repair(well)
-    assert found(well) == {}
-    assert well.rows("SELECT status FROM events WHERE kind = 'tool'") == [{"status": "done"}]
+    told = repair(well)
+    assert "events retried: 1." in told and told.endswith("No problems found.\n")
+    assert well.rows("SELECT status FROM events WHERE tool_use_id = 'aside'") == [{"status": "done"}]
 
 
 def test_a_job_that_fails_is_named_until_it_is_well(well: Box) -> None:
@@ -557,6 +594,8 @@ def test_transcripts_that_claude_code_is_about_to_delete(well: Box) -> None:
     assert path.read_bytes() == before
     path.write_text(json.dumps(json.loads(before) | {"cleanupPeriodDays": 365}))
     assert found(well) == {}
+    path.write_bytes(before)
+    shutil.rmtree(folder)
 
 
 def test_every_finding_is_in_the_document_and_no_other() -> None:
