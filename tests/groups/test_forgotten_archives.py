@@ -15,7 +15,7 @@ from backstory.groups.forgotten_archives import ForgottenArchives
 from backstory.groups.pointers import Pointers
 from backstory.model import ContentId, Report, Session
 from backstory.settings import Settings
-from backstory.store import forget, groups, prompts, sessions, turns
+from backstory.store import forget, forgotten, groups, prompts, sessions, turns
 from backstory.store.db import Store, Tx
 from backstory.store.forget_rows import Forgotten
 from backstory.worker.jobs.sweep import Sweep
@@ -90,6 +90,18 @@ def test_a_forgotten_prompt_leaves_archives_and_titles(desk: Desk) -> None:
     desk.go_on("family", script, "One more thing", "Yes?")
     assert run(desk.archives.write("family", script.session))
     assert "4711" not in "".join(desk.archived("family").values())
+
+
+def test_a_forgotten_sentence_leaves_the_message(desk: Desk) -> None:
+    """The rest of what was said stays, and so does the title."""
+    script = desk.talk("family", 1, "Where do we meet?", "The door code is 4711. We meet at nine.")
+    assert run(desk.archives.write("family", script.session, "Talk"))
+    at = script.lines[-1]["timestamp"]
+    desk.store.write(lambda tx: forgotten.add_passage(tx, KEY, "The door code is 4711.", at))
+    clean(desk)
+    ((name, text),) = desk.archived("family").items()
+    assert name.endswith("-talk.md")
+    assert text.endswith("**User**: Where do we meet?\n\n**Claude**: We meet at nine.\n")
 
 
 def test_words_leave_archives_without_a_transcript(desk: Desk) -> None:

@@ -18,7 +18,7 @@ from backstory.errors import Forbidden
 from backstory.model import ContentId, Event, Observation, Reply, Report, Round, Summary
 from backstory.project import Project
 from backstory.settings import Settings
-from backstory.store import events, observations, sessions
+from backstory.store import events, observations, sessions, titles
 from backstory.store.confined import ConfinedStore, confined_to
 from backstory.store.db import Store, Tx
 from backstory.store.index import chunks
@@ -45,6 +45,9 @@ def remember(tx: Tx, word: str, where: Project) -> dict[str, int]:
     )
     reply = Reply((seen,), Summary(f"About the {word}", completed=f"The {word} is known"))
     stored = observations.store(tx, whole, observations.Stored(reply, "offline"))
+    titles.rename(tx, session.id, f"Title of {word}")
+    titles.tag(tx, session.id, [f"tag-{word}"], [])
+    observations.pin(tx, stored.observation_ids[0], True)
     chunks.extend(tx, session)
     return {"session": session.id, "observation": stored.observation_ids[0]}
 
@@ -96,7 +99,8 @@ def test_no_route_shows_a_caller_what_is_another_groups(app: App, rows: dict[str
                 }
                 about |= {"ids": list(range(1, 10)), "session": own["session"], "limit": 50, "kind": "all", "text": "x"}
                 async with client(app, allowed(*Scope, group="family")) as http:
-                    for given in (about, {"query": word, "words": word}, {}):
+                    named = {"query": f"What did I tell you about the {word}?", "words": f"Title of {word}"}
+                    for given in (about, named | {"kind": "sessions"}, {}):
                         for place in {
                             path,
                             path.replace("/1", f"/{own['session']}"),
@@ -119,13 +123,23 @@ def test_a_group_finds_its_own(app: App, rows: dict[str, dict[str, int]]) -> Non
         async with client(app, allowed(Scope.READ, group="family")) as http:
             for path in ("/api/observations", "/api/summaries", "/api/prompts", "/api/sessions"):
                 assert "zebra" in await ask(http, "GET", path), path
-            assert "zebra" in await ask(http, "GET", "/api/search", query="zebra")
-            assert "zebra" in await ask(http, "GET", "/api/sessions/search", words="zebra")
+            for kind in ("", "all", "turns", "sessions", "observations"):
+                asked = "What did I tell you about the zebra?"
+                assert "zebra" in await ask(http, "GET", "/api/search", query=asked, kind=kind), kind
+            for words in ("zebra", "Title of zebra", f"S{own['session']}"):
+                assert "zebra" in await ask(http, "GET", "/api/sessions/search", words=words), words
             assert "zebra" in await ask(http, "GET", "/api/timeline", anchor=own["observation"])
             assert "zebra" in await ask(http, "GET", f"/api/sessions/{own['session']}")
             assert "zebra" in await ask(http, "GET", f"/api/sessions/{own['session']}/turns/text")
             assert "zebra" in await ask(http, "POST", "/api/observations/batch", ids=[own["observation"]])
             assert "zebra" in await ask(http, "GET", "/api/context/inject")
+        # The tool of its agent finds no more, whatever it names.
+        assert [row["title"] for row in await app.group_memory.search("family", "zebra")] == ["Title of zebra"]
+        for words in ("walrus", "Title of walrus", str(rows["work"]["session"]), "id-of-group:work", "grass"):
+            found = await app.group_memory.search("family", words)
+            assert "walrus" not in str(found) and "pangolin" not in str(found), words
+        assert "zebra" in await app.group_memory.context("family")
+        assert "walrus" not in await app.group_memory.context("family")
         for who in (OWNER, allowed(Scope.READ, group="main")):
             async with client(app, who) as http:
                 assert "zebra" in await ask(http, "GET", "/api/search", query="zebra", project="group:family")

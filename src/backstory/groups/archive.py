@@ -11,7 +11,7 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -77,7 +77,7 @@ class Archives:
     def describe(self, group: str, session_id: str, title: str | None, cause: str) -> Leaving:
         """Read what the history and the archive of a session need to know. Blocks."""
         paths = GroupPaths(self._data, group)
-        found = self._store.read(lambda tx: scan(paths, session_id, lambda said: self.is_forgotten(tx, said)))
+        found = self._store.read(lambda tx: scan(paths, session_id, lambda said: self.redacted(tx, said)))
         before = self._store.read(lambda tx: groups.last_mark(tx, group, session_id))
         name = one_line(title or "") or found.title or UNTITLED
         return Leaving(session_id, name, found.created_at or ids.now(), cause, found.last_mark, before)
@@ -122,13 +122,19 @@ class Archives:
             os.close(folder)
 
     def _messages(self, paths: GroupPaths, archive: Archive) -> Iterator[ArchivedMessage]:
-        """Yield the messages of an archive without those that were forgotten."""
+        """Yield the messages of an archive without what was forgotten."""
         for said in messages_of(paths, archive):
-            if not self._store.read(lambda tx, said=said: self.is_forgotten(tx, said)):  # type: ignore[misc]
-                yield said
+            if left := self._store.read(lambda tx, said=said: self.redacted(tx, said)):  # type: ignore[misc]
+                yield left
 
-    def is_forgotten(self, tx: Tx, said: ArchivedMessage) -> bool:
-        return forgotten.has(tx, self._key, said.text, said.at)
+    def redacted(self, tx: Tx, said: ArchivedMessage) -> ArchivedMessage | None:
+        """Return a message without what was forgotten: the same if nothing was, None if nothing is left."""
+        if forgotten.has(tx, self._key, said.text, said.at):
+            return None
+        left = forgotten.cut(tx, self._key, said.text, said.at)
+        if left == said.text:
+            return said
+        return replace(said, text=left.strip()) if left.strip() else None
 
     async def write_all_requested(self) -> None:
         """Write what a worker that was killed has left."""
@@ -204,7 +210,7 @@ def is_available(paths: GroupPaths, session_id: str) -> bool:
 
 
 def scan(
-    paths: GroupPaths, session_id: str, is_forgotten: Callable[[ArchivedMessage], bool] = lambda said: False
+    paths: GroupPaths, session_id: str, redact: Callable[[ArchivedMessage], ArchivedMessage | None] = lambda said: said
 ) -> TranscriptScan:
     """Read a transcript for its title, its beginning and its end. No title is made from what was forgotten."""
     titles: dict[str, str] = {}
@@ -217,15 +223,15 @@ def scan(
             if report.kind == "title":
                 titles[str(report.payload.get("source"))] = str(report.payload.get("title") or "")
             elif said := _said(report):
-                is_hidden = not said.text or is_forgotten(said)
-                has_hidden = has_hidden or is_hidden
+                left = redact(said) if said.text else None
+                has_hidden = has_hidden or left is not said
                 first = first or said
-                asked = asked or (said if said.role == "user" and not is_hidden else None)
+                asked = asked or (left if said.role == "user" else None)
                 last = said if said.text else last
     # The agent makes its title from all prompts, the private ones too.
     made = "" if has_hidden else titles.get("agent", "")
     given = ArchivedMessage("", "user", titles.get("custom", ""), "")
-    title = "" if is_forgotten(given) else given.text
+    title = given.text if redact(given) is given else ""
     title = title or made or cut(one_line(asked.text if asked else ""), MAX_TITLE)
     return TranscriptScan(True, title, first.at if first else "", last.mark if last else None)
 

@@ -14,7 +14,7 @@ from backstory.files import open_directory
 from backstory.groups.archive import UNTITLED, Archives, is_available, messages_of
 from backstory.groups.names import GroupPaths
 from backstory.model import ContentId
-from backstory.store import groups, kept, sessions
+from backstory.store import forgotten, groups, sessions
 from backstory.store.db import Store, Tx
 from backstory.store.groups import Archive
 from backstory.text import one_line
@@ -55,13 +55,15 @@ class ForgottenArchives:
             is_partly = self._store.read(lambda tx: _is_partly_forgotten(tx, archive.session_id))
             return UNTITLED if is_partly else None
 
-        def dropped(tx: Tx) -> list[str]:
+        def changed(tx: Tx) -> list[str]:
             said = messages_of(paths, archive)
             return [
-                one_line(each.text) for each in said if has_words(each.text) or self._archives.is_forgotten(tx, each)
+                one_line(each.text)
+                for each in said
+                if has_words(each.text) or self._archives.redacted(tx, each) is not each
             ]
 
-        texts = self._store.read(dropped)
+        texts = self._store.read(changed)
         beginning = archive.title.rstrip("…")
         is_telling = has_words(archive.title) or any(text.startswith(beginning) for text in texts)
         return (UNTITLED if is_telling else archive.title) if texts or is_telling else None
@@ -102,4 +104,4 @@ def _forgotten_sessions(tx: Tx, group: str) -> set[str]:
 
 def _is_partly_forgotten(tx: Tx, session_id: str) -> bool:
     session = sessions.by_content_id(tx, DEFAULT_AGENT, ContentId(session_id))
-    return session is not None and kept.is_refused(tx, session)
+    return session is not None and forgotten.is_any_of(tx, session.id)

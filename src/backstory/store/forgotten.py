@@ -50,6 +50,11 @@ def has(tx: Tx, key: bytes, text: str, at: str) -> bool:
     return bool(_forgotten_names(tx, key, {"text": text}, at))
 
 
+def is_any_of(tx: Tx, session_id: int) -> bool:
+    """Whether something of a session was forgotten."""
+    return tx.one("forgotten_any_of", session_id=session_id) is not None
+
+
 def without(tx: Tx, key: bytes, payload: Mapping[str, Any], at: str) -> Mapping[str, Any]:
     """Return a payload without forgotten values; the same object if there are none."""
     names = _forgotten_names(tx, key, payload, at)

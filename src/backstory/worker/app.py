@@ -140,7 +140,7 @@ class App:
             self.forgotten_key,
         )
         self.intake.wipe = self.memories.job.start
-        self.group_memory = GroupMemory(settings, store, MemorySearch(store, self.vectors), self.pointers)
+        self.group_memory = GroupMemory(settings, store, self.vectors, self.pointers)
         told = (self.group_memory.search, self.group_memory.context, self.group_memory.names)
         around = Surroundings(self.pointers, self.archives, *told)
         self.group_runs = GroupRuns(settings, around)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 from backstory.groups import names
 from backstory.groups.pointers import Pointers
 from backstory.recall import context, find_sessions
 from backstory.recall.search import MemorySearch
+from backstory.recall.vectors import Vectors
 from backstory.settings import Settings
 from backstory.store import groups
+from backstory.store.confined import ConfinedStore, confined_to
 from backstory.store.db import Store
 from backstory.store.index.hits import Filter
 
@@ -22,8 +26,10 @@ FOUND = 8
 class GroupMemory:
     """The memory of groups, each for itself."""
 
-    def __init__(self, settings: Settings, store: Store, search: MemorySearch, pointers: Pointers) -> None:
-        self._settings, self._store, self._search, self._pointers = settings, store, search, pointers
+    def __init__(self, settings: Settings, store: Store, vectors: Vectors, pointers: Pointers) -> None:
+        self._settings, self._store, self._pointers = settings, store, pointers
+        self._confined = ConfinedStore(store)
+        self._search = MemorySearch(self._confined, vectors)
 
     async def names(self) -> list[str]:
         """Return the names of all groups."""
@@ -33,7 +39,9 @@ class GroupMemory:
     async def context(self, group: str) -> str:
         """Render what a new session of a group is told."""
         key, budget = names.project_key(group), self._settings.context_tokens
-        rendered = await asyncio.to_thread(self._store.read, lambda tx: context.for_start(tx, group, key, budget, ""))
+        with _confined(group):
+            render = partial(context.for_start, project=group, project_key=key, budget=budget, command="")
+            rendered = await asyncio.to_thread(self._confined.read, render)
         return str(rendered) if len(rendered.lines) > 1 else ""  # one line says that there is nothing yet
 
     async def search(self, group: str, query: str) -> Sequence[dict[str, Any]]:
@@ -42,11 +50,16 @@ class GroupMemory:
         `id` is the number by which a session can be resumed; the active session has none.
         """
         key = names.project_key(group)
-        rows = await asyncio.to_thread(find_sessions.find, self._store, self._search, query, Filter(project=key), FOUND)
+        about = (self._confined, self._search, query, Filter(project=key), FOUND)
+        with _confined(group):
+            rows = await asyncio.to_thread(find_sessions.find, *about)
         known = {entry.session_id: entry for entry in await self._pointers.history(group)}
-        # A query can name any session by its number.
-        own = [row for row in rows if row["project_key"] == key]
-        return [_shown(row, known.get(row["content_session_id"])) for row in own]
+        return [_shown(row, known.get(row["content_session_id"])) for row in rows]
+
+
+def _confined(group: str) -> AbstractContextManager[None]:
+    """Confine what is read to a group, whatever a query names. The main group sees all."""
+    return confined_to(None if names.is_main(group) else group)
 
 
 def _shown(row: dict[str, Any], entry: Any) -> dict[str, Any]:

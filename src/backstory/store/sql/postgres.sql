@@ -181,5 +181,5 @@ SELECT relname AS name, pg_total_relation_size(relid) AS bytes FROM pg_stat_user
 WHERE schemaname = current_schema() ORDER BY bytes DESC;
 
 -- name: item_words
-SELECT r.kind, r.item_id, w.title, w.body FROM jsonb_array_elements(CAST(:keys AS jsonb)) k
+SELECT r.kind, r.item_id, r.session_id, w.title, w.body FROM jsonb_array_elements(CAST(:keys AS jsonb)) k
 JOIN word_rows r ON r.kind = k ->> 0 AND r.item_id = (k ->> 1)::bigint JOIN words w ON w.rowid = r.words_rowid;

@@ -175,7 +175,7 @@ SELECT source, title FROM session_titles WHERE session_id = :id ORDER BY source 
 SELECT id FROM user_prompts WHERE session_id = :id AND prompt IS NULL LIMIT 1;
 
 -- name: sessions_named
-SELECT id FROM sdk_sessions WHERE LOWER(title) = LOWER(:title) AND forgotten_at IS NULL ORDER BY last_event_at DESC, id DESC;
+SELECT id, id AS session_id FROM sdk_sessions WHERE LOWER(title) = LOWER(:title) AND forgotten_at IS NULL ORDER BY last_event_at DESC, id DESC;
 
 -- name: session_labels
 SELECT t.session_id, t.title AS label FROM session_titles t WHERE t.source <> 'agent'
@@ -975,6 +975,9 @@ SELECT id FROM sdk_sessions WHERE (project = :project OR project_key = :project)
 
 -- name: forgotten_add
 INSERT INTO forgotten (session_id, kind, mark, forgotten_at) VALUES (:session_id, :kind, :mark, :at) ON CONFLICT DO NOTHING;
+
+-- name: forgotten_any_of
+SELECT kind FROM forgotten WHERE session_id = :session_id LIMIT 1;
 
 -- name: forgotten_has
 SELECT 1 AS yes FROM forgotten WHERE session_id = :session_id AND kind = :kind AND mark = :mark;

@@ -150,6 +150,6 @@ SELECT m.tbl_name AS name, SUM(d.pgsize) AS bytes FROM dbstat d JOIN sqlite_sche
 WHERE d.aggregate = TRUE GROUP BY m.tbl_name ORDER BY bytes DESC;
 
 -- name: item_words
-SELECT r.kind, r.item_id, w.title, w.body FROM json_each(:keys) k
+SELECT r.kind, r.item_id, r.session_id, w.title, w.body FROM json_each(:keys) k
 CROSS JOIN word_rows r ON r.kind = json_extract(k.value, '$[0]') AND r.item_id = json_extract(k.value, '$[1]')
 CROSS JOIN words w ON w.rowid = r.words_rowid;
