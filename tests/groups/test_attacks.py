@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 from box import Box
 from house import House
-from office import needs_sandbox
+from office import Office, needs_sandbox
 from transcripts import Script
 
 from backstory.groups import sandbox, snapshots
@@ -180,6 +180,40 @@ except OSError as error:
     assert connected == "FileNotFoundError"
     script = 'ls -a "$1" "$1/token"; find / -path /proc -prune -o -path /usr -prune -o -name "backstory.db*" -print'
     assert inside(paths, script, str(box.data)).stdout == ""
+
+
+def test_a_forged_report_tells_nothing_of_another_group(running: Box) -> None:
+    """An agent can write into its own output, so it can report anything: a path that leads to a transcript of another
+    group, directly or by a link that it placed, and the session of another group."""
+    office = Office(running)
+    office.create("alpha", "beta")
+    alpha, beta = office.paths("alpha"), office.paths("beta")
+    theirs = Script(str(uuid4()), WORKSPACE)
+    theirs.prompt("What opens it?")
+    theirs.says(SECRET)
+    theirs.write(beta.transcript(theirs.session).parent)
+    to_theirs = f"../../../../beta/.claude/projects/{WORKSPACE_FOLDER}/{theirs.session}"
+    for path in (alpha.transcript("own"), alpha.transcript("own").parent / f"{to_theirs}.jsonl"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            path.symlink_to(f"{to_theirs}.jsonl")
+        assert SECRET in path.read_text()  # so it leads there
+        report = {"session_id": "own", "cwd": str(alpha.folder), "transcript_path": str(path)}
+        running.hook("UserPromptSubmit", report | {"prompt": f"By {path.name}"})
+        running.hook("Stop", report)
+    running.settle()
+    known = running.rows("SELECT content_session_id, project_key FROM sdk_sessions")
+    assert {"content_session_id": "own", "project_key": "group:alpha"} in known
+    own = "session_id = (SELECT id FROM sdk_sessions WHERE content_session_id = 'own')"
+    tables = ("events", "turns", "chunks", "observations", "session_summaries", "user_prompts")
+    assert "vault" not in str([running.rows(f"SELECT * FROM {table} WHERE {own}") for table in tables])  # noqa: S608
+
+    real = {"session_id": theirs.session, "cwd": str(beta.folder), "source": "startup"}
+    running.hook("SessionStart", real | {"transcript_path": str(beta.transcript(theirs.session))})
+    forged = {"session_id": theirs.session, "cwd": str(alpha.folder), "transcript_path": str(alpha.transcript("own"))}
+    running.hook("UserPromptSubmit", forged | {"prompt": "FORGED"})
+    running.settle()
+    assert "FORGED" not in str(running.rows("SELECT * FROM user_prompts"))
 
 
 def test_links_placed_by_a_sandbox_lead_the_host_nowhere(house: House, alpha: GroupPaths, beta: GroupPaths) -> None:

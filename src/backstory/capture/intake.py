@@ -18,7 +18,7 @@ from backstory.errors import NotFound
 from backstory.groups import names
 from backstory.model import FROM_LINE, Report, Session, Summary
 from backstory.paths import OBSERVING
-from backstory.project import Project, of_group
+from backstory.project import Project, group_of, of_group
 from backstory.sessions import lock
 from backstory.settings import ConfigWatch, Settings
 from backstory.store import events, observations, rounds, sessions, titles, turns
@@ -97,7 +97,7 @@ class Intake:
         where = await self.project_of(report, project_name, report.kind in ("session_start", "prompt"))
         if reason := await self.unwanted(report, where):
             return Receipt(report.event_id, skipped=reason)
-        report = await self._complete(report)
+        report = await self._complete(report, where)
         work = WORK.get(report.kind, take_event)
 
         def store(tx: Tx) -> Receipt:
@@ -143,14 +143,21 @@ class Intake:
             return "project" if excluded else None
         return None
 
-    async def _complete(self, report: Report) -> Report:
+    async def _complete(self, report: Report, where: Project) -> Report:
         """Add the last message from the transcript if the payload lacks it."""
         if report.kind == "stop" and "last_assistant_message" not in report.payload and report.transcript_path:
-            reader, roots = AGENTS[report.agent].transcripts.last_message, self._roots.get(report.agent, ())
+            reader, roots = AGENTS[report.agent].transcripts.last_message, self._roots_of(report.agent, where)
             message = await asyncio.to_thread(reader, report.transcript_path, roots)
             if message:
                 return replace(report, payload={**report.payload, "last_assistant_message": message})
         return report
+
+    def _roots_of(self, agent: str, where: Project) -> tuple[Path, ...]:
+        """Return where the transcripts of an agent are. An agent in a group can name any path, and place links."""
+        data = self.settings.paths.data
+        if group := group_of(where.key):
+            return (names.GroupPaths(data, group).state,)
+        return tuple(root for root in self._roots.get(agent, ()) if not root.is_relative_to(data))
 
     def _announce(self, report: Report, taken: Receipt) -> None:
         """Send the live events of a report."""
