@@ -230,6 +230,7 @@ NAMES_CLAUDE = {
     "cli/examples.py": "an example is what a person types, and names a real agent",
     "cli/exchange.py": "`backstory import claude-mem`",
     "sessions/transcript_store.py": "is a store of the Claude Agent SDK",
+    "worker/serve.py": "leaves what the Claude Agent SDK logs out of the log",
     "worker/endpoints.py": "a name of a field that existing clients send",
     "private_tags.py": "the same name, and the tag of claude-mem's context",
     "prefilter.py": "the tag of claude-mem's context",

@@ -48,9 +48,10 @@ def test_the_command_and_the_api_pass_on_what_was_said(office: Office, monkeypat
         assert "backstory: The agent stopped with an error: " in failed.stderr
         said = office.box.cli("groups", "chat", "main", input="One.\n\nTwo.\n/exit\nThree.\n").stdout
         assert said == "You said: One.\nYou said: Two.\n"
+        environment = office.box.env
         for name in [name for name in os.environ if name != "PYTEST_CURRENT_TEST"]:
             monkeypatch.delenv(name)
-        for name, value in office.box.env.items():
+        for name, value in environment.items():
             monkeypatch.setenv(name, value)
         answer = groups.run("main", "And you?")
         assert answer.text == "You said: And you?"

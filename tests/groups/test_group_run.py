@@ -123,6 +123,21 @@ def test_a_deleted_transcript_is_told_again(office: Office) -> None:
         assert [each for _, each, _ in office.history("main")] == [first]
 
 
+def test_a_compaction_is_archived_before(office: Office) -> None:
+    """In the first archive stands what was said before it, in the next one what was said since."""
+    with office.model(["Hello to you.", "I am still here."]):
+        office.box.start()
+        session_id = office.run("main", "Hello there.").session_id
+        office.run("main", "/compact")
+        (first,) = office.paths("main").conversations.glob("*.md")
+        assert "**User**: Hello there.\n\n**Claude**: Hello to you.\n" in first.read_text()
+        assert office.run("main", "And now?").session_id == session_id
+        office.box.cli("groups", "clear", "main", "--name", "After")
+        (second,) = [file for file in office.paths("main").conversations.glob("*.md") if file != first]
+        assert "And now?" in second.read_text()
+        assert "Hello" not in second.read_text()
+
+
 def test_what_the_agent_is_told_and_what_its_commands_see(office: Office) -> None:
     """The shared memory as it is now, except in the main group; instructions of the group; no credentials."""
 
@@ -189,14 +204,15 @@ def test_an_agent_that_takes_too_long_is_ended(office: Office, setting: str, rea
 
 
 def test_an_agent_can_be_ended_and_waits_for_a_slot(office: Office) -> None:
-    """One agent at a time, by the setting. The one that works is ended at once, and the next one gets its turn."""
+    """One agent at a time, by the setting. The one that works is ended at once, and the next one gets its turn. The
+    worker ends all of them when it stops."""
     office.box.settings["BACKSTORY_GROUP_LIMIT"] = "1"
 
     def script(request: Request) -> Step:
         return hang() if "Think." in request.texts("user")[-1] else "Done."
 
     with office.model(script):
-        office.box.start()
+        worker = office.box.start()
         office.create("ours")
         first = office.start("main", "Think.")
         take(first, "started")
@@ -207,6 +223,11 @@ def test_an_agent_can_be_ended_and_waits_for_a_slot(office: Office) -> None:
         assert take(second, "result")["text"] == "Done."
         assert Ran(list(second)).ended == "done"
         assert office.post("main", "close") == {"is_running": False}
+        last = office.start("ours", "Think.")
+        take(last, "started")
+        office.box.stop(worker)
+        assert Ran(list(last)).ended == "stopped"
+        office.until_no_agent_runs()
 
 
 def test_a_killed_worker_takes_its_agents_along(office: Office) -> None:

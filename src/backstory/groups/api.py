@@ -36,7 +36,7 @@ def run(group: str, message: str, *, env: Mapping[str, str] | None = None) -> Gr
     The agent gets the variables of `env` that it needs to reach its model; by default those of this process. Raises
     BackstoryError if it cannot be started.
     """
-    text, session_id, is_error, ended = "", None, False, "done"
+    text, session_id, is_error, ended = "", None, False, ""
     notices: list[str] = []
     for name, data in events(group, message, env=env):
         if name == "result":
@@ -47,6 +47,8 @@ def run(group: str, message: str, *, env: Mapping[str, str] | None = None) -> Gr
             raise BackstoryError(data["error"], data["hint"])
         elif name == "ended":
             ended = data["reason"]
+    if not ended:
+        raise WorkerAway
     return GroupAnswer(text, session_id, is_error, tuple(notices), ended)
 
 

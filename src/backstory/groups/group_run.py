@@ -87,6 +87,7 @@ class GroupRun:
         self._messages, self._files = [message], IpcFiles(paths)
         self._deadlines, self._limit = Deadlines(), asyncio.timeout(None)
         self._is_ending = False  #: somebody outside has ended the run
+        self._resumed: str | None = None  #: the session that is resumed
         self._resume_at: str | None = None  #: the last message of the model, if nothing came after it
         self._stderr: deque[str] = deque(maxlen=STDERR_LINES)
 
@@ -174,7 +175,8 @@ class GroupRun:
     async def _query(self, prompt: str, pointer: Pointer) -> None:
         """Ask once, in the session of the pointer."""
         if pointer.session_id != self.session_id:
-            self._resume_at = None
+            self.session_id = self._resume_at = None
+        self._resumed = pointer.session_id
         said = await self._said(pointer.session_id) if pointer.session_id else ()
         query = start.GroupQuery(
             prompt=prompt,
@@ -259,8 +261,9 @@ class GroupRun:
 
     async def _archive(self, payload: HookInput, tool_use_id: str | None, context: HookContext) -> SyncHookJSONOutput:
         """Archive the conversation, because the agent is about to replace it by a summary."""
-        if self.session_id:
-            await self._around.archives.write(self.group, self.session_id, cause="compact")
+        # A resumed session may be compacted before it has told its id.
+        if session_id := self.session_id or self._resumed:
+            await self._around.archives.write(self.group, session_id, cause="compact")
         return {}
 
     async def _tell(self, payload: HookInput, tool_use_id: str | None, context: HookContext) -> SyncHookJSONOutput:

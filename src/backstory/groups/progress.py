@@ -23,11 +23,13 @@ class RunProgress:
         return len(self._events)
 
     def add(self, name: str, /, **data: Any) -> None:
-        self._events.append((name, data))
-        self._wake()
+        if not self.is_over:
+            self._events.append((name, data))
+            self._wake()
 
-    def end(self) -> None:
-        """End every reader after the last event."""
+    def end(self, reason: str) -> None:
+        """Add the last event, after which every reader ends."""
+        self.add("ended", reason=reason)
         self.is_over = True
         self._wake()
 

@@ -105,7 +105,7 @@ class GroupRuns:
     def close_streams(self) -> None:
         """End everybody who follows a run, so that none delays a stop."""
         for run in self._runs.values():
-            run.progress.end()
+            run.progress.end("stopped")
 
     async def stop(self) -> None:
         """End all agents."""
@@ -142,8 +142,7 @@ class GroupRuns:
             run.progress.add("error", error=run.describe(error), hint="")
         finally:
             self._runs.pop(run.group, None)
-            run.progress.add("ended", reason=reason)
-            run.progress.end()
+            run.progress.end(reason)
 
     def _load(self, paths: GroupPaths) -> None:
         """Load the SDK in a thread, because it takes a while. Make ready what a sandbox needs."""

@@ -171,3 +171,4 @@ def _log_to(path: Path, level: str) -> None:
     # Only warnings of libraries are logged. Clients of models would quote what they send.
     for name in ("uvicorn", "anthropic", "openai", "httpx", "httpx2", "httpcore", "httpcore2"):
         logging.getLogger(name).setLevel(logging.WARNING)
+    logging.getLogger("claude_agent_sdk").setLevel(logging.CRITICAL)  # the run of an agent tells how it failed

@@ -158,16 +158,13 @@ class GroupRoutes:
         """Archive the active session of a group. Its next message starts a new one."""
         body: ClearGroup = call.body
         group = _group(call)
-        entry = await self._parts.pointers.clear(group, body.name, body.generation)
-        await self._parts.runs.close(group)  # its agent is in a conversation that the group has left
-        return _shown_entry(entry)
+        # An agent that runs notices it, and ends: it is in a conversation that the group has left.
+        return _shown_entry(await self._parts.pointers.clear(group, body.name, body.generation))
 
     async def resume(self, call: Call) -> ShownPointer:
         """Make a session of the history the active one again. The active one is archived before."""
         body: ResumeInGroup = call.body
-        group = _group(call)
-        pointer = await self._parts.pointers.resume(group, body.id, body.save_current_as, body.generation)
-        await self._parts.runs.close(group)
+        pointer = await self._parts.pointers.resume(_group(call), body.id, body.save_current_as, body.generation)
         return ShownPointer(pointer.session_id, pointer.generation)
 
     async def archive(self, call: Call) -> ShownArchive:
