@@ -119,8 +119,9 @@ def _introduce(client: Claude) -> None:
     file.write_text(json.dumps(known))
 
 
-def in_terminal(box: Box, *words: str, columns: int = 80, keys: str = "") -> str:
-    """What a terminal of so many columns shows of `backstory WORDS`. `keys` are typed at once."""
+def in_terminal(box: Box, *words: str, columns: int = 80, keys: str = "", colours: bool = False) -> str:
+    """What a terminal of so many columns shows of `backstory WORDS`. `keys` are typed at once. Colour codes and the
+    spinner are removed, unless they are asked for."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     os.write(ours, keys.encode())
@@ -136,4 +137,4 @@ def in_terminal(box: Box, *words: str, columns: int = 80, keys: str = "") -> str
             pass  # the other end is closed
         run.wait(PATIENCE)
     os.close(ours)
-    return re.sub(r"\r[^\r\n]*\x1b\[K", "", shown.decode())  # a spinner, which is there if the machine is busy
+    return shown.decode() if colours else re.sub(r"\r[^\r\n]*\x1b\[K|\x1b\[\d*m", "", shown.decode())

@@ -19,6 +19,7 @@ GROUND = {
     "jobs",
     "kill_switch",
     "launch",
+    "live_settings",
     "model",
     "settings",
     "paths",
@@ -37,6 +38,7 @@ GROUND = {
     "truncate",
     "transcript_gate",
     "text",
+    "times",
     "__init__",
 }
 #: Modules that the hook imports without the package around them.

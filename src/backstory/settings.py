@@ -20,6 +20,13 @@ VENDORS = {
     "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
     "openai": ("OPENAI_API_KEY", "OPENAI_BASE_URL"),
 }
+#: (setting, value) -> the package that it needs, and the extra that installs it
+PACKAGES = {
+    ("provider", "claude"): ("claude_agent_sdk", "backstory[claude]"),
+    ("provider", "anthropic"): ("anthropic", "backstory[anthropic]"),
+    ("provider", "openai"): ("openai", "backstory[openai]"),
+    ("embedder", "fastembed"): ("fastembed", "fastembed"),
+}
 #: Tools that are never recorded.
 SKIPPED_TOOLS = ("ListMcpResourcesTool", "SlashCommand", "Skill", "TodoWrite")
 
@@ -126,17 +133,17 @@ class Settings:
         "chosen: those of `backstory sessions keep`. all: every one.",
         ("chosen", "all"),
     )
-    context_tokens: int = _setting(4000, "Maximum number of tokens in the context of a new session.", least=1)
-    prompt_tokens: int = _setting(
+    context_tokens: int = _live(4000, "Maximum number of tokens in the context of a new session.", least=1)
+    prompt_tokens: int = _live(
         300, "Maximum number of tokens added to a prompt from related observations. 0: add nothing."
     )
-    backup_hours: float = _setting(24.0, "Hours between backups of the database. 0: no backups.")
-    output_days: int = _setting(0, "Days for which the output of tools is kept after it was observed. 0: forever.")
-    pause_minutes: float = _setting(5.0, "Minutes without an event after which a session is paused. 0: never.")
-    expire_minutes: float = _setting(
+    backup_hours: float = _live(24.0, "Hours between backups of the database. 0: no backups.")
+    output_days: int = _live(0, "Days for which the output of tools is kept after it was observed. 0: forever.")
+    pause_minutes: float = _live(5.0, "Minutes without an event after which a session is paused. 0: never.")
+    expire_minutes: float = _live(
         30.0, "Minutes without an event after which a session of the Python API expires. 0: never."
     )
-    sweep_minutes: float = _setting(5.0, "Minutes between two looks for idle sessions. 0: never look.")
+    sweep_minutes: float = _live(5.0, "Minutes between two looks for idle sessions. 0: never look.")
     assistant_name: str = _setting("Claude", "Name of the assistant in the archives of groups.")
     group_sandbox: str = _setting(
         "bubblewrap",

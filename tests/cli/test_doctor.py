@@ -537,7 +537,7 @@ def test_events_that_were_set_aside(well: Box) -> None:
     with contextlib.closing(sqlite3.connect(well.data / "backstory.db", isolation_level=None)) as db:
         db.execute("UPDATE events SET status = 'dead', attempts = 5, last_error = 'x' WHERE tool_use_id = 'aside'")
     well.cli("start")
-    assert "1 events" in found(well)["events-set-aside"]["says"]
+    assert "1 event was set aside" in found(well)["events-set-aside"]["says"]
     told = repair(well)
     assert "events retried: 1." in told and told.endswith("No problems found.\n")
     assert well.rows("SELECT status FROM events WHERE tool_use_id = 'aside'") == [{"status": "done"}]
@@ -589,7 +589,7 @@ def test_transcripts_that_claude_code_is_about_to_delete(well: Box) -> None:
     before = path.read_bytes()
     told = found(well)["transcripts-expire"]
     assert (told["level"], told["mends"]) == ("note", False)
-    assert "1 transcripts" in told["says"] and "30 days" in told["says"]
+    assert "1 transcript that is not kept" in told["says"] and "30 days" in told["says"]
     assert "No problems found." in repair(well)
     assert path.read_bytes() == before
     path.write_text(json.dumps(json.loads(before) | {"cleanupPeriodDays": 365}))

@@ -69,10 +69,10 @@ def test_every_help_has_examples_that_parse_and_fits_eighty_columns(monkeypatch:
 
 def test_colours_are_for_terminals(box: Box) -> None:
     """Not for pipes, and not for people who want none."""
-    assert "\x1b[1musage" in in_terminal(box, "--help")
+    assert "\x1b[1musage" in in_terminal(box, "--help", colours=True)
     assert "\x1b" not in box.cli("--help").stdout
     box.settings["NO_COLOR"] = "1"
-    assert "\x1b" not in in_terminal(box, "--help")
+    assert "\x1b[1m" not in in_terminal(box, "--help", colours=True)
 
 
 def test_help_is_a_word_too(box: Box) -> None:

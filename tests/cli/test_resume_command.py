@@ -203,4 +203,4 @@ def test_there_is_nothing_to_resume_yet(running: Box) -> None:
     """One clear sentence."""
     failed = running.cli("resume", check=False)
     assert failed.returncode == 1
-    assert failed.stderr == "backstory: There are no sessions yet.\n"
+    assert failed.stderr.startswith("backstory: There are no sessions yet.\n`backstory install`")

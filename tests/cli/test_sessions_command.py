@@ -62,7 +62,7 @@ def test_a_session_is_found_by_what_is_remembered(talked: Box) -> None:
     assert "table for the decimals" in json.dumps(first["ended"])
     assert json.loads(talked.cli(*search, "--tag", "incident", "cart").stdout)["items"] == []
     assert json.loads(talked.cli(*search, "--until", "2025", "monday", "outage").stdout)["items"][0]["exact"]
-    assert talked.cli("sessions", "search", "zzzunknownzzz").stdout == "No session was found.\n"
+    assert talked.cli("sessions", "search", "zzzunknownzzz").stdout.startswith("No session was found. ")
     assert "code that is typed twice" in talked.cli("sessions", "search", "typed twice").stdout
 
 
@@ -121,7 +121,7 @@ def test_a_session_is_deleted(talked: Box) -> None:
     assert f"{CART}.jsonl" in shown
     talked.cli("import", "claude-code", str(talked.home / ".claude" / "projects"))
     assert "cart" not in talked.cli("sessions").stdout
-    assert talked.cli("sessions", "search", "cart").stdout == "No session was found.\n"
+    assert talked.cli("sessions", "search", "cart").stdout.startswith("No session was found. ")
     assert talked.rows("SELECT * FROM session_tags") == []
     failed = talked.cli("sessions", "rename", CART, "Back again", check=False)
     assert failed.returncode == 1
@@ -138,7 +138,7 @@ def test_a_mistake_gets_one_clear_sentence(talked: Box) -> None:
         (("export", "nope"), "no session nope"),
         (("delete", "nope", "--yes"), "no session nope"),
         (("search", "x", "--limit", "0"), "1 to 50"),
-        (("search", "x", "--since", "yesterday"), "not a time"),
+        (("search", "x", "--since", "someday"), "not a time"),
     ):
         failed = talked.cli("sessions", *words, check=False)
         assert failed.returncode == 1, words

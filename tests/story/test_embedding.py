@@ -103,8 +103,7 @@ def test_a_worker_with_nothing_to_embed_loads_nothing(box: Box) -> None:
     assert made(box)["vectors"] == 20
     assert "numpy" in maps(worker.pid) and "wordllama" in maps(worker.pid)
     assert memory_mb(worker.pid) < 150
-    shown = box.cli("status").stdout
-    assert "20 by static" in shown
+    assert "search    by words and by meaning\n" in box.cli("status").stdout
     box.stop(worker)
     again = box.start()
     done = {"embedder": "static", "next": "", "vectors": 20, "due": 0, "problem": ""}

@@ -94,7 +94,7 @@ def conversation(box: Box, number: int = 0) -> Script:
 def test_a_session_is_resumed_under_its_id_after_its_file_is_gone(shop: Box) -> None:
     """Kept by the command, followed as it grows, deleted, restored, resumed by the client, and followed again."""
     session_id, _ = talk(shop, "The code word is heliotrope.", text("Understood."))
-    assert "1 transcripts are kept" in shop.cli("sessions", "keep", session_id).stdout
+    assert "1 transcript is kept" in shop.cli("sessions", "keep", session_id).stdout
     assert kept_of(shop, session_id) == clean_lines_of(transcript(shop, session_id))
     talk(shop, "And the number is 4711.", text("Noted."), f"--resume={session_id}")
     file = transcript(shop, session_id)
@@ -395,6 +395,6 @@ def test_the_doctor_warns_of_what_is_not_kept(running: Box) -> None:
     assert "2 transcripts that are not kept" in told()["transcripts-expire"]
     assert "sessions keep --all" in told()["transcripts-expire"]
     running.cli("sessions", "keep", paths[0].stem)
-    assert "1 transcripts that are not kept" in told()["transcripts-expire"]
+    assert "1 transcript that is not kept" in told()["transcripts-expire"]
     running.cli("sessions", "keep", "--all")
     assert "transcripts-expire" not in told()

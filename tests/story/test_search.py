@@ -32,7 +32,7 @@ KINDS = ("", "observations", "summaries", "prompts", "turns", "sessions", "all")
 #: What is refused, with a sentence.
 REFUSED = (
     *("limit=-1", "limit=0", "limit=201", "limit=1.5", "limit=NaN", "limit=1e999", "limit=many", "limit=" + "9" * 30),
-    *("kind=animals", "kind=s", "kind=%00", "since=yesterday", "since=2026-02-30", "since=2026-13"),
+    *("kind=animals", "kind=s", "kind=%00", "since=someday", "since=2026-02-30", "since=2026-13"),
     *(
         "until=2026-02-21T25",
         "until=%00",

@@ -8,6 +8,7 @@ from typing import Any
 
 from backstory import settings
 from backstory.cli import show
+from backstory.settings import Settings
 
 
 def add(commands: Any) -> None:
@@ -15,6 +16,7 @@ def add(commands: Any) -> None:
     actions = top.add_subparsers(metavar="ACTION")
     text = "list every setting, its value and what it does (the default)"
     for listing in (top, actions.add_parser("list", help=text)):
+        listing.add_argument("--changed", action="store_true", help="list only settings that are not at their default")
         listing.add_argument("--json", action="store_true", help="print JSON")
         listing.set_defaults(run=list_settings)
     for name, run, text in (
@@ -23,9 +25,9 @@ def add(commands: Any) -> None:
         ("unset", unset, "reset a setting to its default"),
     ):
         action = actions.add_parser(name, help=text)
-        action.add_argument("name", metavar="NAME")
+        action.add_argument("name", metavar="NAME", help="a setting, as `backstory config` lists it")
         if name == "set":
-            action.add_argument("value", metavar="VALUE")
+            action.add_argument("value", metavar="VALUE", help="its value; several are separated by commas")
         action.set_defaults(run=run)
 
 
@@ -33,22 +35,23 @@ def _text(value: Any) -> str:
     return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
-def _when_applied(name: str) -> str:
-    return "It applies now." if settings.is_at_once(name) else "Run `backstory restart` to apply it."
-
-
 def list_settings(options: argparse.Namespace) -> int:
-    sources = settings.sources()
-    values = {name: settings.shown(name, value) for name, value in dataclasses.asdict(settings.load()).items()}
+    chosen, sources, default = settings.load(), settings.sources(), Settings()
+    values = {name: settings.shown(name, value) for name, value in dataclasses.asdict(chosen).items()}
+    names = [name for name in settings.NAMES if not options.changed or name in sources]
     if options.json:
-        show.as_json({n: {"value": values[n], "from": sources.get(n, "default")} for n in settings.NAMES})
+        show.as_json({n: {"value": values[n], "from": sources.get(n, "default")} for n in names})
         return 0
-    for name in settings.NAMES:
-        source = f" (from {sources[name]})" if name in sources else ""
-        print(f"{name} = {_text(values[name])}{source}")
+    for name in names:
+        before = _text(getattr(default, name)) or "empty"
+        source = f" (from {sources[name]}; default: {before})" if name in sources else ""
+        show.line(show.Styled(f"{name} = {_text(values[name])}", show.BOLD if source else ""), source)
         show.paragraph(settings.sentence(name), "    ")
-    for name in settings.unknown(settings.load().paths.config):
+    for name in settings.unknown(chosen.paths.config):
         print(f"`{name}` in config.toml is not a setting and is ignored.")
+    changed = show.count(len(sources), "setting is", "settings are") if sources else "No setting is"
+    if not options.changed or not sources:
+        print(f"{changed} changed. `backstory config set NAME VALUE` changes one.")
     return 0
 
 
@@ -60,25 +63,58 @@ def get(options: argparse.Namespace) -> int:
 
 
 def change(options: argparse.Namespace) -> int:
-    chosen = settings.load()
+    chosen, name = settings.load(), options.name
     chosen.paths.prepare()
-    if options.name == "mode":
+    if name == "mode":
         from backstory.observe import modes
 
         modes.load(options.value, chosen.paths.modes)
-    settings.change(chosen.paths.config, options.name, options.value)
-    value = _text(settings.shown(options.name, settings.convert(options.name, options.value)))
-    print(f"{options.name} = {value}")
-    print(_when_applied(options.name))
+    settings.change(chosen.paths.config, name, options.value)
+    value = settings.convert(name, options.value)
+    print(f"{name} = {_text(settings.shown(name, value))}")
+    _apply(chosen, name)
+    _warn(name, value)
     return 0
 
 
 def unset(options: argparse.Namespace) -> int:
-    config = settings.load().paths.config
-    if options.name in settings.NAMES and options.name not in settings.read_config(config):
-        print(f"{options.name} is not set in config.toml.")
+    chosen, name = settings.load(), options.name
+    if name in settings.NAMES and name not in settings.read_config(chosen.paths.config):
+        print(f"{name} is not set in config.toml.")
         return 0
-    settings.change(config, options.name, None)
-    print(f"{options.name} has its default value again.")
-    print(_when_applied(options.name))
+    settings.change(chosen.paths.config, name, None)
+    print(f"{name} has its default value again: {_text(getattr(Settings(), name)) or 'empty'}")
+    _apply(chosen, name)
     return 0
+
+
+def _apply(before: Settings, name: str) -> None:
+    """Apply a setting that was changed. The worker is restarted if it reads this one only at its start."""
+    from backstory.cli import worker
+    from backstory.worker import process
+
+    if (source := settings.sources().get(name, "config.toml")) != "config.toml":
+        print(f"It has no effect: {source} is set, and comes first.")
+    elif settings.is_at_once(name):
+        print("It applies now.")
+    elif process.running_pid(before.paths) is None:
+        print("It applies when the worker starts.")
+    else:
+        process.stop(before.paths)
+        worker.start_worker(settings.load())
+        print("The worker was restarted to apply it.")
+
+
+def _warn(name: str, value: Any) -> None:
+    """Say what is missing before the setting works."""
+    from importlib.util import find_spec
+
+    package, extra = settings.PACKAGES.get((name, value), ("", ""))
+    if name == "database_url" and value:
+        package, extra = "psycopg", "backstory[postgres]"
+    if package and find_spec(package) is None:
+        print(f"The package `{package}` is missing. Install it: pip install '{extra}'")
+    variable = settings.VENDORS.get(value, ("",))[0] if name == "provider" else ""
+    chosen = settings.load()
+    if variable and not chosen.api_key and not chosen.base_url:
+        print(f"It needs a key: `backstory config set api_key KEY`, or {variable} in the worker's environment.")

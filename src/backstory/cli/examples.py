@@ -25,9 +25,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "search": (
         "backstory search discount twice",
         'backstory search "cart total" --since yesterday',
-        "backstory search retry --limit 5",
+        "backstory search --file cart.py --type bugfix",
+        "backstory search retry --all-projects --limit 5",
     ),
-    "show": ("backstory show 12", "backstory show 12 40"),
+    "show": ("backstory show 12", "backstory show 12 S3"),
     "context": ("backstory context", "backstory context --why"),
     "timeline": ("backstory timeline 12", "backstory timeline --query discount --after 3"),
     "stats": ("backstory stats", "backstory stats --project shop"),

@@ -127,10 +127,10 @@ def import_claude_mem(options: argparse.Namespace) -> int:
 
 def _report(added: int, total: int, refused: dict[str, str]) -> int:
     """Print the result. The exit code is 1 if rows were refused."""
-    print(f"{added} of {total} rows were new.")
+    print(f"{added:,} of {show.count(total, 'row')} {'was' if added == 1 else 'were'} new.")
     if not refused:
         return 0
-    print(f"{len(refused)} rows were refused:", file=sys.stderr)
+    print(f"{show.count(len(refused), 'row was', 'rows were')} refused:", file=sys.stderr)
     for place, reason in list(refused.items())[:LISTED_ROWS]:
         print(f"  {place}: {reason}", file=sys.stderr)
     if len(refused) > LISTED_ROWS:

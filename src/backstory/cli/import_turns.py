@@ -53,13 +53,17 @@ def run(options: argparse.Namespace) -> int:
         raise BackstoryError(f"{path} could not be read: {reason}.", hint) from None
     if not sum(counts.values()):
         raise BackstoryError(f"There are no conversations in {path}.", "Each line must be one turn as JSON.")
-    result = dict(counts) | {"unreadable": unreadable["lines"], "seconds": round(time.monotonic() - started, 1)}
+    result: dict[str, Any] = dict(counts) | {
+        "unreadable": unreadable["lines"],
+        "seconds": round(time.monotonic() - started, 1),
+    }
     if options.json:
         show.as_json(result)
     else:
-        print(f"{result['added']} turns added in {result['seconds']} s, {result['known']} already known.")
+        added = show.count(result["added"], "turn")
+        print(f"{added} added in {result['seconds']} s, {result['known']:,} already known.")
         if result["skipped"]:
-            print(f"{result['skipped']} turns not stored, because their project is excluded.")
+            print(f"{show.count(result['skipped'], 'turn')} not stored: the project is excluded.")
         if result["unreadable"]:
-            print(f"{result['unreadable']} lines could not be read.")
+            print(f"{show.count(result['unreadable'], 'line')} could not be read.")
     return 0

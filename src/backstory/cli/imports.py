@@ -63,18 +63,20 @@ def _import_agent(agent: Agent, options: argparse.Namespace) -> int:
         done += sizes[file]
         progress.show(done, sum(sizes.values()), f"{count}/{len(files)} transcripts, {counts['added']} events added")
     progress.end()
-    result = dict(counts) | {"seconds": round(time.monotonic() - started, 1)}
+    result: dict[str, Any] = dict(counts) | {"seconds": round(time.monotonic() - started, 1)}
     if options.json:
         show.as_json(result)
     else:
-        print(f"{result['files']} transcripts in {result['seconds']} s.")
-        print(f"{result['added']} events added, {result['known']} already known.")
+        print(f"{show.count(result['files'], 'transcript')} in {result['seconds']} s.")
+        print(f"{show.count(result['added'], 'event')} added, {result['known']:,} already known.")
         if result["unchanged"]:
-            print(f"{result['unchanged']} transcripts have not changed since the last import.")
+            has = show.count(result["unchanged"], "transcript has", "transcripts have")
+            print(f"{has} not changed since the last import.")
         if result["skipped"]:
-            print(f"{result['skipped']} events not stored, because they are private, skipped or excluded.")
+            skipped = show.count(result["skipped"], "event")
+            print(f"{skipped} not stored: private, of a tool that is skipped, or of an excluded project.")
         if result["unreadable"]:
-            print(f"{result['unreadable']} transcripts could not be read.")
+            print(f"{show.count(result['unreadable'], 'transcript')} could not be read.")
     return 1 if counts["unreadable"] else 0
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from backstory.agents import AGENTS
-from backstory.cli import show
+from backstory.cli import hints, show
 from backstory.cli.worker import RetryingClient
 from backstory.client import items_of
 from backstory.errors import BackstoryError
@@ -36,6 +36,7 @@ def keep(options: argparse.Namespace) -> int:
     if sum(map(bool, (options.ids, options.all, options.project))) != 1:
         raise BackstoryError("Which sessions?", "Give ids, or --all, or --project NAME.")
     client = RetryingClient()
+    hints.check_project(client.get, options.project)
     wanted = list(_wanted(client, options))
     counts: Counter[str] = Counter(kept=0, entries=0, damaged=0, not_kept=0)
     reasons: dict[str, str] = {}
@@ -72,10 +73,11 @@ def _wanted(client: RetryingClient, options: argparse.Namespace) -> Iterator[dic
 
 
 def _print(counts: Counter[str], reasons: dict[str, str]) -> None:
-    print(f"{counts['kept']} transcripts are kept. {counts['entries']} entries are new.")
+    kept, new = show.count(counts["kept"], "transcript is", "transcripts are"), counts["entries"]
+    print(f"{kept} kept. {show.count(new, 'entry is', 'entries are')} new.")
     if counts["damaged"]:
-        print(f"{counts['damaged']} damaged lines were skipped.")
+        print(f"{show.count(counts['damaged'], 'damaged line was', 'damaged lines were')} skipped.")
     if reasons:
-        print(f"{len(reasons)} transcripts are not kept:")
+        print(f"{show.count(len(reasons), 'transcript is', 'transcripts are')} not kept:")
         for name, reason in list(reasons.items())[:20]:
             show.line(f"  {name}: {reason}")

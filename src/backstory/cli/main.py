@@ -134,5 +134,6 @@ def parser(command: str = "") -> Parser:
     commands.add_parser("mcp", help="serve memory as MCP tools (called by agents)", description=text)
     commands.add_parser("version", help="show the version")
     top.groups = GROUPS
+    top.describe()
     examples.add(top)
     return top

@@ -6,33 +6,39 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from backstory import ids, project
-from backstory.cli import show
+from backstory import ids, times
+from backstory.cli import hints, result_lines, session_lines, show
 from backstory.cli.worker import connect
+from backstory.client import Client
 from backstory.errors import BackstoryError
 
 
 def add(commands: Any) -> None:
-    search_ = commands.add_parser("search", help="search memory", description="Search memory.")
-    search_.add_argument("words", nargs="+", metavar="WORDS", help='words, or a phrase in "quotes"')
-    search_.add_argument("--project", default="", help="search only this project (name or key)")
+    search_ = commands.add_parser("search", help="search memory")
+    search_.description = (
+        "Search what is known about the project of the current directory. Without words, list the newest results that "
+        "pass the filters."
+    )
+    search_.add_argument("words", nargs="*", metavar="WORDS", help='words, or a phrase in "quotes"')
+    search_.add_argument("--project", default="", metavar="NAME", help="search this project (name or key)")
+    search_.add_argument("--all-projects", action="store_true", help="search all projects")
     kinds = ["observations", "summaries", "prompts", "turns", "sessions", "all"]
     search_.add_argument("--kind", default="", choices=kinds, help="only this kind of result")
     search_.add_argument("--type", default="", help="observations of this type, such as bugfix or decision")
     search_.add_argument("--concept", default="", help="observations with this concept, such as gotcha")
     search_.add_argument("--file", default="", help="observations about this file (path or end of a path)")
-    search_.add_argument("--session", default="", help="search only this session (number or agent's id)")
-    search_.add_argument("--agent", default="", help="search only this agent (name)")
-    search_.add_argument("--since", default="", metavar="TIME", help="not before this time: 2026-02, 2026-02-21, ...")
-    search_.add_argument("--until", default="", metavar="TIME", help="not after this time; the whole day is included")
-    search_.add_argument("--limit", type=int, default=20, help="maximum number of results (default: 20)")
+    search_.add_argument("--session", default="", metavar="ID", help="only this session (number or agent's id)")
+    search_.add_argument("--agent", default="", metavar="NAME", help="only sessions of this agent")
+    show.add_times(search_)
+    search_.add_argument("--limit", type=int, default=20, metavar="N", help="maximum number of results (default: 20)")
     search_.add_argument("--explain", action="store_true", help="show how each result was scored")
     search_.add_argument("--json", action="store_true", help="print JSON")
     search_.set_defaults(run=search)
-    show_ = commands.add_parser("show", help="show observations in full", description="Show observations in full.")
-    show_.add_argument("ids", nargs="+", metavar="ID", help="an observation's id, as printed by search and context")
+    show_ = commands.add_parser("show", help="show an observation or a session in full")
+    show_.description = "Show observations and sessions in full."
+    show_.add_argument("ids", nargs="+", metavar="ID", help="an id as search prints it: 12 or #12, or S3 for a session")
     show_.add_argument("--json", action="store_true", help="print JSON")
-    show_.set_defaults(run=show_observations)
+    show_.set_defaults(run=show_items)
     context_ = commands.add_parser("context", help="show the context that a new session gets")
     context_.description = "Show the context that a new session gets."
     context_.add_argument("--project", default="", help="project name or key (default: the current directory's)")
@@ -44,29 +50,41 @@ def add(commands: Any) -> None:
 def search(options: argparse.Namespace) -> int:
     if not 1 <= options.limit <= 200:
         raise BackstoryError("--limit must be a number from 1 to 200.")
-    names = ("project", "kind", "type", "concept", "file", "session", "agent", "since", "until", "limit", "explain")
+    if options.project and options.all_projects:
+        raise BackstoryError("Give either --project or --all-projects.")
+    names = ("kind", "type", "concept", "file", "session", "agent")
     filters = {name: getattr(options, name) for name in names}
+    filters |= {"since": times.since(options.since), "until": times.until(options.until)}
+    if not options.words and not any(filters.values()):
+        raise BackstoryError("Nothing to search for was given.", "Give words, or a filter such as --file cart.py.")
+    cwd = "" if options.all_projects or options.session else str(Path.cwd())
+    filters |= {"project": options.project, "cwd": cwd, "limit": options.limit, "explain": options.explain}
     client, is_phrase = connect(), any(" " in word.strip() for word in options.words)
     query = " ".join(f'"{word}"' if " " in word else word for word in options.words)
     page = client.post("/api/search", filters | {"query": query})
     if is_phrase and not page["items"]:
         # The quotes may have been meant for the shell. Search for the words without them.
         page = client.post("/api/search", filters | {"query": " ".join(options.words)})
+    if page["note"]:
+        raise BackstoryError(page["note"])
     if options.json:
         show.as_json(page)
         return 0
-    for item in page["items"]:
-        kind = item.get("type") or item["kind"]
-        replaced = f" (replaced by #{item['superseded_by']})" if item.get("superseded_by") else ""
-        mark, when = show.mark(item), show.when(item["created_at"])
-        show.line(f"{mark:>6} {when} {item['project']} {kind}{replaced}: {item['title']}")
-        if options.explain:
-            show.paragraph(_reasons(item["why"]), " " * 7, "  ")
+    result_lines.put(page["items"], is_everywhere=not page["project"], explain=_reasons if options.explain else None)
     if not page["items"]:
-        print("Nothing was found.")
-    elif any(item["kind"] != "observation" for item in page["items"]):
-        show.line("(`backstory show N` shows #N, `backstory sessions show N` shows SN)")
+        print(_nothing(client, page))
+    elif page["next"]:
+        result_lines.hint(f"There are more: add --limit {min(2 * options.limit, 200)}.")
     return 0
+
+
+def _nothing(client: Client, page: dict[str, Any]) -> str:
+    """Say that nothing was found, and what to do about it."""
+    if page["elsewhere"]:
+        results = show.count(page["elsewhere"], "result")
+        return f"Nothing was found in {page['project']}. Other projects have {results}: add --all-projects."
+    place = f" in {page['project']}" if page["project"] else ""
+    return hints.empty(client) or f"Nothing was found{place}. Try fewer or other words."
 
 
 def _reasons(why: dict[str, dict[str, float]]) -> str:
@@ -76,31 +94,41 @@ def _reasons(why: dict[str, dict[str, float]]) -> str:
     return ", ".join((*added, *(f"{name} ×{v:.2f}" for name, v in why.get("times", {}).items() if v != 1))) + "."
 
 
-def show_observations(options: argparse.Namespace) -> int:
-    client = connect()
-    numbers = [number_of(word) for word in options.ids]
-    rows = client.post("/api/observations/batch", {"ids": numbers})["items"]
-    if options.json:
-        show.as_json(rows)
-    else:
-        for position, row in enumerate(rows):
+def show_items(options: argparse.Namespace) -> int:
+    """Show observations and sessions in the order in which they are named."""
+    client, rows = connect(), []
+    for position, word in enumerate(options.ids):
+        if word[:1] in ("S", "s") and word[1:].isdigit():
+            from backstory.cli import sessions
+
+            row, printed = client.get(session_lines.route(word[1:])), sessions.put
+        else:
+            number = number_of(word)
+            found = client.post("/api/observations/batch", {"ids": [number]})["items"]
+            if not found:
+                raise BackstoryError(f"There is no observation {number}.", "Find ids with `backstory search`.")
+            row, printed = found[0], _print
+        rows.append(row)
+        if not options.json:
             if position:
                 print()
-            _print(row)
-    if missing := set(numbers) - {row["id"] for row in rows}:
-        listed = ", ".join(str(number) for number in sorted(missing))
-        raise BackstoryError(f"There is no observation {listed}.", "Find ids with `backstory search`.")
+            printed(row)
+    if options.json:
+        show.as_json(rows)
     return 0
 
 
 def number_of(word: str) -> int:
-    if (number := ids.number(word.removeprefix("#"))) is None:
-        raise BackstoryError(f"`{word}` is not an id.", "An id is a number. Find ids with `backstory search`.")
-    return number
+    """Return the number of an observation that a user names."""
+    if (number := ids.number(word.removeprefix("#"))) is not None:
+        return number
+    if ids.number(word.removeprefix("S")) is not None:
+        raise BackstoryError(f"{word} is a session, not an observation.", f"`backstory show {word}` lists its own.")
+    raise BackstoryError(f"`{word}` is not an id.", "An id is a number. Find ids with `backstory search`.")
 
 
 def _print(row: dict[str, Any]) -> None:
-    show.paragraph(f"#{row['id']} {row['type']}: {row['title']}")
+    show.paragraph(f"#{row['id']} {row['type']}: {row['title']}", code=show.BOLD)
     show.paragraph(f"{row['project']}, {row['agent']}, {show.when(row['created_at'])}, session {row['session_id']}")
     if row["superseded_by"]:
         when = show.when(row["superseded_at"])
@@ -120,9 +148,13 @@ def _print(row: dict[str, Any]) -> None:
 
 
 def context(options: argparse.Namespace) -> int:
+    from backstory import project  # it takes long to import
+
     here = "" if options.project else str(Path.cwd())
     name = options.project or project.find(here).key
-    text = connect().get("/api/context/inject", project=name, cwd=here, **({"why": "true"} if options.why else {}))
+    client = connect()
+    hints.check_project(client.get, options.project)
+    text = client.get("/api/context/inject", project=name, cwd=here, **({"why": "true"} if options.why else {}))
     if options.json:
         show.as_json({"project": name, "context": text})
     else:

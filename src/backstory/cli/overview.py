@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from backstory.cli import show
+from backstory.cli import hints, show
 from backstory.cli.memory import number_of
 from backstory.cli.worker import connect
 from backstory.errors import BackstoryError
@@ -39,7 +39,9 @@ def timeline(options: argparse.Namespace) -> int:
     if not (0 <= options.before <= 200 and 0 <= options.after <= 200):
         raise BackstoryError("--before and --after must be numbers from 0 to 200.")
     anchor = {"anchor": number_of(options.id)} if options.id else {"query": " ".join(options.query)}
-    page = connect().get("/api/timeline", **anchor, before=options.before, after=options.after, project=options.project)
+    client = connect()
+    hints.check_project(client.get, options.project)
+    page = client.get("/api/timeline", **anchor, before=options.before, after=options.after, project=options.project)
     if options.json:
         show.as_json(page)
         return 0
@@ -48,12 +50,14 @@ def timeline(options: argparse.Namespace) -> int:
         kind = item["type"] or item["kind"]
         show.line(f"{arrow} {show.mark(item):>6} {show.when(item['created_at'])} {kind}: {item['title']}")
     if not page["items"]:
-        print("Nothing was found.")
+        print(hints.empty(client) or "Nothing was found. Try fewer or other words.")
     return 0
 
 
 def stats(options: argparse.Namespace) -> int:
-    report = connect().get("/api/stats", project=options.project)
+    client = connect()
+    hints.check_project(client.get, options.project)
+    report = client.get("/api/stats", project=options.project)
     if options.json:
         show.as_json(report)
         return 0
@@ -65,21 +69,22 @@ def stats(options: argparse.Namespace) -> int:
     print(f"events        {_total(counts['events'])}")
     print(f"observations  {_total(counts['observations'])}")
     print(f"summaries     {counts['summaries']}")
-    if counts["vectors"]:
-        print(f"vectors       {counts['vectors']}")
     _row("on disk       ", ", ".join(f"{name} {show.size(size)}" for name, size in sizes.items()))
     if report["room"]:
         largest = sorted(((size, name) for name, size in report["room"].items() if size), reverse=True)
         _row("by content    ", ", ".join(f"{name} {show.size(size)}" for size, name in largest))
     for row in report["projects"]:
         show.paragraph(
-            f"{row['name']}: {row['sessions']} sessions, {row['observations']} observations, "
+            f"{row['name']}: {show.count(row['sessions'], 'session')}, "
+            f"{show.count(row['observations'], 'observation')}, "
             f"last {show.when(row['last_at'])}. A session's context has about {row['context_tokens_estimate']:,} "
             f"tokens. They cover about {row['stands_for_tokens_estimate']:,} of {row['events_tokens_estimate']:,} "
             "tokens of events.",
             hang="  ",
         )
     _print_models(report["models"])
+    if empty := hints.empty(client) if not report["projects"] else "":
+        print(empty)
     return 0
 
 
@@ -94,16 +99,15 @@ def _print_models(models: dict[str, Any]) -> None:
         show.line(f"{row['day']}  {row['provider']} ({row['model']}){project}: {_usage(row)}")
     if models["total"]["calls"]:
         unpriced = models["total"]["calls_without_price"]
-        unknown = f"; {unpriced} calls have no known price" if unpriced else ""
+        unknown = f"; {show.count(unpriced, 'call has', 'calls have')} no known price" if unpriced else ""
         show.line(f"models in total: {_usage(models['total'])}{unknown}")
 
 
 def _usage(row: dict[str, Any]) -> str:
     cost = "" if row["cost_micros"] is None else f", ${row['cost_micros'] / 1_000_000:,.4f} at list prices"
     cached = f" ({row['cached_tokens']:,} cached)" if row["cached_tokens"] else ""
-    return (
-        f"{row['calls']:,} calls, {row['input_tokens']:,} tokens read{cached}, {row['output_tokens']:,} written{cost}"
-    )
+    read = f"{row['input_tokens']:,} tokens read{cached}"
+    return f"{show.count(row['calls'], 'call')}, {read}, {row['output_tokens']:,} written{cost}"
 
 
 def _total(counts: dict[str, int]) -> str:

@@ -83,6 +83,14 @@ class Parser(argparse.ArgumentParser):
                 return dict(action.choices)
         return {}
 
+    def describe(self) -> None:
+        """Give each command below this one its line in the list of commands as a description, if it has no other."""
+        for line in (line for action in self._actions for line in _lines(action)):
+            child = self.children()[line.dest]
+            if not child.description and line.help:
+                child.description = f"{line.help[0].upper()}{line.help[1:]}."
+            child.describe()
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         choices: list[str] = list(action.choices or ())
         if not choices or value in choices:

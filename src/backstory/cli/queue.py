@@ -18,8 +18,8 @@ def add(commands: Any) -> None:
         listing.add_argument("--json", action="store_true", help="print JSON")
         listing.set_defaults(run=list_queue)
     for name, did, text in (
-        ("retry", "Events that will be retried", "retry events that were set aside"),
-        ("drop", "Events dropped", "drop events that were set aside, with their payloads"),
+        ("retry", "will be retried", "retry events that were set aside"),
+        ("drop", "dropped", "drop events that were set aside, with their payloads"),
     ):
         action = actions.add_parser(name, help=text)
         which = action.add_mutually_exclusive_group(required=True)
@@ -38,7 +38,7 @@ def list_queue(options: argparse.Namespace) -> int:
         error = f", {row['attempts']} attempts: {row['last_error']}" if row["last_error"] else ""
         show.line(f"{row['id']:>6} {show.when(row['created_at'])} {row['project']} {row['status']} {name}{error}")
     if not page["items"]:
-        print("No event is set aside." if options.dead else "The queue is empty.")
+        print("No event is set aside." if options.dead else "The queue is empty: everything is observed.")
     elif page["next"]:
         print("… and more.")
     return 0
@@ -46,5 +46,5 @@ def list_queue(options: argparse.Namespace) -> int:
 
 def change(options: argparse.Namespace) -> int:
     changed = connect().post(options.route, {"id": options.id or 0})["changed"]
-    print(f"{options.did}: {changed}.")
+    print(f"{show.count(changed, 'event')} {options.did}." if changed else "No event is set aside.")
     return 0

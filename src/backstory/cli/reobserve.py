@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from backstory.cli import show
+from backstory import times
+from backstory.cli import hints, show
 from backstory.cli.worker import connect
 
 #: How long to wait for the worker, in seconds. It may ask a slow model twice about a round.
@@ -20,7 +21,7 @@ def add(commands: Any) -> None:
     )
     top = commands.add_parser("reobserve", help="ask the model about rounds observed without it", description=text)
     top.add_argument("--project", default="", help="only this project (name or key)")
-    top.add_argument("--since", default="", metavar="TIME", help="not before this time, such as 2026-02-21")
+    top.add_argument("--since", default="", metavar="TIME", help="not before: yesterday, 3d, 2026-11-01, ...")
     top.add_argument("--dry-run", action="store_true", help="only show how many rounds there are and their tokens")
     top.add_argument("--json", action="store_true", help="print JSON")
     top.set_defaults(run=reobserve)
@@ -28,7 +29,8 @@ def add(commands: Any) -> None:
 
 def reobserve(options: argparse.Namespace) -> int:
     client = connect(timeout=TIMEOUT_S)
-    body = {"project": options.project, "since": options.since, "dry_run": options.dry_run}
+    hints.check_project(client.get, options.project)
+    body = {"project": options.project, "since": times.since(options.since), "dry_run": options.dry_run}
     total = {"rounds": 0, "events": 0, "done": 0, "observations": 0, "tokens_estimate": 0}
     after: int | None = 0
     pieces, progress = 0, show.ProgressBar(quiet=options.json)
@@ -41,7 +43,7 @@ def reobserve(options: argparse.Namespace) -> int:
         total["done"] += answer["redone"]
         total["observations"] += len(answer["observations"])
         total["tokens_estimate"] += answer["tokens_estimate"]
-        progress.show(pieces, total["rounds"], f"{pieces} of about {total['rounds']} rounds")
+        progress.show(pieces, total["rounds"], f"{pieces} of about {show.count(total['rounds'], 'round')}")
     progress.end()
     if options.json:
         show.as_json(total)
@@ -52,13 +54,14 @@ def reobserve(options: argparse.Namespace) -> int:
 
 def _result(total: dict[str, int], dry_run: bool) -> str:
     if not total["rounds"]:
-        return "There are no rounds to observe again."
+        return "There are no rounds to observe again. Rounds that rules observed in the model's place come here."
     if dry_run:
         return (
-            f"The model would be asked about {total['rounds']} rounds with {total['events']} events.\n"
-            f"It would read about {total['tokens_estimate']:,} tokens."
+            f"The model would be asked about {show.count(total['rounds'], 'round')} with "
+            f"{show.count(total['events'], 'event')}.\nIt would read about {total['tokens_estimate']:,} tokens."
         )
     left = total["rounds"] - total["done"]
-    done = f"{total['done']} rounds were observed again, with {total['observations']} observations."
+    rounds = show.count(total["done"], "round was", "rounds were")
+    done = f"{rounds} observed again, with {show.count(total['observations'], 'observation')}."
     why = "The model's answers could not be read, or another command is asking about them."
-    return done + (f"\n{left} rounds are unchanged. {why}" if left > 0 else "")
+    return done + (f"\n{show.count(left, 'round is', 'rounds are')} unchanged. {why}" if left > 0 else "")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from backstory import ids, project, settings
-from backstory.cli import opening, session_lines, show
+from backstory.cli import hints, opening, session_lines, show
 from backstory.cli.opening import Opening
 from backstory.cli.session_lines import Row, route
 from backstory.cli.worker import connect
@@ -42,6 +42,7 @@ def add(commands: Any) -> None:
 
 def resume(options: argparse.Namespace) -> int:
     client = connect()
+    hints.check_project(client.get, options.project)
     words = " ".join(options.words).strip()
     rows = find(client, words, options)
     if options.json:
@@ -49,7 +50,8 @@ def resume(options: argparse.Namespace) -> int:
         return 0
     if not rows:
         text = f"No session was found for “{words}”." if words else "There are no sessions yet."
-        raise BackstoryError(text, "Try other words, or look through `backstory sessions`." if words else "")
+        hint = "Try other words, or look through `backstory sessions`." if words else hints.first_steps()
+        raise BackstoryError(text, hint)
     if options.print:
         # Only the command goes to standard output, so that a shell can evaluate it.
         with redirect_stdout(sys.stderr):

@@ -6,8 +6,9 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
+from backstory import times
 from backstory.agents import AGENTS
-from backstory.cli import curate, keep, opening, session_lines, show
+from backstory.cli import curate, hints, keep, opening, session_lines, show
 from backstory.cli.session_lines import Row, route
 from backstory.cli.worker import connect
 from backstory.client import Client
@@ -16,7 +17,7 @@ from backstory.text import json_escaped
 
 #: label -> the field of a summary that it shows
 LABELS = {"Done": "completed", "Learned": "learned", "Next": "next_steps", "Note": "notes"}
-ID_HELP = "the session's number, or the agent's id or a prefix of it"
+ID_HELP = "the session's number (3 or S3), or the agent's id or a prefix of it"
 
 
 def add(commands: Any) -> None:
@@ -35,8 +36,7 @@ def add(commands: Any) -> None:
     search_.add_argument("words", nargs="+", metavar="WORDS", help="words, as you remember them")
     search_.add_argument("--project", default="", help="search only this project (name or key)")
     search_.add_argument("--tag", default="", help="search only sessions with this tag")
-    search_.add_argument("--since", default="", metavar="TIME", help="not before this time: 2026-02, 2026-02-21, ...")
-    search_.add_argument("--until", default="", metavar="TIME", help="not after this time; the whole day is included")
+    show.add_times(search_)
     search_.add_argument("--limit", type=int, default=10, help="maximum number of sessions (default: 10)")
     search_.add_argument("--json", action="store_true", help="print JSON")
     search_.set_defaults(run=search_sessions)
@@ -78,22 +78,27 @@ def get(client: Client, name: str) -> Row:
 def list_sessions(options: argparse.Namespace) -> int:
     if not 1 <= options.limit <= 200:
         raise BackstoryError("--limit must be a number from 1 to 200.")
-    page = connect().get("/api/sessions", project=options.project, tag=options.tag, limit=options.limit)
+    client = connect()
+    hints.check_project(client.get, options.project)
+    page = client.get("/api/sessions", project=options.project, tag=options.tag, limit=options.limit)
     if options.json:
         show.as_json(page)
         return 0
     for row in page["items"]:
         show.line(f"{row['id']:>4} {session_lines.line(row)}")
     if not page["items"]:
-        print("There are no such sessions." if options.project or options.tag else "There are no sessions yet.")
+        print(hints.empty(client) or "There are no such sessions.")
     return 0
 
 
 def search_sessions(options: argparse.Namespace) -> int:
     if not 1 <= options.limit <= 50:
         raise BackstoryError("--limit must be a number from 1 to 50.")
-    filters = {name: getattr(options, name) for name in ("project", "tag", "since", "until", "limit")}
-    page = connect().get("/api/sessions/search", words=" ".join(options.words), **filters)
+    filters = {name: getattr(options, name) for name in ("project", "tag", "limit")}
+    filters |= {"since": times.since(options.since), "until": times.until(options.until)}
+    client = connect()
+    hints.check_project(client.get, options.project)
+    page = client.get("/api/sessions/search", words=" ".join(options.words), **filters)
     if options.json:
         show.as_json(page)
         return 0
@@ -101,7 +106,10 @@ def search_sessions(options: argparse.Namespace) -> int:
         show.line(f"{row['id']:>4} {session_lines.line(row)}")
         if row["snippet"]:
             show.line(f"     {row['snippet']}")
-    print("`backstory resume ID` opens one." if page["items"] else "No session was found.")
+    if page["items"]:
+        print("`backstory resume ID` opens one.")
+    else:
+        print(hints.empty(client) or "No session was found. Try fewer or other words.")
     return 0
 
 
@@ -112,8 +120,14 @@ def show_session(options: argparse.Namespace) -> int:
         return show_turns(client, options)
     if options.json:
         show.as_json(row)
-        return 0
-    show.paragraph(f"Session {row['id']} of {row['project']}: {row['title']}")
+    else:
+        put(row)
+    return 0
+
+
+def put(row: Row) -> None:
+    """Print a session: its prompts, summaries and observations."""
+    show.paragraph(f"Session {row['id']} of {row['project']}: {row['title']}", code=show.BOLD)
     print(f"{row['agent']} {row['content_session_id']}")
     began, ended = show.when(row["created_at"]), show.when(row["last_event_at"])
     ended = ended.removeprefix(began[:11])  # only the time if it is the same day
@@ -125,7 +139,6 @@ def show_session(options: argparse.Namespace) -> int:
     for link in row["links"]:
         show.line(f"{link['relation'].capitalize()} {link['id']}: {link['title']}")
     _print_rounds(row)
-    return 0
 
 
 def _print_rounds(row: Row) -> None:

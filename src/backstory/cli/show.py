@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
+import os
 import sys
 import time
 from dataclasses import dataclass
@@ -105,7 +105,15 @@ class ProgressBar:
 
 
 def columns() -> int:
-    return shutil.get_terminal_size((80, 24)).columns
+    """Return the width of the terminal. `shutil` can tell it too, but takes long to import."""
+    try:
+        return int(environment().get("COLUMNS", "")) or 80
+    except ValueError:
+        pass
+    try:
+        return os.get_terminal_size(sys.__stdout__.fileno() if sys.__stdout__ else 1).columns or 80
+    except (OSError, ValueError):
+        return 80
 
 
 def line(*parts: str | Styled) -> None:
@@ -126,14 +134,14 @@ def count(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural}"
 
 
-def paragraph(text: str, indent: str = "", hang: str = "") -> None:
-    """Print text wrapped between words."""
+def paragraph(text: str, indent: str = "", hang: str = "", code: str = "") -> None:
+    """Print text wrapped between words, in a colour if `code` is given."""
     import textwrap
 
-    width = max(min(columns(), 100), 30)
-    print(
-        textwrap.fill(escaped(text), width, initial_indent=indent, subsequent_indent=indent + hang) or indent.rstrip()
-    )
+    limit = max(min(columns(), 100), 30)
+    filled = textwrap.fill(escaped(text), limit, initial_indent=indent, subsequent_indent=indent + hang)
+    lines = [coloured(each, code, sys.stdout) if code else each for each in filled.split("\n")]
+    put(("\n".join(lines) or indent.rstrip()) + "\n")
 
 
 def block(label: str, text: str) -> None:
@@ -157,6 +165,32 @@ def mark(item: dict[str, Any]) -> str:
 def when(stamp: str | None) -> str:
     """A stored time in the local time zone."""
     return local(stamp) if stamp else "-"
+
+
+def age(stamp: str) -> str:
+    """Return how long ago a stored time was, in three columns: 5m, 14h, 3d, 11w, 2y."""
+    from backstory import ids
+
+    minutes = max(ids.now_ms() - ids.stored_ms(stamp), 0) // 60_000
+    for unit, length, most in (("m", 1, 60), ("h", 60, 24), ("d", 1440, 14), ("w", 10_080, 100)):
+        if minutes < length * most:
+            return f"{minutes // length}{unit}"
+    return f"{min(minutes // 525_600, 99)}y"
+
+
+def duration(seconds: float) -> str:
+    """Return a time span in its largest unit: 5 minutes, 3 days."""
+    for unit, length in (("day", 86_400), ("hour", 3600), ("minute", 60)):
+        if seconds >= length:
+            return count(int(seconds // length), unit)
+    return "less than a minute"
+
+
+def add_times(parser: Any) -> None:
+    """Add --since and --until."""
+    text = "not before: yesterday, 3d, 2026-11-01, 2026-11, ..."
+    parser.add_argument("--since", default="", metavar="TIME", help=text)
+    parser.add_argument("--until", default="", metavar="TIME", help="not after; a day is meant as a whole")
 
 
 def size(count: int) -> str:

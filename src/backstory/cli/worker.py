@@ -50,7 +50,7 @@ def connect(chosen: Settings | None = None, timeout: float = 30.0) -> Client:
     """A client of the worker. Starts the worker if it does not run."""
     chosen = chosen or settings.load()
     if _health(Client(chosen.paths.socket, timeout=ANSWER_S)) is None:
-        _start(chosen, patient=False)
+        start_worker(chosen, patient=False)
     return Client(chosen.paths.socket, timeout)
 
 
@@ -91,7 +91,7 @@ def _hung(pid: int) -> WorkerAway:
     return WorkerAway(f"The worker (pid {pid}) does not answer.", "Restart it with `backstory restart`.")
 
 
-def _start(chosen: Settings, patient: bool = True) -> dict[str, Any]:
+def start_worker(chosen: Settings, patient: bool = True) -> dict[str, Any]:
     """Wait until a worker answers, and start one whenever none runs. Other commands may start and stop it too. If not
     `patient`, give up on a worker that is known to serve but does not answer for three seconds."""
     from backstory.worker import process
@@ -130,7 +130,7 @@ def _last_error(chosen: Settings) -> str:
 def start(options: argparse.Namespace) -> int:
     chosen = settings.load()
     before = _health(Client(chosen.paths.socket, timeout=ANSWER_S))
-    health = before or _start(chosen)
+    health = before or start_worker(chosen)
     print(f"The worker {'is already running' if before else 'is running'}: pid {health['pid']}, {address(chosen)}")
     return 0
 
@@ -214,15 +214,35 @@ def fetched(client: Client, route: str) -> dict[str, Any] | None:
     return answer if isinstance(answer, dict) else None
 
 
-def _vectors_line(vectors: dict[str, Any] | None) -> str:
-    """How many vectors there are, and how many are still to be made."""
+def _search_line(vectors: dict[str, Any] | None) -> str:
+    """How memory is searched, and how much of it is still to be prepared for that."""
     if vectors is None:
         return "not known"
-    count, embedder = vectors["vectors"], vectors["embedder"]
-    made = f"{count:,} by {embedder}" if embedder else "none; search uses words only"
-    due = f", {vectors['due']:,} to be made" if vectors["due"] else ""
-    by = f" by {vectors['next']}" if vectors["next"] and due else ""
-    return f"{made}{due}{by}" + (f"; {vectors['problem']}" if vectors["problem"] else "")
+    if vectors["problem"]:
+        return f"by words; not by meaning, because {vectors['problem']}"
+    if not vectors["embedder"]:
+        return "by words (`backstory config set embedder static` adds meaning)"
+    due = f", {show.count(vectors['due'], 'text')} still to be prepared" if vectors["due"] else ""
+    return f"by words and by meaning{due}"
+
+
+def _observer_line(health: dict[str, Any]) -> str:
+    """What turns events into observations."""
+    if health["provider"] == "offline":
+        return "rules on this machine, no model"
+    return f"{health['provider']}" + (f", model {health['model']}" if health.get("model") else "")
+
+
+def _queue_line(queue: dict[str, int]) -> str:
+    waiting = queue["queued"] + queue["leased"]
+    text = f"{show.count(waiting, 'event')} to be observed" if waiting else "everything is observed"
+    return text + (f", {show.count(queue['dead'], 'event')} set aside (`backstory queue`)" if queue["dead"] else "")
+
+
+def _put(label: str, text: str, code: str = "") -> None:
+    """Print a line of the status, with its first word in a colour if `code` is given."""
+    first, space, rest = text.partition(" ")
+    show.line(show.Styled(f"{label:<10}", show.DIM), show.Styled(first, code) if code else first, space + rest)
 
 
 def _print_status(report: dict[str, Any]) -> None:
@@ -230,37 +250,38 @@ def _print_status(report: dict[str, Any]) -> None:
 
     health = report["health"]
     if health:
-        minutes = int(health["uptime_s"] // 60)
-        show.line(f"worker    running: pid {health['pid']}, up {minutes} min, version {health['version']}")
-        show.line(f"address   {report['address']} (`backstory open`)")
+        up = show.duration(health["uptime_s"])
+        _put("worker", f"running for {up}: pid {health['pid']}, version {health['version']}", show.GREEN)
+        _put("viewer", f"{report['address']} (`backstory open`)")
         if report["port_wanted"] and not report["address"].endswith(f":{report['port_wanted']}/"):
-            show.line(f"          another program uses port {report['port_wanted']}; hooks do not need it")
+            _put("", f"another program uses port {report['port_wanted']}; hooks do not need it")
         for failing in health.get("failing", []):
-            show.line(f"failing   {failing}; see `backstory doctor`")
+            _put("failing", f"{failing}; see `backstory doctor`", show.RED)
         if health["status"] != "ok" and not health.get("failing"):
-            show.line("store     the database cannot be read; see worker.log in the data directory")
+            _put("database", "the database cannot be read; see worker.log in the data directory", show.RED)
         if health.get("notice"):
-            show.line(f"notice    {health['notice']}; see `backstory doctor`")
-        queue = health["queue"]
-        show.line(f"queue     {queue['queued']} waiting, {queue['leased']} in progress, {queue['dead']} set aside")
-        model = f" ({health['model']})" if health.get("model") else ""
-        show.line(f"provider  {health['provider']}{model}")
+            _put("notice", f"{health['notice']}; see `backstory doctor`", show.YELLOW)
+        _put("queue", _queue_line(health["queue"]))
+        _put("observer", _observer_line(health))
         if health.get("provider_trouble"):
-            show.line(f"          {health['provider_trouble']}")
-        show.line(f"vectors   {_vectors_line(report['vectors'])}")
+            _put("", health["provider_trouble"], show.YELLOW)
+        _put("search", _search_line(report["vectors"]))
     elif report["pid"]:
-        show.line(f"worker    pid {report['pid']} does not answer; restart it with `backstory restart`")
+        _put("worker", f"pid {report['pid']} does not answer; restart it with `backstory restart`", show.RED)
     else:
-        show.line("worker    not running; starts with the next session or `backstory start`")
+        _put("worker", "not running; starts with the next session or `backstory start`", show.YELLOW)
     spool = report["spool"]
-    show.line(f"spool     {spool['waiting']} waiting, {spool['rejected']} rejected")
-    size = f" (database {show.size(report['database_bytes'])})" if report["database_bytes"] else ""
-    show.line(f"data      {report['data_dir']}{size}")
+    if spool["waiting"]:
+        _put("waiting", f"{show.count(spool['waiting'], 'event')} that hooks left for the worker")
+    if spool["rejected"]:
+        _put("rejected", f"{show.count(spool['rejected'], 'event')} of hooks; see `backstory doctor`", show.YELLOW)
+    size = f" ({show.size(report['database_bytes'])})" if report["database_bytes"] else ""
+    _put("data", f"{report['data_dir']}{size}")
     if "://" in report["database"]:
-        show.line(f"database  {report['database']}")
+        _put("database", report["database"])
     if report["config"]:
-        show.line(f"config    {report['config']}")
-    show.line(f"agents    {', '.join(report['installed']) or f'none; `backstory install --agent {DEFAULT_AGENT}`'}")
+        _put("config", report["config"], show.RED)
+    _put("agents", ", ".join(report["installed"]) or f"none; run `backstory install --agent {DEFAULT_AGENT}`")
 
 
 def open_page(options: argparse.Namespace) -> int:

@@ -34,6 +34,21 @@ DEPTH = 200
 MIN_SIMILARITY = 0.15
 #: The same if no item contains a word of the query.
 MIN_SIMILARITY_ALONE = 0.3
+#: Relevance that a search must reach, else nothing was found: the largest share of the words of the query that an item
+#: has, each by its rarity, plus the largest similarity. 3 of 4 short queries about something else stay below.
+MIN_RELEVANCE = 0.55
+#: The same for a query with more than `SHORT` words. A long question has words that no answer repeats.
+MIN_RELEVANCE_LONG = 0.35
+SHORT = 4
+#: A similarity that is enough, whatever the words.
+ENOUGH_SIMILARITY = 0.36
+#: A share of the words that is enough, whatever the similarity.
+MIN_COVERAGE = 0.5
+#: The same for a long query, if there are no vectors.
+MIN_COVERAGE_ALONE = 0.25
+#: Relevance that an item must have, if items are searched: its own share of the words plus its own similarity. A
+#: session has many items, and the weak ones count too.
+MIN_RELEVANCE_OF_ITEM = 0.2
 #: Type -> factor for the score of an observation.
 TYPES = {"decision": 1.1, "bugfix": 1.05, "feature": 1.05}
 #: Factor for the score of a pinned observation.
@@ -74,7 +89,10 @@ class MemorySearch:
         self._known = words.Counts()
 
     def find(self, query: Query) -> list[Row]:
-        """Return results as the API shows them, best first. Accepts any text."""
+        """Return results as the API shows them, best first; none if nothing is about the query. Accepts any text.
+        Without a query, return the newest items that pass the filter."""
+        if not query.query.strip():
+            return self._store.read(lambda tx: _newest(tx, query))
         results = self._search(query)
         return self._store.read(lambda tx: _ranked(tx, query, results)) if any(results.families) else []
 
@@ -82,7 +100,7 @@ class MemorySearch:
         """Return the sessions that match what somebody remembers, best first. `deep` items of each count, each of them
         `further` times as much as the one before."""
         style = fuse.remembered_style(remembered)
-        results = self._search(Query(remembered, "session", where, limit), style)
+        results = self._search(Query(remembered, "session", where, limit), style, has_floor=False)
 
         def rank(tx: Tx) -> list[Candidate]:
             turns = _turn_places(tx, results.families[0], 0)
@@ -90,7 +108,7 @@ class MemorySearch:
 
         return self._store.read(rank) if any(results.families) else []
 
-    def _search(self, query: Query, style: QueryStyle | None = None) -> SearchResults:
+    def _search(self, query: Query, style: QueryStyle | None = None, has_floor: bool = True) -> SearchResults:
         style, families = style or fuse.query_style(query.query), FAMILIES[query.kind]
         depth = max(DEPTH if query.kind in ("session", "turn") else ITEMS, query.limit)
 
@@ -111,12 +129,42 @@ class MemorySearch:
         if style.is_exact:
             keys = [{(hit.kind, hit.item_id) for hit in each} for each in hits]
             near = [[h for h in each if (h.kind, h.item_id) in own] for each, own in zip(near, keys, strict=True)]
+        if has_floor:
+            hits, near = _relevant(query, hits, near)
         return SearchResults(style, [fuse.merge(*both, style) for both in zip(hits, near, strict=True)])
+
+
+def _relevant(query: Query, hits: list[list[Hit]], near: list[list[Hit]]) -> tuple[list[list[Hit]], list[list[Hit]]]:
+    """Return the hits that are about the query; none if nothing is."""
+    relevance: dict[Key, float] = {(hit.kind, hit.item_id): hit.coverage for each in hits for hit in each}
+    coverage = max(relevance.values(), default=0.0)
+    similarity = max((hit.score for each in near for hit in each), default=0.0)
+    for hit in (hit for each in near for hit in each):
+        relevance[hit.kind, hit.item_id] = relevance.get((hit.kind, hit.item_id), 0.0) + hit.score
+    is_short = len(query.query.split()) <= SHORT
+    least = MIN_RELEVANCE if is_short else MIN_RELEVANCE_LONG
+    enough = MIN_COVERAGE if is_short or any(near) else MIN_COVERAGE_ALONE
+    if coverage < enough and similarity < ENOUGH_SIMILARITY and coverage + similarity < least:
+        return [[] for _ in hits], [[] for _ in near]
+    if query.kind in ("session", "turn"):
+        return hits, near
+
+    def kept(lists: list[list[Hit]]) -> list[list[Hit]]:
+        return [[hit for hit in each if relevance[hit.kind, hit.item_id] >= MIN_RELEVANCE_OF_ITEM] for each in lists]
+
+    return kept(hits), kept(near)
+
+
+def _newest(tx: Tx, query: Query) -> list[Row]:
+    kinds = FAMILIES[query.kind][-1]
+    hits = words.newest(tx, kinds, query.where, 2 * query.limit) if kinds[0] != "chunk" else []
+    found = [Candidate(hit.kind, hit.item_id, hit.session_id, hit.at) for hit in hits]
+    return _shown(tx, found, query, fuse.query_style(""))
 
 
 def _ranked(tx: Tx, query: Query, results: SearchResults) -> list[Row]:
     rank = {"session": _sessions, "turn": _turns}.get(query.kind, _items)
-    return _shown(tx, rank(tx, results)[: query.limit], query, results.style)
+    return _shown(tx, rank(tx, results), query, results.style)
 
 
 def _sessions(tx: Tx, results: SearchResults) -> list[Candidate]:
@@ -165,26 +213,46 @@ def _items(tx: Tx, results: SearchResults) -> list[Candidate]:
 
 
 def _shown(tx: Tx, best: Sequence[Candidate], query: Query, style: QueryStyle) -> list[Row]:
-    rows = words.rows_by_key(tx, [(item.kind, item.id) for item in best])
-    best_items = words.rows_by_key(tx, {item.best for item in best if item.best})
-    shown = []
-    for item in best:
-        row = rows.get((item.kind, item.id))
-        if row is None:
-            continue
-        source = best_items.get(item.best or ("", 0), row)
-        text = one_line(f"{source['title'] or ''} {source['subtitle'] or ''}")
-        result = row | {
-            "score": round(item.score, 6),
-            "title": cut(one_line(row["title"] or ""), TITLE),
-            "snippet": snippet(text, style.words),
-            "session": row["content_session_id"],
-            "at": row["created_at"],
-        }
-        if query.explain:
-            result["why"] = item.why | {"look": {"meaning": style.meaning, "is_talk": style.is_talk}}
-        shown.append(result)
-    return shown
+    """Return the first rows. Prompt, summary and turns of a round are one row: that of the best of them."""
+    shown: list[Row] = []
+    rounds: set[tuple[int, int]] = set()
+    for start in range(0, len(best), query.limit):
+        if len(shown) >= query.limit:
+            break
+        page = best[start : start + query.limit]
+        rows = words.rows_by_key(tx, [(item.kind, item.id) for item in page])
+        sources = words.rows_by_key(tx, {item.best for item in page if item.best})
+        for item in page:
+            row = rows.get((item.kind, item.id))
+            if row is None or (query.kind in ("memory", "all") and _is_told(row, rounds)):
+                continue
+            shown.append(_result(item, row, sources.get(item.best or ("", 0), row), query, style))
+    return shown[: query.limit]
+
+
+def _is_told(row: Row, rounds: set[tuple[int, int]]) -> bool:
+    """Whether a row before this one tells of its round. Each observation is a row of its own."""
+    if row["kind"] == "observation" or not row.get("prompt_number"):
+        return False
+    place = (row["session_id"], row["prompt_number"])
+    is_told = place in rounds
+    rounds.add(place)
+    return is_told
+
+
+def _result(item: Candidate, row: Row, source: Row, query: Query, style: QueryStyle) -> Row:
+    """Return a row as the API shows it. `source` is the row whose text was found."""
+    text = one_line(f"{source['title'] or ''} {source['subtitle'] or ''}")
+    result = row | {
+        "score": round(item.score, 6),
+        "title": cut(one_line(row["title"] or ""), TITLE),
+        "snippet": snippet(text, style.words),
+        "session": row["content_session_id"],
+        "at": row["created_at"],
+    }
+    if query.explain:
+        result["why"] = item.why | {"look": {"meaning": style.meaning, "is_talk": style.is_talk}}
+    return result
 
 
 def snippet(text: str, query_words: frozenset[str]) -> str:

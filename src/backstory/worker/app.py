@@ -63,6 +63,7 @@ from backstory.worker.routes.memories import Memories
 from backstory.worker.routes.overview import Overview
 from backstory.worker.routes.recall import Recall
 from backstory.worker.routes.reobserve import Reobserve
+from backstory.worker.routes.search import SearchRoute
 from backstory.worker.routes.sessions import SessionRoutes
 from backstory.worker.routes.transcripts import KeptTranscriptRoutes
 from backstory.worker.routes.turns import TurnImports
@@ -172,7 +173,8 @@ class App:
             *Admin(settings, store, self.live, self.browsers, self.wake, self._state).table(),
             *self.reporting.table(),
             *SessionRoutes(confined, self.intake, search).table(),
-            *endpoints.confinable(Recall(settings, confined, search).table()),
+            *endpoints.confinable(Recall(settings, confined).table()),
+            *endpoints.confinable(SearchRoute(settings, confined, search).table()),
             *Imports(store, self.backfill).table(),
             *TurnImports(self.intake, self.embedding.wake, self.forgotten_key).table(),
             *AgentSessions(store, self.intake).table(),

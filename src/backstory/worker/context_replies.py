@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from backstory import ids
 from backstory.capture.intake import Intake, Receipt
 from backstory.errors import StoreUnavailable
+from backstory.live_settings import LiveSettings
 from backstory.model import Report
 from backstory.observe.model_observer import ModelObserver
 from backstory.recall import context, worktree
@@ -37,9 +38,13 @@ class ContextReplies:
     def __init__(
         self, settings: Settings, store: Store, intake: Intake, search: MemorySearch, model: ModelObserver
     ) -> None:
-        self._settings, self._store, self._intake = settings, store, intake
+        self._current, self._store, self._intake = LiveSettings(settings), store, intake
         self._search, self._model = search, model
         self._given: dict[int, frozenset[int]] = {}  #: session -> the observations that it was given
+
+    @property
+    def _settings(self) -> Settings:
+        return self._current()
 
     async def at_start(self, report: Report, taken: Receipt) -> str:
         """Return the context for the start of a session. A session that continues has most of it and gets less."""

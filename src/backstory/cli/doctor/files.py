@@ -160,9 +160,9 @@ def spool(machine: Machine) -> Iterator[Finding]:
         until = time.monotonic() + DRAIN_S
         while waiting := [file for file in files if file.exists()]:
             if time.monotonic() > until or client.get("/api/health")["status"] != "ok":
-                raise BackstoryError(f"{len(waiting)} events still wait. worker.log may say why.")
+                raise BackstoryError(f"{show.count(len(waiting), 'event')} still to be read. worker.log may say why.")
             time.sleep(0.1)
-        return f"the worker read {len(files)} events."
+        return f"the worker read {show.count(len(files), 'event')}."
 
     yield Finding(
         "spool-growing",
@@ -181,7 +181,7 @@ def unusable(machine: Machine) -> Iterator[Finding]:
     if names:
         yield Finding(
             "spool-unusable",
-            f"{len(names)} entries of {folder} cannot be read as events: {', '.join(names[:3])}.",
+            f"{show.count(len(names), 'entry', 'entries')} of {folder} cannot be read: {', '.join(names[:3])}.",
             "They belong to another user, are unreadable, or are not files. Perhaps an agent ran as root. "
             "Delete them, or change their owner with chown.",
         )
@@ -210,14 +210,14 @@ def rejected(machine: Machine) -> Iterator[Finding]:
             time.sleep(0.05)
         if refused := [file for file in files if file.exists()]:
             raise BackstoryError(
-                f"The worker read {len(retried) - len(refused)} events and rejected {len(refused)} again."
+                f"The worker read {show.count(len(retried) - len(refused), 'event')} and rejected {len(refused)} again."
             )
-        return f"the worker read {len(retried)} events."
+        return f"the worker read {show.count(len(retried), 'event')}."
 
     if files:
         yield Finding(
             "spool-rejected",
-            f"The worker rejected {len(files)} events. They are in {paths.rejected}.",
+            f"The worker rejected {show.count(len(files), 'event')}: see {paths.rejected}.",
             "Run `backstory repair` to try them again. Delete what it leaves there.",
             repair,
         )

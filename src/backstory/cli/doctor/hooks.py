@@ -15,6 +15,7 @@ from pathlib import Path
 from backstory import __version__
 from backstory.agents import AGENTS, DEFAULT_AGENT, Agent
 from backstory.agents.install import InstalledPart
+from backstory.cli import show
 from backstory.cli.agents import installed, place_of, write_shims
 from backstory.cli.doctor.finding import Finding, Machine
 from backstory.errors import SettingsUnreadable
@@ -173,10 +174,8 @@ def transcripts(machine: Machine) -> Iterator[Finding]:
             known = {row["content_session_id"] for row in kept.listed(machine.client, agent=agent.name, whole="true")}
             files = [file for file in files if keeping.session_of(file) not in known]
         if files:
-            says = (
-                f"{agent.title} will soon delete {len(files)} transcripts that are not kept. "
-                f"It deletes them after {retention.days:g} days."
-            )
+            many = show.count(len(files), "transcript that is", "transcripts that are")
+            says = f"{agent.title} will soon delete {many} not kept. It deletes them after {retention.days:g} days."
             do = "To keep them, run `backstory sessions keep --all`. " if keeping else ""
             do = f"{do}{retention.longer}"
             yield Finding("transcripts-expire", says, do, note=True)

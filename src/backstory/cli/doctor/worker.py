@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from backstory import __version__
 from backstory import settings as stored
+from backstory.cli import show
 from backstory.cli.doctor.finding import Finding, Machine
 from backstory.cli.worker import connect, fetched
 from backstory.errors import BackstoryError
@@ -102,9 +103,8 @@ def embedder(machine: Machine) -> Iterator[Finding]:
     if vectors and vectors["problem"]:
         yield Finding(
             "embedder-away",
-            f"{vectors['due']} rows have no vector yet: {vectors['problem']}",
-            "Search finds them by words. Fix this, or run `backstory config set embedder static` and "
-            "`backstory restart`.",
+            f"Search by meaning does not work: {vectors['problem']}",
+            "Search by words works. Fix this, or run `backstory config set embedder static`.",
         )
 
 
@@ -125,7 +125,7 @@ def set_aside(machine: Machine) -> Iterator[Finding]:
 
     yield Finding(
         "events-set-aside",
-        f"{count} events could not be observed and were set aside.",
+        f"{show.count(count, 'event was', 'events were')} set aside, because observing failed.",
         "List them with `backstory queue list --dead`. Then run `backstory queue retry --all` or "
         "`backstory queue drop --all`.",
         repair,

@@ -31,14 +31,18 @@ def weight(total: int, having: int) -> float:
     return math.log(1 + (total - having + 0.5) / (having + 0.5))
 
 
-def scorer(weights: Mapping[Term, float]) -> Callable[[str, str], float]:
-    """Return a function that scores a title and a body by terms of these weights."""
+def scorer(
+    weights: Mapping[Term, float], shares: Mapping[Term, float] | None = None
+) -> Callable[[str, str], tuple[float, float]]:
+    """Return a function that scores a title and a body by terms of these weights. It also returns the sum of the
+    `shares` of those terms that the text has."""
+    share_of = {term.tokens: each for term, each in (shares or weights).items()}
     words = {term.tokens[0]: each for term, each in weights.items() if len(term.tokens) == 1 and not term.is_prefix}
     others = [(term, each) for term, each in weights.items() if len(term.tokens) > 1 or term.is_prefix]
     # The expression skips tokens that are not searched. Splitting the text would take three times as long.
     places = re.compile(f" ({'|'.join(map(re.escape, words)) or '(?!)'})(?= )").finditer
 
-    def score(title: str, body: str) -> float:
+    def score(title: str, body: str) -> tuple[float, float]:
         first, rest = f" {title} ", f" {body} "
         length = first.count(" ") - (1 if title else 2) + rest.count(" ") - (1 if body else 2)
         length_factor = K1 * (1 - B + B * max(length, MIN_LENGTH) / AVERAGE_LENGTH)
@@ -50,12 +54,14 @@ def scorer(weights: Mapping[Term, float]) -> Callable[[str, str], float]:
         for _, token in in_body:
             counts[token] = counts.get(token, 0) + 1
         total = sum(words[token] * count * (K1 + 1) / (count + length_factor) for token, count in counts.items())
+        had = sum(share_of[token,] for token in counts)
         for term, each in others:
             if occurrences := TITLE * count(title, term) + count(body, term):
                 total += each * occurrences * (K1 + 1) / (occurrences + length_factor)
-        if len(counts) < 2:
-            return total
-        return total + CLOSE * (_closeness(first, in_title, words) + _closeness(rest, in_body, words))
+                had += share_of[term.tokens]
+        if len(counts) > 1:
+            total += CLOSE * (_closeness(first, in_title, words) + _closeness(rest, in_body, words))
+        return total, had
 
     return score
 

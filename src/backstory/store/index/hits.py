@@ -42,6 +42,8 @@ class Hit:
     session_id: int
     score: float  #: more is better
     at: str
+    #: Share of the words of the query that a text has, each by its rarity. 1 if it is not known.
+    coverage: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,8 @@ NEWEST_SCORE = 1e9
 TYPO_LENGTH = 4
 #: The weight of a word with a letter changed, relative to the word itself.
 TYPO_WEIGHT = 0.5
+#: Rows that are assumed at least, when the share of a word in a query is computed.
+MIN_TOTAL = 1000
 #: Words of a query that are searched with a letter changed, at most.
 TYPO_TERMS = 3
 
@@ -139,10 +141,10 @@ class _Index:
         parts = [wanted] if wanted.is_every else [replace(wanted, terms=(term,)) for term in wanted.terms]
         # If many rows pass the filter, the engine reads them once and not again for each term.
         is_large = bool(self.marks) and len(parts) > 1 and self.size() >= self.budget
-        allowed = set(self._rows([replace(wanted, marks=self.marks)])[0]) if is_large else None
+        allowed = set(self.rows([replace(wanted, marks=self.marks)])[0]) if is_large else None
         weight_of: dict[int, float] = {}
         marks = () if is_large else self.marks
-        rows_of_parts = self._rows([replace(part, marks=marks, without=self.without) for part in parts])
+        rows_of_parts = self.rows([replace(part, marks=marks, without=self.without) for part in parts])
         for part, numbers in zip(parts, rows_of_parts, strict=True):
             weight = sum(weights[term] for term in part.terms)
             for number in numbers:
@@ -168,20 +170,20 @@ class _Index:
         most = max(MAX_SCORED, SCORED * limit)
         if len(heaviest) <= most:
             return heaviest
-        titles = set(self._rows([replace(wanted, in_title=True)])[0])
+        titles = set(self.rows([replace(wanted, in_title=True)])[0])
         return sorted(heaviest, key=lambda n: (weight_of[n] > least, n in titles, n), reverse=True)[:most]
 
-    def _rows(self, matches: Sequence[Match]) -> list[list[int]]:
+    def rows(self, matches: Sequence[Match]) -> list[list[int]]:
         """Return the rows of each match within the times of the filter."""
         wanted = json.dumps([self.expression(each) for each in matches], ensure_ascii=False)
         rows = self.tx.all("words_rows", matches=wanted, since=self.where.since, until=self.where.until)
         return [json.loads(row["numbers"]) for row in rows]
 
-    def newest(self, wanted: Match) -> list[int]:
+    def newest(self, wanted: Match, limit: int = NEWEST) -> list[int]:
         """Return the newest rows of a match."""
         after = max(0, self.last - 8 * match.WINDOW)
         asked = self.expression(replace(wanted, after=after, without=self.without))
-        return [row["number"] for row in self.tx.all("words_newest", asked=asked, after=after, limit=NEWEST)]
+        return [row["number"] for row in self.tx.all("words_newest", asked=asked, after=after, limit=limit)]
 
 
 def _index(tx: Tx, kinds: Sequence[str], where: Filter, known: Counts | None) -> _Index | None:
@@ -220,20 +222,37 @@ def by_words(
             return []
         weights = {term: bm25.weight(index.last, count) for term, count in counts.items()}
         candidates = index.find(Match(tuple(terms), is_every=True), weights, max(limit, MIN_RESCORED))
+        return _rescored(tx, candidates, weights, limit, {})
+    typos = _typos(index, [term for term, count in counts.items() if not count])
+    for each in typos.values():
+        counts |= each
+    weights = {t: each * _typo_weight(t, typos) for t, each in _weights(index, counts).items() if counts[t]}
+    candidates = _candidates(index, {term: counts[term] for term in weights}, weights, limit)
+    return _rescored(tx, candidates, weights, limit, _shares(index, terms, counts, typos))
+
+
+def newest(tx: Tx, kinds: Sequence[str], where: Filter, limit: int) -> list[Hit]:
+    """Return the items that pass a filter, newest first."""
+    index = _index(tx, kinds, where, None)
+    if index is None:
+        return []
+    wanted = Match((), index.marks, without=index.without)
+    if index.size() < index.budget or where.since or where.until:
+        numbers = sorted(index.rows([wanted])[0], reverse=True)[: 2 * limit]
     else:
-        typos = _typos(index, [term for term, count in counts.items() if not count])
-        counts = {term: count for term, count in (counts | typos).items() if count}
-        weights = {t: each * (TYPO_WEIGHT if t in typos else 1) for t, each in _weights(index, counts).items()}
-        candidates = _candidates(index, counts, weights, limit)
-    return _rescored(tx, candidates, weights, limit)
+        numbers = index.newest(wanted, limit)
+    rows = tx.all("word_rows_of", numbers=json.dumps(numbers)) if numbers else []
+    rows.sort(key=lambda row: (row["at"], row["number"]), reverse=True)
+    return [Hit(row["kind"], row["item_id"], row["session_id"], 0.0, row["at"]) for row in rows[:limit]]
 
 
-def _weights(index: _Index, counts: dict[Term, int]) -> dict[Term, float]:
+def _weights(index: _Index, counts: dict[Term, int], min_total: int = 0) -> dict[Term, float]:
     """Return the weight of each term: the rarer, the greater. If few rows pass the filter, only those are counted,
-    because a name may be common in a project and rare elsewhere."""
+    because a name may be common in a project and rare elsewhere. A word that nothing contains weighs most."""
     total, filtered = index.last, list(counts.values())
     if index.marks and (size := index.size()) < index.budget:
         total, filtered = size, index.counts([Match((term,), index.marks) for term in counts])
+    total = max(total, min_total)
     return {term: bm25.weight(total, count) for term, count in zip(counts, filtered, strict=True)}
 
 
@@ -244,7 +263,7 @@ def scorer(tx: Tx, query: str, kinds: Sequence[str] = KINDS, where: Filter = ANY
         return lambda text: 0.0
     counts = dict(zip(terms, index.counts([Match((term,)) for term in terms]), strict=True))
     score = bm25.scorer(_weights(index, {term: count for term, count in counts.items() if count}))
-    return lambda text: score("", tokens.of_text(text))
+    return lambda text: score("", tokens.of_text(text))[0]
 
 
 def rarity(tx: Tx, words: Sequence[str], where: Filter = ANYWHERE, known: Counts | None = None) -> dict[str, float]:
@@ -296,38 +315,57 @@ def _with_common(
     return dict.fromkeys(index.newest(Match(tuple(common), index.marks)), NEWEST_SCORE) | candidates
 
 
-def _typos(index: _Index, unknown: Sequence[Term]) -> dict[Term, int]:
-    """Return words that differ by one letter from words that no item contains, and how many rows have them."""
-    typos: dict[Term, int] = {}
+def _typos(index: _Index, unknown: Sequence[Term]) -> dict[Term, dict[Term, int]]:
+    """Return, for words that no item contains, those that differ by one letter and how many rows have them."""
+    typos: dict[Term, dict[Term, int]] = {}
     for term in unknown[:TYPO_TERMS]:
         word = term.tokens[0]
         if len(term.tokens) == 1 and TYPO_LENGTH <= len(word) <= 24 and word.isascii() and word.isalpha():
             others = [Match((Term((other,)),)) for other in tokens.neighbours(word)]
             counts = zip(others, index.counts(others), strict=True)
-            typos |= {other.terms[0]: count for other, count in counts if count}
+            typos[term] = {other.terms[0]: count for other, count in counts if count}
     return typos
 
 
-def _rescored(tx: Tx, candidates: dict[int, float], weights: dict[Term, float], limit: int) -> list[Hit]:
-    """Score the best candidates by their whole text. The others follow in their order."""
+def _typo_weight(term: Term, typos: Mapping[Term, Mapping[Term, int]]) -> float:
+    return TYPO_WEIGHT if any(term in each for each in typos.values()) else 1.0
+
+
+def _shares(
+    index: _Index, terms: Sequence[Term], counts: dict[Term, int], typos: Mapping[Term, Mapping[Term, int]]
+) -> dict[Term, float]:
+    """Return which share of the query each term is: the rarer, the more. A word with a typo counts as the word that was
+    meant. In a small memory no word is common, so at least `MIN_TOTAL` rows are assumed."""
+    full = _weights(index, counts, MIN_TOTAL)
+    whole = sum(max((full[other] for other in typos.get(term, ())), default=full[term]) for term in terms) or 1.0
+    return {term: each * _typo_weight(term, typos) / whole for term, each in full.items()}
+
+
+def _rescored(
+    tx: Tx, candidates: dict[int, float], weights: dict[Term, float], limit: int, shares: dict[Term, float]
+) -> list[Hit]:
+    """Score the best candidates by their whole text. The others follow in their order. `shares` says which share of the
+    query each term is; without it, every hit has all of it."""
     order = sorted(candidates, key=lambda number: (-candidates[number], -number))
     head = order[: min(max(limit, MIN_RESCORED), MAX_RESCORED)]
-    score, characters = bm25.scorer(weights), MAX_RESCORED_CHARS
+    score, characters = bm25.scorer(weights, shares), MAX_RESCORED_CHARS
     rows = {row["number"]: row for row in tx.all("words_texts", numbers=json.dumps(head))}
     best: dict[int, float] = {}
+    coverage: dict[int, float] = {}
     for number in head:
         if characters > 0 and (row := rows.get(number)):
             characters -= len(row["body"])
-            best[number] = score(row["title"], row["body"])
+            best[number], had = score(row["title"], row["body"])
+            coverage[number] = round(had, 4) if shares else 1.0
     least = min(best.values(), default=0.0)
     scores = {number: best.get(number, min(candidates[number], least)) for number in order}
     order.sort(key=lambda number: (-scores[number], number not in best, -number))
     if more := [number for number in order[:limit] if number not in rows]:
         rows |= {row["number"]: row for row in tx.all("word_rows_of", numbers=json.dumps(more))}
     return [
-        Hit(row["kind"], row["item_id"], row["session_id"], round(scores[number], 6), row["at"])
-        for number in order[:limit]
-        if (row := rows.get(number))
+        Hit(row["kind"], row["item_id"], row["session_id"], round(scores[n], 6), row["at"], coverage.get(n, 1.0))
+        for n in order[:limit]
+        if (row := rows.get(n))
     ]
 
 

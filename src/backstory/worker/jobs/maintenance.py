@@ -11,6 +11,7 @@ import signal
 from backstory import ids
 from backstory.errors import StoreUnavailable
 from backstory.jobs import Job
+from backstory.live_settings import LiveSettings
 from backstory.settings import Settings
 from backstory.store import backups, payloads
 from backstory.store.db import Store
@@ -29,20 +30,23 @@ class Maintenance:
     """A job that checks the files every few seconds. A check lists one or two small folders."""
 
     def __init__(self, settings: Settings, store: Store) -> None:
-        self._settings, self._paths, self._store = settings, settings.paths, store
+        self._current, self._paths, self._store = LiveSettings(settings), settings.paths, store
         self._output_dropped_to = 0  #: the last event whose output was looked at
         self._drop_output_at_ms = 0  #: when old output is deleted next
         self.job = Job("maintenance", self._watch, self._end)
         self._stopping = False
         self.damaged = False  #: the database must be repaired, which needs a restart
 
+    @property
+    def _settings(self) -> Settings:
+        return self._current()
+
     async def _end(self) -> None:
         self._stopping = True
 
     async def _watch(self) -> None:
-        pause_s = min(CHECK_S, self._settings.backup_hours * 3600 or CHECK_S)
         while not self.damaged:
-            await asyncio.sleep(pause_s)
+            await asyncio.sleep(min(CHECK_S, self._settings.backup_hours * 3600 or CHECK_S))
             try:
                 await asyncio.to_thread(self._check)
             except (StoreUnavailable, InterruptedError, OSError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +13,7 @@ from backstory import ids
 from backstory.errors import SessionBusy, SessionUnreadable, StoreUnavailable
 from backstory.groups.archive import Archives
 from backstory.jobs import Job
+from backstory.live_settings import LiveSettings
 from backstory.model import Session, SessionStatus
 from backstory.project import group_of
 from backstory.sessions import lock, session_file, states
@@ -21,6 +23,8 @@ from backstory.store import idle_sessions, sessions
 from backstory.store.db import Store
 
 log = logging.getLogger(__name__)
+#: Seconds between two looks at the settings, at most.
+LOOK_S = 5.0
 #: Sessions that are read at once.
 PAGE = 100
 #: How a run ended while the worker was away: status in the file of a session -> cause.
@@ -41,17 +45,26 @@ class Sweep:
     """A job that looks for idle sessions every `sweep_minutes`."""
 
     def __init__(self, settings: Settings, store: Store, archives: Archives | None = None) -> None:
-        self._settings, self._paths, self._store, self._archives = settings, settings.paths, store, archives
+        self._current, self._paths = LiveSettings(settings), settings.paths
+        self._store, self._archives = store, archives
         self.job = Job("sweep", self._repeat, self._end)
         self._stopping = False
+
+    @property
+    def _settings(self) -> Settings:
+        return self._current()
 
     async def _end(self) -> None:
         self._stopping = True
 
     async def _repeat(self) -> None:
-        while self._settings.sweep_minutes:
-            # The transcripts of open sessions are read first, after a start.
-            await asyncio.sleep(self._settings.sweep_minutes * 60)
+        last = time.monotonic()  # the transcripts of open sessions are read first, after a start
+        while True:
+            pause_s = self._settings.sweep_minutes * 60
+            await asyncio.sleep(min(pause_s or LOOK_S, LOOK_S))
+            if not pause_s or time.monotonic() < last + pause_s:
+                continue
+            last = time.monotonic()
             try:
                 swept = await asyncio.to_thread(self.run, ids.now_ms())
                 await self.archive(swept.expired)

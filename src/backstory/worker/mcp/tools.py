@@ -27,11 +27,12 @@ SearchText = Annotated[str, Meta(min_length=1, max_length=20_000, description="n
 
 class SearchArguments(msgspec.Struct, forbid_unknown_fields=True):
     query: SearchText
-    project: ProjectOrAll = ""
+    project: ProjectOrThis = ""
+    all_projects: bool = False
     kind: Literal["", "observations", "summaries", "prompts", "turns"] = ""
     type: Literal["", "bugfix", "feature", "refactor", "change", "discovery", "decision"] = ""
     file: Annotated[str, Meta(max_length=4096, description="that was read or changed; a path's end is enough")] = ""
-    since: Annotated[str, Meta(max_length=40, description="2026-02-21, 2026-02 or 2026")] = ""
+    since: Annotated[str, Meta(max_length=40, description="2026-02-21, 2026-02, yesterday or 3d")] = ""
     until: Annotated[str, Meta(max_length=40)] = ""
     limit: Annotated[int, Meta(ge=1, le=50)] = 20
 
@@ -183,11 +184,16 @@ class Tools:
         return msgspec.to_builtins(answer) if isinstance(answer, msgspec.Struct) else answer
 
     async def search(self, arguments: SearchArguments, caller: Caller) -> str:
-        page = await self._request(caller, "GET", "/api/search", msgspec.to_builtins(arguments))
+        query = msgspec.to_builtins(arguments)
+        query["cwd"] = "" if query.pop("all_projects") else caller.cwd
+        page = await self._request(caller, "GET", "/api/search", query)
         lines = [_item_line(item) for item in page["items"]]
         if page["next"]:
             lines.append("(there are more: narrow the search)")
-        return "\n".join(lines) or "Nothing was found."
+        if page["elsewhere"]:
+            results = f"{page['elsewhere']} result{'' if page['elsewhere'] == 1 else 's'}"
+            lines.append(f"Nothing was found in this project. all_projects finds {results} in others.")
+        return "\n".join(lines) or page["note"] or "Nothing was found."
 
     async def timeline(self, arguments: TimelineArguments, caller: Caller) -> str:
         query = {"anchor": str(arguments.id), "before": arguments.before, "after": arguments.after}

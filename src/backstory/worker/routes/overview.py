@@ -11,6 +11,7 @@ import msgspec
 
 from backstory import ids
 from backstory.errors import BadInput, NotFound, StoreUnavailable
+from backstory.live_settings import LiveSettings
 from backstory.recall import stats, timeline
 from backstory.recall.search import MemorySearch, Query
 from backstory.settings import Settings
@@ -58,7 +59,11 @@ class Overview:
     """The routes of timeline and stats."""
 
     def __init__(self, settings: Settings, store: Store, search: MemorySearch) -> None:
-        self._settings, self._store, self._search = settings, store, search
+        self._current, self._store, self._search = LiveSettings(settings), store, search
+
+    @property
+    def _settings(self) -> Settings:
+        return self._current()
 
     def table(self) -> list[Endpoint]:
         return [

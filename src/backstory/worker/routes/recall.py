@@ -1,12 +1,10 @@
-"""Routes that read memory: search, lists, single rows, and the context of a new session."""
+"""Routes that read memory: lists, single rows, and the context of a new session."""
 
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable
-from dataclasses import asdict, replace
-from datetime import datetime
+from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
@@ -15,20 +13,17 @@ from starlette.responses import PlainTextResponse
 
 from backstory import ids, project
 from backstory.errors import BadInput, NotFound
+from backstory.live_settings import LiveSettings
 from backstory.model import Session
 from backstory.recall import changed_files, context, session_rows, turn_pages, worktree
 from backstory.recall.relevance import SessionStart
-from backstory.recall.search import FAMILIES, MemorySearch, Query
 from backstory.settings import Settings
 from backstory.store import memories, observations, projects, prompts, segments, sessions, turns
 from backstory.store.db import LAST, Row, Store, Tx
-from backstory.store.index.hits import named
 from backstory.worker.endpoints import Call, Endpoint, needs_read
 
 T = TypeVar("T")
 Limit = Annotated[int, msgspec.Meta(ge=1, le=200)]
-#: A stored time or the beginning of one.
-_TIME_PREFIX = re.compile(r"\d{4}(-\d\d(-\d\d(T\d\d(:\d\d(:\d\d(\.\d{3})?)?)?)?)?)?", re.ASCII)
 
 
 class Page(msgspec.Struct):
@@ -71,24 +66,6 @@ class SessionsQuery(ListQuery):
     tag: str = ""
 
 
-class Search(ListQuery):
-    """A query and its filters. Every filter that is not empty must match.
-
-    `kind` is observations, summaries, prompts, turns, sessions or all. Without it the first three are searched.
-    """
-
-    query: str = ""
-    kind: str = ""
-    type: str = ""
-    concept: str = ""
-    file: str = ""
-    session: str = ""
-    agent: str = ""
-    since: Annotated[str, msgspec.Meta(max_length=40)] = ""
-    until: Annotated[str, msgspec.Meta(max_length=40)] = ""
-    explain: bool = False
-
-
 class ContextQuery(msgspec.Struct):
     project: str = ""
     cwd: str = ""
@@ -102,16 +79,18 @@ class Ids(msgspec.Struct):
 class Recall:
     """The routes that read memory."""
 
-    def __init__(self, settings: Settings, store: Store, search: MemorySearch) -> None:
-        self._settings, self._store, self._search = settings, store, search
+    def __init__(self, settings: Settings, store: Store) -> None:
+        self._current, self._store = LiveSettings(settings), store
+
+    @property
+    def _settings(self) -> Settings:
+        return self._current()
 
     def table(self) -> list[Endpoint]:
         return [
             needs_read(
                 "GET", "/api/context/inject", self.context, query=ContextQuery, media="text/markdown", bare=True
             ),
-            needs_read("GET", "/api/search", self.search, Page, query=Search),
-            needs_read("POST", "/api/search", self.search, Page, Search),
             needs_read("GET", "/api/observations", self.observations, Page, query=ObservationsQuery),
             needs_read("GET", "/api/observations/{id:int}", self.observation),
             needs_read("POST", "/api/observations/batch", self.batch, Page, Ids),
@@ -144,34 +123,6 @@ class Recall:
         rendered = await self.read(work)
         text = rendered.explained() if query.why else str(rendered)
         return PlainTextResponse(text, media_type="text/markdown")
-
-    async def search(self, call: Call) -> Page:
-        """Search memory by words and meaning, best match first. POST takes a query that is too long for a URL."""
-        search: Search = call.query or call.body
-        since, until = parse_time_filter(search.since), parse_time_filter(search.until)
-        skip = min(parse_cursor(search.cursor, 0), 10_000)
-        session_id = 0
-        if search.session:
-            session = await self.read(lambda tx: _find_session(tx, search.session))
-            if session is None:
-                return Page([])
-            session_id = session.id
-        where = replace(
-            named(search.project, session_id),
-            agent=search.agent,
-            type=search.type,
-            concept=search.concept,
-            file=search.file,
-            since=since,
-            until=until,
-        )
-        query = Query(search.query, _parse_kind(search.kind), where, skip + search.limit + 1, search.explain)
-        hits = await asyncio.to_thread(self._search.find, query)
-        if not hits and not (search.kind or search.type or search.concept or search.file):
-            # Imported conversations have turns, but no observations.
-            hits = await asyncio.to_thread(self._search.find, replace(query, kind="all"))
-        has_more = len(hits) > skip + search.limit
-        return Page(hits[skip : skip + search.limit], str(skip + search.limit) if has_more else None)
 
     async def observations(self, call: Call) -> Page:
         """List observations, newest first."""
@@ -265,39 +216,18 @@ def _full_observation(tx: Tx, number: int) -> Row:
     return memories.shown_observation(tx, number) | {"changed": list(changed)}
 
 
-def _find_session(tx: Tx, name: str) -> Session | None:
-    """Find a session by our id, the agent's id or its beginning."""
-    number = ids.number(name)
+def find_session(tx: Tx, name: str) -> Session | None:
+    """Find a session by our id (12 or S12), the agent's id or its beginning."""
+    number = ids.number(name.removeprefix("S"))
     return (None if number is None else sessions.by_id(tx, number)) or sessions.by_prefix(tx, name)
 
 
 def get_session(tx: Tx, name: str) -> Session:
     """Return the session that a path names."""
-    session = _find_session(tx, name)
+    session = find_session(tx, name)
     if session is None:
         raise NotFound(f"There is no session {name[:80]}.", "`backstory sessions` lists them.")
     return session
-
-
-def _parse_kind(name: str) -> str:
-    """Return the kind that a singular or plural names. No name stands for observations, summaries and prompts."""
-    kind = "summary" if name == "summaries" else name.removesuffix("s") if name else "memory"
-    if kind not in FAMILIES:
-        raise BadInput("There is no such kind.", "Use observations, summaries, prompts, turns, sessions or all.")
-    return kind
-
-
-def parse_time_filter(text: str) -> str:
-    """Return a time as it is stored. A year, a month or a day stays as it is and stands for the whole of it."""
-    time = text.strip().replace(" ", "T")
-    prefix = time.removesuffix("Z")
-    try:
-        if _TIME_PREFIX.fullmatch(prefix):
-            datetime.fromisoformat(prefix + "2000-01-01T00:00:00.000"[len(prefix) :])  # fails if there is no such day
-            return prefix
-        return ids.from_ms(ids.at_ms(time)) if time else ""
-    except (ValueError, OverflowError):
-        raise BadInput("This is not a time.", "Write it as 2026-02-21 or 2026-02-21T03:39:07Z.") from None
 
 
 def page_of(rows: list[Row], limit: int, key: str = "id") -> Page:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from typing import Annotated
 
 import msgspec
 
-from backstory import ids
-from backstory.errors import BadInput
+from backstory import times
 from backstory.model import ModelCall, Round
 from backstory.observe.model_observer import ModelObserver, ReobserveFailed
 from backstory.store import ledger, reobserve
@@ -50,7 +48,7 @@ class Reobserve:
     async def reobserve(self, call: Call) -> Done:
         """Ask the model about the next round that the rules observed in its place."""
         body: Over = call.body
-        since = _stored_time(body.since)
+        since = times.since(body.since)
         rounds = (body.project, since, body.after)
         waiting = await asyncio.to_thread(self._store.read, lambda tx: reobserve.waiting(tx, body.project, since))
         done = Done(waiting.rounds, waiting.events)
@@ -84,13 +82,3 @@ class Reobserve:
 
     async def _bill(self, round: Round, calls: Sequence[ModelCall]) -> None:
         await asyncio.wrap_future(self._store.submit(lambda tx: ledger.add(tx, round.session_id, calls)))
-
-
-def _stored_time(since: str) -> str:
-    """Convert a day or a time of the user's clock to the form in which times are stored."""
-    if not since:
-        return ""
-    try:
-        return ids.from_ms(int(datetime.fromisoformat(since).timestamp() * 1000))
-    except (ValueError, OverflowError):
-        raise BadInput("`since` is not a day or a time.", "Write it as 2026-02-21 or 2026-02-21T03:39.") from None

@@ -9,6 +9,7 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from backstory import times
 from backstory.capture.intake import Intake
 from backstory.errors import NotFound
 from backstory.recall import find_sessions, session_rows
@@ -17,7 +18,7 @@ from backstory.store import sessions, titles
 from backstory.store.db import Row, Store, Tx
 from backstory.store.index.hits import named
 from backstory.worker.endpoints import Call, Endpoint, confinable, needs_read, needs_write
-from backstory.worker.routes.recall import Page, get_session, parse_time_filter
+from backstory.worker.routes.recall import Page, get_session
 
 Title = Annotated[str, msgspec.Meta(max_length=titles.MAX_TITLE)]
 Tag = Annotated[str, msgspec.Meta(min_length=1, max_length=50)]
@@ -59,7 +60,7 @@ class SessionRoutes:
     async def search(self, call: Call) -> Page:
         """Find sessions by what is remembered of them, best match first."""
         query: SessionSearch = call.query
-        since, until = parse_time_filter(query.since), parse_time_filter(query.until)
+        since, until = times.since(query.since), times.until(query.until)
         where = replace(named(query.project), agent=query.agent, since=since, until=until)
         find = find_sessions.find
         return Page(
