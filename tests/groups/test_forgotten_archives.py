@@ -15,7 +15,7 @@ from backstory.groups.forgotten_archives import ForgottenArchives
 from backstory.groups.pointers import Pointers
 from backstory.model import ContentId, Report, Session
 from backstory.settings import Settings
-from backstory.store import forget, forgotten, groups, prompts, sessions, turns
+from backstory.store import forget, forget_rows, forgotten, groups, prompts, sessions, turns
 from backstory.store.db import Store, Tx
 from backstory.store.forget_rows import Forgotten
 from backstory.worker.jobs.sweep import Sweep
@@ -52,8 +52,8 @@ def remembered(desk: Desk, script: Script) -> Session:
 
 
 def clean(desk: Desk, *needles: str) -> None:
-    forgotten = ForgottenArchives(desk.store, desk.data, desk.archives, desk.pointers.forget)
-    forgotten.clean(lambda text: bool(needles) and all(needle in text.lower() for needle in needles))
+    files = ForgottenArchives(desk.store, desk.data, desk.archives, desk.pointers.forget)
+    files.clean((lambda text: all(needle in text.lower() for needle in needles)) if needles else None)
 
 
 def test_a_forgotten_prompt_leaves_archives_and_titles(desk: Desk) -> None:
@@ -96,8 +96,13 @@ def test_a_forgotten_sentence_leaves_the_message(desk: Desk) -> None:
     """The rest of what was said stays, and so does the title."""
     script = desk.talk("family", 1, "Where do we meet?", "The door code is 4711. We meet at nine.")
     assert run(desk.archives.write("family", script.session, "Talk"))
-    at = script.lines[-1]["timestamp"]
-    desk.store.write(lambda tx: forgotten.add_passage(tx, KEY, "The door code is 4711.", at))
+    session = remembered(desk, script)
+
+    def work(tx: Tx) -> None:
+        forgotten.add_passage(tx, KEY, "The door code is 4711.", script.lines[-1]["timestamp"])
+        forget_rows.mark(tx, session.id, "round", "1")
+
+    desk.store.write(work)
     clean(desk)
     ((name, text),) = desk.archived("family").items()
     assert name.endswith("-talk.md")

@@ -79,7 +79,7 @@ def test_the_life_of_a_group(running: Box) -> None:
     assert "(no transcript)" in box.cli("groups", "show", "family").stdout
     told = box.cli("groups", "resume", "family", str(entry["id"]), check=False).stderr
     assert f"There is no session {entry['id']} in the history of family." in told
-    assert [row["name"] for row in as_json(box, "list")["items"]] == ["family"]
+    assert [row["name"] for row in as_json(box, "list")["items"]] == ["main", "family"]
 
     is_memory_confined(box, first)
     is_deleted(box, first)
@@ -119,7 +119,7 @@ def is_deleted(box: Box, session_id: str) -> None:
     for folder in (paths(box, "family").folder, paths(box, "family").state):
         assert not folder.exists()
     assert box.client.get("/api/observations", project="group:family")["items"] == []
-    assert [row["name"] for row in as_json(box, "list")["items"]] == ["work"]
+    assert [row["name"] for row in as_json(box, "list")["items"]] == ["main", "work"]
     assert "There is no group family" in box.cli("groups", "show", "family", check=False).stderr
     refused = box.cli("groups", "delete", "main", "--yes", "--output", str(box.project / "main.tar.gz"), check=False)
     assert "The main group cannot be deleted." in refused.stderr

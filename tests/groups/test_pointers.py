@@ -10,6 +10,7 @@ from group_desk import Desk, run, session_id
 
 from backstory.errors import BackstoryError, BadInput, NotFound, PointerMoved
 from backstory.groups.pointers import Pointer
+from backstory.store import groups
 from backstory.store.db import Store
 
 
@@ -156,6 +157,27 @@ def test_groups_that_are_not_there(desk: Desk) -> None:
                 await desk.pointers.history(name)
         with pytest.raises(BackstoryError, match="There is a group family already"):
             desk.create("Family")
+        with pytest.raises(BadInput, match="There is a group family already"):
+            desk.create("family")
         assert (await desk.pointers.get("main")).session_id is None  # it needs no creation
+
+    run(work())
+
+
+def test_a_deleted_group_can_be_created_again(desk: Desk) -> None:
+    """Empty, in another case if wanted. What was begun before cannot move its pointer."""
+
+    async def work() -> None:
+        await desk.pointers.set("family", session_id(1), 0)
+        await desk.pointers.clear("family", "One")
+        seen = await desk.pointers.get("family")
+        desk.store.write(lambda tx: groups.delete(tx, "family"))
+        desk.pointers.forget("family")
+        with pytest.raises(NotFound):
+            await desk.pointers.get("family")
+        desk.create("Family")
+        assert await desk.pointers.history("Family") == []
+        assert (await desk.pointers.get("Family")).generation > seen.generation
+        assert not await desk.pointers.set("Family", session_id(1), seen.generation)
 
     run(work())

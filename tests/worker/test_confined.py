@@ -170,7 +170,7 @@ def test_a_caller_uses_the_routes_of_its_own_group(app: App) -> None:
             assert (await http.post("/api/groups", json={"name": "more"})).status_code == 403
             assert (await http.delete("/api/groups/family")).status_code == 403
         async with client(app, allowed(Scope.READ, group="main")) as http:
-            assert len((await http.get("/api/groups")).json()["items"]) == 2
+            assert len((await http.get("/api/groups")).json()["items"]) == 3
             assert (await http.get("/api/groups/work")).status_code == 200
 
     asyncio.run(test())

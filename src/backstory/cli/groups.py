@@ -68,8 +68,6 @@ def list_groups(options: argparse.Namespace) -> int:
     for row in page["items"]:
         now = f"active since {show.when(row['updated_at'])}" if row["session_id"] else "no active session"
         show.line(f"{row['name']:<20} {now}, {_count(row['history'], 'session')} in its history")
-    if not page["items"]:
-        print("There are no groups yet. `backstory groups create NAME` creates one.")
     return 0
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from backstory import ids
@@ -77,7 +78,7 @@ class Archives:
     def describe(self, group: str, session_id: str, title: str | None, cause: str) -> Leaving:
         """Read what the history and the archive of a session need to know. Blocks."""
         paths = GroupPaths(self._data, group)
-        found = self._store.read(lambda tx: scan(paths, session_id, lambda said: self.redacted(tx, said)))
+        found = self._store.read(lambda tx: scan(paths, session_id, self._redacting(tx)))
         before = self._store.read(lambda tx: groups.last_mark(tx, group, session_id))
         name = one_line(title or "") or found.title or UNTITLED
         return Leaving(session_id, name, found.created_at or ids.now(), cause, found.last_mark, before)
@@ -123,9 +124,15 @@ class Archives:
 
     def _messages(self, paths: GroupPaths, archive: Archive) -> Iterator[ArchivedMessage]:
         """Yield the messages of an archive without what was forgotten."""
+        is_any = self._store.read(forgotten.is_any)
         for said in messages_of(paths, archive):
-            if left := self._store.read(lambda tx, said=said: self.redacted(tx, said)):  # type: ignore[misc]
+            left = self._store.read(lambda tx, said=said: self.redacted(tx, said)) if is_any else said  # type: ignore[misc]
+            if left:
                 yield left
+
+    def _redacting(self, tx: Tx) -> Callable[[ArchivedMessage], ArchivedMessage | None]:
+        """Return `redacted`, or what does nothing if nothing was ever forgotten."""
+        return partial(self.redacted, tx) if forgotten.is_any(tx) else lambda said: said
 
     def redacted(self, tx: Tx, said: ArchivedMessage) -> ArchivedMessage | None:
         """Return a message without what was forgotten: the same if nothing was, None if nothing is left."""

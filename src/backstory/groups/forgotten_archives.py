@@ -29,8 +29,11 @@ class ForgottenArchives:
         self._store, self._data, self._archives = store, data, archives
         self._moved = moved  #: called with a group whose pointer was changed
 
-    def clean(self, has_words: Callable[[str], bool]) -> None:
-        """Write archives again without what was forgotten, or has these words. Remove those of forgotten sessions."""
+    def clean(self, has_words: Callable[[str], bool] | None = None) -> None:
+        """Write archives again without what was forgotten. Remove those of forgotten sessions.
+
+        With `has_words`, all archives are read, and lose the messages for which it is true.
+        """
         for row in self._store.read(groups.listed):
             group = str(row["name"])
             try:
@@ -38,12 +41,14 @@ class ForgottenArchives:
             except (OSError, ValueError, BadInput) as error:  # imported rows can have any names
                 log.warning("archives of the group %s may hold forgotten text: %s", group, type(error).__name__)
 
-    def _clean_group(self, group: str, has_words: Callable[[str], bool]) -> None:
+    def _clean_group(self, group: str, has_words: Callable[[str], bool] | None) -> None:
         paths = GroupPaths(self._data, group)
         for session_id in self._store.read(lambda tx: _forgotten_sessions(tx, group)):
             self._remove_session(paths, session_id)
         for archive in self._store.read(lambda tx: groups.archives(tx, group)):
-            if archive.file and (title := self._new_title(paths, archive, has_words)):
+            if not archive.file or (not has_words and not self._is_touched(archive)):
+                continue
+            if title := self._new_title(paths, archive, has_words or (lambda text: False)):
                 self._remove_file(paths, archive.file)
                 self._store.write(lambda tx, each=archive, title=title: groups.retitle_archive(tx, each, title))  # type: ignore[misc]
         self._archives.write_requested_now(group)
@@ -51,9 +56,7 @@ class ForgottenArchives:
     def _new_title(self, paths: GroupPaths, archive: Archive, has_words: Callable[[str], bool]) -> str | None:
         """Return the title under which an archive is written again; None if it holds nothing that was forgotten."""
         if not is_available(paths, archive.session_id):
-            # It cannot be written again. Then none of it is kept.
-            is_partly = self._store.read(lambda tx: _is_partly_forgotten(tx, archive.session_id))
-            return UNTITLED if is_partly else None
+            return UNTITLED if self._is_touched(archive) else None  # it cannot be written again, so all of it goes
 
         def changed(tx: Tx) -> list[str]:
             said = messages_of(paths, archive)
@@ -67,6 +70,15 @@ class ForgottenArchives:
         beginning = archive.title.rstrip("…")
         is_telling = has_words(archive.title) or any(text.startswith(beginning) for text in texts)
         return (UNTITLED if is_telling else archive.title) if texts or is_telling else None
+
+    def _is_touched(self, archive: Archive) -> bool:
+        """Whether something of its session was forgotten, at any time."""
+
+        def work(tx: Tx) -> bool:
+            session = sessions.by_content_id(tx, DEFAULT_AGENT, ContentId(archive.session_id))
+            return session is not None and forgotten.is_any_of(tx, session.id)
+
+        return self._store.read(work)
 
     def _remove_session(self, paths: GroupPaths, session_id: str) -> None:
         """Remove a forgotten session: its archives, its transcript, and what its group knows of it."""
@@ -100,8 +112,3 @@ def _forgotten_sessions(tx: Tx, group: str) -> set[str]:
     known |= {now} if (now := groups.pointer(tx, group).session_id) else set()
     found = ((name, sessions.by_content_id(tx, DEFAULT_AGENT, ContentId(name))) for name in known)
     return {name for name, session in found if session and session.forgotten_at}
-
-
-def _is_partly_forgotten(tx: Tx, session_id: str) -> bool:
-    session = sessions.by_content_id(tx, DEFAULT_AGENT, ContentId(session_id))
-    return session is not None and forgotten.is_any_of(tx, session.id)

@@ -50,6 +50,11 @@ def has(tx: Tx, key: bytes, text: str, at: str) -> bool:
     return bool(_forgotten_names(tx, key, {"text": text}, at))
 
 
+def is_any(tx: Tx) -> bool:
+    """Whether any text was forgotten."""
+    return tx.one("forgotten_texts_any") is not None
+
+
 def is_any_of(tx: Tx, session_id: int) -> bool:
     """Whether something of a session was forgotten."""
     return tx.one("forgotten_any_of", session_id=session_id) is not None
@@ -63,7 +68,7 @@ def without(tx: Tx, key: bytes, payload: Mapping[str, Any], at: str) -> Mapping[
 
 def redacted(tx: Tx, key: bytes, payload: Mapping[str, Any], at: str) -> Mapping[str, Any]:
     """Return a payload without forgotten sentences; the same object if there are none."""
-    if not key or not tx.one("forgotten_texts_any"):
+    if not key or not is_any(tx):
         return payload
     digests: dict[str, str] = {}
 

@@ -62,7 +62,7 @@ class Leaving:
 
 def create(tx: Tx, name: str, folded: str) -> None:
     """Create a group. Raise BadInput if there is one with this name, or with the same in another case."""
-    if not tx.run("group_add", name=name, folded=folded, at=ids.now()):
+    if not _add(tx, name, folded):
         known = tx.one("group_by_fold", folded=folded) or {"name": name}
         raise BadInput(f"There is a group {known['name']} already.", "Choose another name for the group.")
 
@@ -70,7 +70,12 @@ def create(tx: Tx, name: str, folded: str) -> None:
 def ensure(tx: Tx, name: str, folded: str) -> None:
     """Create a group unless it exists."""
     if tx.one("group_by_name", name=name) is None:
-        tx.run("group_add", name=name, folded=folded, at=ids.now())
+        _add(tx, name, folded)
+
+
+def _add(tx: Tx, name: str, folded: str) -> bool:
+    about = {"name": name, "folded": folded, "at": ids.now()}
+    return bool(tx.run("group_add", **about) or tx.run("group_restore", **about))
 
 
 def listed(tx: Tx) -> list[Row]:

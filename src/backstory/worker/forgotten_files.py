@@ -35,7 +35,8 @@ class ForgottenFiles:
             self._words.append(gone)
         for name in session_file.names(self._paths):
             self._clean(name)
-        self._archives.clean(lambda text: bool(gone.needles) and _has_words({"text": text}, [gone.needles]))
+        words = [gone.needles] if gone.needles else []
+        self._archives.clean((lambda text: _has_words({"text": text}, words)) if words else None)
 
     def clean_marked(self) -> bool:
         """Clean the files that are marked. Return whether none is left."""

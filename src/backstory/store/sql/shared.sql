@@ -1285,10 +1285,11 @@ SELECT s.id, s.id AS session_id, COALESCE(s.title, s.first_user_prompt, '') AS t
 FROM sdk_sessions s WHERE s.id {in_ids} AND s.forgotten_at IS NULL;
 
 -- name: group_add
--- A deleted group gets its name back, and its generations go on.
-INSERT INTO groups (name, folded, created_at) VALUES (:name, :folded, :at)
-ON CONFLICT (folded) DO UPDATE SET created_at = excluded.created_at, deleted_at = NULL
-WHERE groups.name = excluded.name AND groups.deleted_at IS NOT NULL;
+INSERT INTO groups (name, folded, created_at) VALUES (:name, :folded, :at) ON CONFLICT DO NOTHING;
+
+-- name: group_restore
+-- A deleted group is created again. Its generations go on.
+UPDATE groups SET name = :name, created_at = :at, deleted_at = NULL WHERE folded = :folded AND deleted_at IS NOT NULL;
 
 -- name: group_by_name
 SELECT * FROM groups WHERE name = :name AND deleted_at IS NULL;

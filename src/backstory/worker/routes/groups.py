@@ -23,6 +23,11 @@ from backstory.worker.endpoints import Call, Endpoint, confinable, needs_read, n
 from backstory.worker.group_memory import GroupMemory
 from backstory.worker.routes.recall import Page
 
+#: The main group as long as nobody has used it.
+_NEW_MAIN: Row = {
+    **{"name": names.MAIN, "generation": 0, "created_at": None, "session_id": None, "updated_at": None},
+    **{"history": 0, "archives": 0},
+}
 SessionName = Annotated[str, msgspec.Meta(max_length=groups.MAX_NAME)]
 
 
@@ -135,6 +140,8 @@ class GroupRoutes:
     async def listed(self, call: Call) -> Page:
         """List groups: main first, then by name."""
         rows = await asyncio.to_thread(self._store.read, groups.listed)
+        if not rows or rows[0]["name"] != names.MAIN:
+            rows = [_NEW_MAIN, *rows]
         own = call.principal.confined_to
         return Page([row for row in rows if own in (None, row["name"])])
 
