@@ -1,7 +1,8 @@
-"""A process that starts, clears and resumes sessions of groups at random, for a test that kills it.
+"""Processes that start, clear and resume sessions of groups at random, and are killed at it.
 
-Run as `python mover.py DATA NUMBER MOVERS GROUPS SESSIONS`. It starts those sessions that are its own by their number,
-and writes each down once it is the group's. Started again, it goes on where it was killed.
+Run as `python mover.py DATA GROUPS SESSIONS KILLS`. It forks movers, because importing costs more than moving. A mover
+starts those sessions that are its own by their number, and writes each down once it is the group's. Started again, it
+goes on where it was killed.
 """
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ import asyncio
 import json
 import os
 import random
+import signal
 import sys
+import time
+import traceback
 from pathlib import Path
 from uuid import NAMESPACE_URL, uuid4, uuid5
 
@@ -21,6 +25,8 @@ from transcripts import Script
 
 from backstory.groups.names import WORKSPACE, GroupPaths
 from backstory.store.sqlite import SqliteStore
+
+MOVERS = 8
 
 
 def group_name(number: int) -> str:
@@ -68,10 +74,11 @@ async def move(house: House, paths: GroupPaths, dice: random.Random) -> None:
     await house.requests(paths, now.generation).carry_out()
 
 
-async def main(house: House, number: int, movers: int, groups: int, sessions: int) -> None:
+async def work(house: House, number: int, groups: int, sessions: int) -> None:
+    """Do the work of one mover."""
     started = house.data / f"started-{number}"
     done = set(started.read_text().splitlines()) if started.exists() else set()
-    own = [each for each in range(groups * sessions) if each % movers == number and str(each) not in done]
+    own = [each for each in range(groups * sessions) if each % MOVERS == number and str(each) not in done]
     dice = random.Random(f"{number} {len(done)}")
     dice.shuffle(own)
     for each in own:
@@ -87,8 +94,44 @@ async def main(house: House, number: int, movers: int, groups: int, sessions: in
             await move(house, GroupPaths(house.data, group_name(dice.randrange(groups))), dice)
 
 
-if __name__ == "__main__":
-    data = Path(sys.argv[1])
+def start(data: Path, number: int, groups: int, sessions: int) -> int:
+    """Fork a mover and return its process id."""
+    if pid := os.fork():
+        return pid
     store = SqliteStore(data / "backstory.db")
-    asyncio.run(main(House(data, store), *map(int, sys.argv[2:6])))
-    store.close()
+    try:
+        asyncio.run(work(House(data, store), number, groups, sessions))
+        store.close()
+        os._exit(0)
+    finally:
+        traceback.print_exc()
+        os._exit(1)
+
+
+def run_and_kill(data: Path, groups: int, sessions: int, kills: int) -> None:
+    """Let all movers finish. So many that have begun are killed and started again."""
+    dice = random.Random(3)
+    running = {start(data, number, groups, sessions): number for number in range(MOVERS)}
+    while running:
+        time.sleep(dice.uniform(0.0, 0.1))
+        begun = [pid for pid, number in running.items() if (data / f"started-{number}").exists()]
+        victim = dice.choice(begun) if begun and kills else 0
+        if victim:
+            os.kill(victim, signal.SIGKILL)
+        for pid in list(running):
+            ended, status = os.waitpid(pid, 0 if pid == victim else os.WNOHANG)
+            if not ended:
+                continue
+            number, code = running.pop(pid), os.waitstatus_to_exitcode(status)
+            if code == -signal.SIGKILL:
+                kills -= 1
+                running[start(data, number, groups, sessions)] = number
+            elif code:
+                for left in running:
+                    os.kill(left, signal.SIGKILL)
+                sys.exit(f"mover {number} failed")
+    sys.exit(f"{kills} were not killed" if kills else 0)
+
+
+if __name__ == "__main__":
+    run_and_kill(Path(sys.argv[1]), *map(int, sys.argv[2:5]))

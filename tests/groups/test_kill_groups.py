@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -19,38 +17,6 @@ from backstory.groups.names import GroupPaths
 from backstory.store import groups as rows
 from backstory.store.migrate import migrate
 from backstory.store.sqlite import SqliteStore
-
-MOVERS = 8
-
-
-def start(data: Path, number: int, groups: int, sessions: int) -> subprocess.Popen[bytes]:
-    words = [str(word) for word in (data, number, MOVERS, groups, sessions)]
-    return subprocess.Popen([sys.executable, mover.__file__, *words])
-
-
-def run_and_kill(data: Path, groups: int, sessions: int, kills: int) -> int:
-    """Let all of them finish. The first `kills` of those that are chosen by the dice are killed and started again."""
-    dice, killed = random.Random(3), 0
-    running = {number: start(data, number, groups, sessions) for number in range(MOVERS)}
-    try:
-        while running:
-            time.sleep(dice.uniform(0.0, 0.2))
-            for number, process in list(running.items()):
-                if process.poll() is not None:
-                    assert process.returncode == 0
-                    del running[number]
-            begun = [number for number in running if (data / f"started-{number}").exists()]
-            if begun and killed < kills:
-                number = dice.choice(begun)
-                running[number].kill()
-                if running[number].wait() != 0:  # it may have finished just before
-                    killed += 1
-                running[number] = start(data, number, groups, sessions)
-    finally:
-        for process in running.values():
-            process.kill()
-            process.wait()
-    return killed
 
 
 def said_in(paths: GroupPaths) -> Counter[str]:
@@ -91,7 +57,9 @@ def everything_is_there_once(data: Path, groups: int, sessions: int, kills: int)
     house = House(data, store)
     for number in range(groups):
         house.group(mover.group_name(number))
-    assert run_and_kill(data, groups, sessions, kills) == kills
+    command = [sys.executable, mover.__file__, *map(str, (data, groups, sessions, kills))]
+    moved = subprocess.run(command, capture_output=True, text=True)
+    assert (moved.returncode, moved.stderr) == (0, "")
 
     async def check() -> None:
         for number in range(groups):
