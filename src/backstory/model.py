@@ -109,6 +109,7 @@ class Session:
     last_event_at: str
     completed_at: str | None
     forgotten_at: str | None
+    hidden_at: str | None  #: its items are in no context and no search result
     is_new: bool = False  #: not a column: the report at hand created the session
 
 

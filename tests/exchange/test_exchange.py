@@ -77,6 +77,7 @@ def fill(box: Box) -> None:
     old, new = (row["id"] for row in box.rows(standing))
     box.cli("pin", str(old))
     box.cli("supersede", str(old), str(new))
+    box.cli("hide", str(new), "S2")
     box.cli("sessions", "rename", "1", "The cart")
     box.cli("sessions", "tag", "1", "release")
     with closing(sqlite3.connect(box.data / "backstory.db")) as db:
@@ -87,10 +88,6 @@ def fill(box: Box) -> None:
         db.execute("INSERT INTO groups VALUES ('main', 'main', 3, '2026-01-01', NULL)")
         db.execute("INSERT INTO archives VALUES (5, 'main', 'old', 'T', 'clear', NULL, 'm', '2026-01-02', 'old.md')")
         db.execute("INSERT INTO session_history VALUES (7, 'main', 'old', 'first', '2026-01-01', '2026-01-02')")
-        db.execute("INSERT INTO groups VALUES ('main', 'main', 3, '2026-01-01', NULL)")
-        db.execute(
-            "INSERT INTO archives VALUES (4, 'main', 'old', 'first', 'clear', NULL, 'm', '2026-01-02', 'first.md')"
-        )
         db.execute(
             "INSERT INTO model_calls VALUES ('2026-01-02', 'shop', 'anthropic', 'm', 'shop', 2, 900, 80, 10, NULL)"
         )

@@ -1,4 +1,4 @@
-"""remember, pin, supersede and forget: change memory by hand."""
+"""remember, pin, supersede, hide and forget: change memory by hand."""
 
 from __future__ import annotations
 
@@ -43,6 +43,16 @@ def add(commands: Any) -> None:
     supersede_.add_argument("new", nargs="?", metavar="NEW", help="id of its replacement, in the same project")
     supersede_.add_argument("--off", action="store_true", help="undo: OLD is valid again")
     supersede_.set_defaults(run=supersede)
+    hide_ = commands.add_parser("hide", help="take something out of context and search")
+    hide_.description = (
+        "Take observations or sessions out of context and search. Nothing is deleted: `show` still shows them, and "
+        "--undo brings them back. What later sessions say again is hidden, too."
+    )
+    hide_.add_argument("ids", nargs="*", metavar="ID", help="12 or #12 is an observation, S3 a session")
+    hide_.add_argument("--undo", action="store_true", help="bring them back")
+    hide_.add_argument("--list", action="store_true", help="list what is hidden")
+    hide_.add_argument("--json", action="store_true", help="print JSON")
+    hide_.set_defaults(run=hide)
     forget_ = commands.add_parser("forget", help="delete from memory permanently")
     forget_.description = (
         "Delete observations, a session, a project, or everything that matches a search, in every file of the data "
@@ -95,6 +105,28 @@ def supersede(options: argparse.Namespace) -> int:
     row = connect().patch(f"/api/observations/{old}", {"superseded_by": new})
     result = f"Replaced by #{new}" if new else "Valid again"
     show.line(f"{result}: #{row['id']} {row['type']}: {row['title']}")
+    return 0
+
+
+def hide(options: argparse.Namespace) -> int:
+    if options.list == bool(options.ids):
+        raise BackstoryError("Give ids to hide, or --list.", "Find ids with `backstory search`.")
+    client = connect(timeout=TIMEOUT_S)
+    if options.list:
+        page = client.get("/api/hidden", limit="200")
+    else:
+        page = client.post("/api/hide", split_ids(options.ids) | {"undo": options.undo})
+    if options.json:
+        show.as_json(page)
+        return 0
+    did = "" if options.list else "Shown again: " if options.undo else "Hidden: "
+    for row in page["observations"]:
+        show.line(f"{did}#{row['id']} {row['type']}: {row['title']}")
+    for row in page["sessions"]:
+        asked = row["title"] or row["first_user_prompt"] or ""
+        show.line(f"{did}S{row['id']} {show.when(row['last_event_at'])} {row['project']}: {asked}")
+    if options.list and not (page["observations"] or page["sessions"]):
+        print("Nothing is hidden.")
     return 0
 
 

@@ -36,6 +36,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         'backstory remember "Prices are in cents, never floats."',
         "git log -1 --format=%B | backstory remember - --type change",
     ),
+    "hide": ("backstory hide 12", "backstory hide S3", "backstory hide --undo 12", "backstory hide --list"),
     "pin": ("backstory pin 12", "backstory pin 12 --off"),
     "supersede": ("backstory supersede 12 40", "backstory supersede 12 --off"),
     "forget": ("backstory forget 12", "backstory forget --matching staging password", "backstory forget --session S3"),

@@ -23,7 +23,7 @@ NOUNS = {
     "doctor": ("doctor", "repair"),
     "memory": ("search", "show", "context"),
     "overview": ("timeline", "stats"),
-    "curate": ("remember", "pin", "supersede", "forget"),
+    "curate": ("remember", "pin", "supersede", "hide", "forget"),
     "sessions": ("sessions",),
     "resume": ("resume",),
     "groups": ("groups",),

@@ -133,6 +133,8 @@ def _print(row: dict[str, Any]) -> None:
     if row["superseded_by"]:
         when = show.when(row["superseded_at"])
         show.paragraph(f"Replaced by #{row['superseded_by']} on {when}.")
+    elif row["hidden_at"]:
+        show.paragraph(f"Hidden from context and search (`backstory hide --undo {row['id']}` shows it again).")
     elif row["pinned_at"]:
         show.paragraph("Pinned: always part of its project's context.")
     if row["repeats"]:

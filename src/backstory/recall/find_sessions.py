@@ -60,6 +60,7 @@ def _ranked(tx: Tx, words: str, where: Filter, hits: Mapping[int, Candidate], li
     known = sessions.by_ids(tx, {*hits, *exact, *labelled})
     group = group_of(where.project)
     known = {number: session for number, session in known.items() if group_of(session.project_key) == group}
+    labelled = {number: share for number, share in labelled.items() if number in known and not known[number].hidden_at}
     scores = _scores(tx, words, where, {number: hit for number, hit in hits.items() if number in known})
     top = max(scores.values(), default=1.0)
     for number, share in labelled.items():

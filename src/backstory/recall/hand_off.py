@@ -65,6 +65,8 @@ def hand_off(notes: SessionNotes, ranked: Iterable[Ranked], where: str, is_clean
 def results(notes: SessionNotes, ranked: Iterable[Ranked], said: Repetitions, is_clean: bool = False) -> Iterator[Line]:
     """What came of a session: what is open, its observations, and what its last summary adds to them."""
     summary = notes.summary
+    for title in notes.hidden:
+        said.add(title)  # its summary may say it, too
     if summary and summary.next_steps:
         yield Line(f"Open: {_field(summary.next_steps)}", "left open by this session")
     if summary and summary.notes and not (is_clean and summary.notes.startswith(NOT_COMMITTED)):

@@ -4,35 +4,31 @@ sentence. What others say stays."""
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 
 from backstory import passages
 from backstory.model import Summary, Turn
 from backstory.passages import Cut
-from backstory.store import forget_rows, observations, prompts, sessions, titles, turns
+from backstory.store import forget_rows, observations, prompts, repeated, sessions, titles, turns
 from backstory.store.db import Row, Tx
 from backstory.store.forget_rows import Forgotten
 from backstory.store.index import search
 from backstory.store.payloads import read_or_nothing
-from backstory.text import json_list, words_of
+from backstory.text import json_list
 
 #: Kinds of events that say what was said. They lose the sentences, and are not forgotten as a whole.
 SPOKEN = ("prompt", "stop", "subagent_stop", "post_compact")
 #: How the narrative of an observation begins that quotes its prompt.
 ASKED = "Asked: "
-#: Two titles say the same if this share of all their words is in both.
-SAME = 0.8
 #: Letters of a word by which a sentence of a summary is recognised.
 MIN_LETTERS = 3
-_NUMBER = re.compile(r"\d+")
 _FIELDS = tuple(each.name for each in fields(Summary))
 
 
 def observation(tx: Tx, row: Row, gone: Forgotten) -> None:
     """Forget an observation, earlier ones that say the same, the events that only they came from, and what they say."""
-    rows = [row, *_earlier(tx, row)]
+    rows = [row, *repeated.earlier(tx, row)]
     said = [text for each in rows for text in _said(each)]
     unshared = _unshared_events(tx, rows)
     everything = " ".join((*map(observations.own_words, rows), *(event["payload"] or "" for event in unshared)))
@@ -43,27 +39,6 @@ def observation(tx: Tx, row: Row, gone: Forgotten) -> None:
     for session_id in {each["session_id"] for each in rows}:
         _Session(tx, session_id, said, gone).forget(everything)
     gone.beside -= set(gone.observations)
-
-
-def _earlier(tx: Tx, row: Row) -> list[Row]:
-    """Return the observations that this one replaced and that say the same. They would stand again without it."""
-    found: list[Row] = []
-    waiting = [row]
-    while waiting:
-        one = waiting.pop()
-        for old in tx.all("observations_superseded_by", id=one["id"]):
-            known = observations.get(tx, old["id"])
-            if one["repeats"] == known["id"] or _is_same(one["title"], known["title"]):
-                found.append(known)
-                waiting.append(known)
-    return found
-
-
-def _is_same(one: str, other: str) -> bool:
-    """Whether two titles say the same. With another number or name they do not: `port 8080` is not `port 9090`."""
-    words, others = words_of(one), words_of(other)
-    is_near = len(words & others) >= SAME * len(words | others)
-    return is_near and set(_NUMBER.findall(one)) == set(_NUMBER.findall(other))
 
 
 def _said(row: Row) -> list[str]:

@@ -102,6 +102,7 @@ class SessionNotes:
     prompts: Sequence[str]  #: what was asked, in its order, without private prompts
     observations: Sequence[StoredObservation]  #: those that stand, oldest first
     summary: StoredSummary | None  #: of its last round
+    hidden: Sequence[str] = ()  #: titles of its observations that are hidden
 
 
 def session_ages(tx: Tx, project_key: str, limit: int) -> dict[int, int]:
@@ -124,10 +125,12 @@ def recent_sessions(tx: Tx, project_key: str, limit: int) -> list[SessionNotes]:
 
 def notes_of(tx: Tx, session: Session) -> SessionNotes:
     """Return what is remembered of a session."""
-    observed = [_observation(row) for row in tx.all("observations_standing", session_id=session.id)]
+    rows = tx.all("observations_standing", session_id=session.id)
+    observed = [_observation(row) for row in rows if not row["hidden_at"]]
     asked = [row["prompt"] for row in tx.all("prompts_of_session", session_id=session.id) if row["prompt"]]
     summaries = summaries_of_session(tx, session.id, limit=1)
-    return SessionNotes(session, asked, observed, summaries[0] if summaries else None)
+    hidden = [row["title"] for row in rows if row["hidden_at"]]
+    return SessionNotes(session, asked, observed, summaries[0] if summaries else None, hidden)
 
 
 def newest_summaries(tx: Tx, limit: int) -> list[StoredSummary]:

@@ -135,7 +135,11 @@ def _add(tx: Tx, session: Session, round: Round, seen: Observation, memory_id: s
     for path in {*seen.files_modified, *seen.files_read} & stored.digests.keys():
         tx.run("observation_file_add", observation_id=row["id"], path=path, mark=stored.digests[path])
     replies = turns.reply_text(tx, session.id, round.prompt_number, at)
-    _index(tx, item_of("observation", row["id"], session, at), seen, replies)
+    item = item_of("observation", row["id"], session, at)
+    if repeated.is_hidden(tx, session, seen):
+        tx.run("observation_hide", id=row["id"], at=ids.now())
+        item = replace(item, is_hidden=True)
+    _index(tx, item, seen, replies)
     _put_statements(tx, row["id"], seen, session.project_key, at)
     for old in seen.replaces:
         _replace(tx, old, row["id"], at)
@@ -290,6 +294,8 @@ def index_row(tx: Tx, kind: str, row: Row, session: Session, put: Put = put_word
     """Index a stored observation, summary or prompt of a session."""
     own = {name: row[name] for name in ("project", "project_key") if name in row}
     item = replace(item_of(kind, row["id"], session, row["created_at"]), **own)
+    if row.get("hidden_at"):
+        item = replace(item, is_hidden=True)
     if kind == "observation":
         seen = _seen(row)
         _index(tx, item, seen, turns.reply_text(tx, row["session_id"], row["prompt_number"], item.at), put)

@@ -12,23 +12,51 @@ from backstory.text import words_of
 
 #: Two titles say the same if this share of all their words is in both.
 SAME = 0.6
+#: The same for an observation that a later one of any session replaced: the value may be another.
+SAME_REPLACED = 0.8
 #: Search results that are compared.
 MAX_HITS = 5
+#: Hidden observations of a project that are compared, the newest first.
+MAX_HIDDEN = 200
 #: The concepts of what is not learned: the same change may be made again.
 CHANGE = ("what-changed",)
 _NUMBER = re.compile(r"\d+")
 
 
+def is_hidden(tx: Tx, session: Session, seen: Observation) -> bool:
+    """Tell whether a hidden observation of the project says the same. Then the new one is hidden, too."""
+    rows = tx.all("observations_hidden_of_project", project_key=session.project_key, limit=MAX_HIDDEN)
+    return any(is_same(seen.title, row["title"]) for row in rows)
+
+
+def earlier(tx: Tx, row: Row) -> list[Row]:
+    """Return the observations that this one replaced and that say the same. They would stand again without it."""
+    found: list[Row] = []
+    waiting = [row]
+    while waiting:
+        one = waiting.pop()
+        for old in tx.all("observations_superseded_by", id=one["id"]):
+            known = tx.one("observation_by_id", id=old["id"])
+            if known and (one["repeats"] == known["id"] or is_same(one["title"], known["title"], SAME_REPLACED)):
+                found.append(known)
+                waiting.append(known)
+    return found
+
+
+def is_same(title: str, other: str, share: float = 0.0) -> bool:
+    """Tell whether two titles say the same, with the same numbers: `port 8080` is not `port 9090`."""
+    words, others = words_of(title), words_of(other)
+    is_near = bool(words) and len(words & others) >= (share or SAME) * len(words | others)
+    return is_near and set(_NUMBER.findall(title)) == set(_NUMBER.findall(other))
+
+
 def find(tx: Tx, session: Session, seen: Observation, at: str) -> Row | None:
     """Return the standing observation of an earlier session that says the same, with the same numbers."""
-    words, numbers = words_of(seen.title), set(_NUMBER.findall(seen.title))
-    if not words or tuple(seen.concepts) == CHANGE:
+    if not words_of(seen.title) or tuple(seen.concepts) == CHANGE:
         return None
     hits = search.by_words(tx, seen.title, ("observation",), Filter(project=session.project_key), MAX_HITS)
     for row in search_rows.observation_statuses(tx, (hit.item_id for hit in hits)).values():
         is_earlier = row["session_id"] != session.id and row["created_at"] < at and not row["superseded_by"]
-        others = words_of(row["title"])
-        is_same = len(words & others) >= SAME * len(words | others) and set(_NUMBER.findall(row["title"])) == numbers
-        if is_earlier and is_same:
+        if is_earlier and is_same(seen.title, row["title"]):
             return row
     return None

@@ -60,8 +60,11 @@ class IndexedItem:
     type: str = ""
     concepts: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    is_hidden: bool = False  #: it is not indexed
 
 
 def item_of(kind: str, number: int, session: Session, at: str) -> IndexedItem:
     """Return an item of a session."""
-    return IndexedItem(kind, number, session.id, at, session.project, session.project_key, session.agent)
+    is_hidden = session.hidden_at is not None
+    about = (session.id, at, session.project, session.project_key, session.agent)
+    return IndexedItem(kind, number, *about, is_hidden=is_hidden)

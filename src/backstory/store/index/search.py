@@ -54,13 +54,16 @@ TYPO_TERMS = 3
 
 
 def put_words(tx: Tx, item: IndexedItem, title: str, body: str) -> None:
-    """Index the new text of an item, and mark it as due for a vector."""
+    """Index the new text of an item, and mark it as due for a vector. A hidden item gets none."""
     index(tx, item, title, body)
     vectors.mark(tx, item.kind, item.id)
 
 
 def index(tx: Tx, item: IndexedItem, title: str, body: str) -> None:
-    """Index the words of an item, in place of earlier ones."""
+    """Index the words of an item, in place of earlier ones. A hidden item has neither words nor a vector."""
+    if item.is_hidden:
+        remove_words(tx, item.kind, item.id)
+        return
     title, body = tokens.of_text(title), tokens.of_text(body)
     row = tx.one(
         "word_row_put",

@@ -209,7 +209,7 @@ WHERE session_id {in_ids} AND prompt IS NOT NULL AND prompt_number <= :prompts O
 -- The most important observation of each of some sessions.
 SELECT session_id, title FROM (
   SELECT session_id, title, ROW_NUMBER() OVER (PARTITION BY session_id ORDER BY importance DESC, id DESC) AS place
-  FROM observations WHERE session_id {in_ids} AND superseded_by IS NULL) AS ranked
+  FROM observations WHERE session_id {in_ids} AND superseded_by IS NULL AND hidden_at IS NULL) AS ranked
 WHERE place = 1;
 
 -- name: session_sizes
@@ -591,19 +591,22 @@ ORDER BY o.id DESC LIMIT :limit;
 SELECT o.id, o.session_id, o.project, o.type, o.title, o.subtitle, o.narrative, o.facts, o.concepts, o.files_read, o.files_modified,
   o.created_at, o.pinned_at, o.superseded_by, o.importance, o.times_learned, s.agent, s.git_branch
 FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
-WHERE o.project_key = :project_key AND o.superseded_by IS NULL ORDER BY o.created_at DESC, o.id DESC LIMIT :limit;
+WHERE o.project_key = :project_key AND o.superseded_by IS NULL AND o.hidden_at IS NULL AND s.hidden_at IS NULL
+ORDER BY o.created_at DESC, o.id DESC LIMIT :limit;
 
 -- name: observations_important
 SELECT o.id, o.session_id, o.project, o.type, o.title, o.subtitle, o.narrative, o.facts, o.concepts, o.files_read, o.files_modified,
   o.created_at, o.pinned_at, o.superseded_by, o.importance, o.times_learned, s.agent, s.git_branch
 FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
-WHERE o.project_key = :project_key AND o.superseded_by IS NULL ORDER BY o.importance DESC, o.id DESC LIMIT :limit;
+WHERE o.project_key = :project_key AND o.superseded_by IS NULL AND o.hidden_at IS NULL AND s.hidden_at IS NULL
+ORDER BY o.importance DESC, o.id DESC LIMIT :limit;
 
 -- name: observations_pinned
 SELECT o.id, o.session_id, o.project, o.type, o.title, o.subtitle, o.narrative, o.facts, o.concepts, o.files_read, o.files_modified,
   o.created_at, o.pinned_at, o.superseded_by, o.importance, o.times_learned, s.agent, s.git_branch
 FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
 WHERE o.project_key = :project_key AND o.pinned_at IS NOT NULL AND o.superseded_by IS NULL
+  AND o.hidden_at IS NULL AND s.hidden_at IS NULL
 ORDER BY o.pinned_at DESC, o.id DESC LIMIT :limit;
 
 -- name: observations_noted
@@ -614,8 +617,8 @@ ORDER BY id;
 
 -- name: sessions_with_notes
 SELECT s.* FROM sdk_sessions s
-WHERE s.project_key = :project_key AND s.forgotten_at IS NULL
-  AND (EXISTS (SELECT 1 FROM observations o WHERE o.session_id = s.id AND o.superseded_by IS NULL AND o.provider <> 'manual')
+WHERE s.project_key = :project_key AND s.forgotten_at IS NULL AND s.hidden_at IS NULL
+  AND (EXISTS (SELECT 1 FROM observations o WHERE o.session_id = s.id AND o.superseded_by IS NULL AND o.hidden_at IS NULL AND o.provider <> 'manual')
     OR EXISTS (SELECT 1 FROM session_summaries m WHERE m.session_id = s.id))
 ORDER BY s.last_event_at DESC, s.id DESC LIMIT :limit;
 
@@ -800,30 +803,31 @@ SELECT MAX(id) AS id FROM (
 UPDATE embedders SET state = 'making' WHERE id = :id AND state = 'filling';
 
 -- name: due_observations
--- The text to embed. It is NULL if the item was deleted.
+-- The text to embed. It is NULL if the item was deleted or is hidden.
 SELECT d.item_id, d.stamp, o.session_id, o.created_at AS at, o.title, o.subtitle, o.narrative, o.facts
 FROM (SELECT item_id, stamp FROM vectors_due WHERE kind = 'observation' ORDER BY item_id DESC LIMIT :limit) d
-LEFT JOIN observations o ON o.id = d.item_id;
+LEFT JOIN observations o ON o.id = d.item_id AND o.hidden_at IS NULL
+  AND NOT EXISTS (SELECT 1 FROM sdk_sessions s WHERE s.id = o.session_id AND s.hidden_at IS NOT NULL);
 
 -- name: due_summaries
 SELECT d.item_id, d.stamp, m.session_id, m.created_at AS at, m.request, m.completed, m.learned, m.investigated, m.next_steps, m.notes
 FROM (SELECT item_id, stamp FROM vectors_due WHERE kind = 'summary' ORDER BY item_id DESC LIMIT :limit) d
-LEFT JOIN session_summaries m ON m.id = d.item_id;
+LEFT JOIN session_summaries m ON m.id = d.item_id AND NOT EXISTS (SELECT 1 FROM sdk_sessions s WHERE s.id = m.session_id AND s.hidden_at IS NOT NULL);
 
 -- name: due_prompts
 SELECT d.item_id, d.stamp, p.session_id, p.created_at AS at, p.prompt
 FROM (SELECT item_id, stamp FROM vectors_due WHERE kind = 'prompt' ORDER BY item_id DESC LIMIT :limit) d
-LEFT JOIN user_prompts p ON p.id = d.item_id;
+LEFT JOIN user_prompts p ON p.id = d.item_id AND NOT EXISTS (SELECT 1 FROM sdk_sessions s WHERE s.id = p.session_id AND s.hidden_at IS NOT NULL);
 
 -- name: due_turns
 SELECT d.item_id, d.stamp, t.session_id, t.at, CASE WHEN t.speaker IS NULL THEN t.text ELSE t.speaker || ': ' || t.text END AS text
 FROM (SELECT item_id, stamp FROM vectors_due WHERE kind = 'turn' ORDER BY item_id DESC LIMIT :limit) d
-LEFT JOIN turns t ON t.id = d.item_id;
+LEFT JOIN turns t ON t.id = d.item_id AND NOT EXISTS (SELECT 1 FROM sdk_sessions s WHERE s.id = t.session_id AND s.hidden_at IS NOT NULL);
 
 -- name: due_chunks
 SELECT d.item_id, d.stamp, c.session_id, c.at, c.text
 FROM (SELECT item_id, stamp FROM vectors_due WHERE kind = 'chunk' ORDER BY item_id DESC LIMIT :limit) d
-LEFT JOIN chunks c ON c.id = d.item_id;
+LEFT JOIN chunks c ON c.id = d.item_id AND NOT EXISTS (SELECT 1 FROM sdk_sessions s WHERE s.id = c.session_id AND s.hidden_at IS NOT NULL);
 
 -- name: vector_remove
 DELETE FROM vectors WHERE kind = :kind AND item_id = :item_id RETURNING id;
@@ -1026,28 +1030,36 @@ UPDATE sdk_sessions SET prompt_counter = :number WHERE id = :id AND prompt_count
 SELECT observation_id AS id FROM observation_events WHERE event_id = :id ORDER BY observation_id LIMIT 1;
 
 -- name: timeline_observations_before
-SELECT id, session_id, prompt_number, type, title, created_at FROM observations
-WHERE project_key = :project_key AND created_at <= :at ORDER BY created_at DESC, id DESC LIMIT :limit;
+SELECT id, session_id, prompt_number, type, title, created_at FROM observations o
+WHERE project_key = :project_key AND created_at <= :at AND hidden_at IS NULL
+  AND NOT EXISTS (SELECT 1 FROM sdk_sessions s WHERE s.id = o.session_id AND s.hidden_at IS NOT NULL)
+ORDER BY created_at DESC, id DESC LIMIT :limit;
 
 -- name: timeline_observations_after
-SELECT id, session_id, prompt_number, type, title, created_at FROM observations
-WHERE project_key = :project_key AND created_at > :at ORDER BY created_at, id LIMIT :limit;
+SELECT id, session_id, prompt_number, type, title, created_at FROM observations o
+WHERE project_key = :project_key AND created_at > :at AND hidden_at IS NULL
+  AND NOT EXISTS (SELECT 1 FROM sdk_sessions s WHERE s.id = o.session_id AND s.hidden_at IS NOT NULL)
+ORDER BY created_at, id LIMIT :limit;
 
 -- name: timeline_summaries_before
-SELECT id, session_id, prompt_number, source, request, completed, learned, created_at FROM session_summaries
-WHERE project_key = :project_key AND created_at <= :at ORDER BY created_at DESC, id DESC LIMIT :limit;
+SELECT id, session_id, prompt_number, source, request, completed, learned, created_at FROM session_summaries m
+WHERE project_key = :project_key AND created_at <= :at
+  AND NOT EXISTS (SELECT 1 FROM sdk_sessions s WHERE s.id = m.session_id AND s.hidden_at IS NOT NULL)
+ORDER BY created_at DESC, id DESC LIMIT :limit;
 
 -- name: timeline_summaries_after
-SELECT id, session_id, prompt_number, source, request, completed, learned, created_at FROM session_summaries
-WHERE project_key = :project_key AND created_at > :at ORDER BY created_at, id LIMIT :limit;
+SELECT id, session_id, prompt_number, source, request, completed, learned, created_at FROM session_summaries m
+WHERE project_key = :project_key AND created_at > :at
+  AND NOT EXISTS (SELECT 1 FROM sdk_sessions s WHERE s.id = m.session_id AND s.hidden_at IS NOT NULL)
+ORDER BY created_at, id LIMIT :limit;
 
 -- name: timeline_prompts_before
 SELECT p.id, p.session_id, p.prompt_number, p.prompt, p.is_private, p.created_at FROM user_prompts p JOIN sdk_sessions s ON s.id = p.session_id
-WHERE s.project_key = :project_key AND p.created_at <= :at ORDER BY p.created_at DESC, p.id DESC LIMIT :limit;
+WHERE s.project_key = :project_key AND p.created_at <= :at AND s.hidden_at IS NULL ORDER BY p.created_at DESC, p.id DESC LIMIT :limit;
 
 -- name: timeline_prompts_after
 SELECT p.id, p.session_id, p.prompt_number, p.prompt, p.is_private, p.created_at FROM user_prompts p JOIN sdk_sessions s ON s.id = p.session_id
-WHERE s.project_key = :project_key AND p.created_at > :at ORDER BY p.created_at, p.id LIMIT :limit;
+WHERE s.project_key = :project_key AND p.created_at > :at AND s.hidden_at IS NULL ORDER BY p.created_at, p.id LIMIT :limit;
 
 -- name: summary_at
 SELECT id, session_id, project, project_key, created_at FROM session_summaries WHERE id = :id;
@@ -1099,6 +1111,28 @@ WHERE id = :id;
 
 -- name: observation_pin
 UPDATE observations SET pinned_at = :at WHERE id = :id;
+
+-- name: observation_hide
+UPDATE observations SET hidden_at = :at WHERE id = :id;
+
+-- name: session_hide
+UPDATE sdk_sessions SET hidden_at = :at WHERE id = :id;
+
+-- name: observations_hidden
+SELECT o.*, s.agent, s.content_session_id FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
+WHERE o.hidden_at IS NOT NULL AND (:project = '' OR o.project = :project OR o.project_key = :project)
+ORDER BY o.hidden_at DESC, o.id DESC LIMIT :limit;
+
+-- name: sessions_hidden
+SELECT * FROM sdk_sessions
+WHERE hidden_at IS NOT NULL AND (:project = '' OR project = :project OR project_key = :project)
+ORDER BY hidden_at DESC, id DESC LIMIT :limit;
+
+-- name: observations_hidden_of_project
+SELECT title FROM observations WHERE project_key = :project_key AND hidden_at IS NOT NULL ORDER BY id DESC LIMIT :limit;
+
+-- name: word_rows_of_session
+SELECT kind, item_id FROM word_rows WHERE session_id = :session_id;
 
 -- name: observation_supersede
 UPDATE observations SET superseded_by = :by, superseded_at = :at WHERE id = :id;

@@ -73,6 +73,11 @@ class Pin(msgspec.Struct, forbid_unknown_fields=True):
     pinned: bool = True
 
 
+class HideArguments(msgspec.Struct, forbid_unknown_fields=True):
+    ids: Annotated[list[Id | str], Meta(min_length=1, max_length=20)]
+    undo: bool = False
+
+
 class Supersede(msgspec.Struct, forbid_unknown_fields=True):
     old: Id
     new: Id | None
@@ -149,6 +154,13 @@ class Tools:
                 "Replace an older observation by a newer one. The older one becomes history (new null: undo).",
                 Supersede,
                 self.supersede,
+                changes=True,
+            ),
+            Tool(
+                "hide",
+                "Take observations (12) or sessions (S3) out of context and search, or bring them back (undo).",
+                HideArguments,
+                self.hide,
                 changes=True,
             ),
             Tool(
@@ -250,6 +262,16 @@ class Tools:
 
     async def _edit(self, caller: Caller, number: int, changes: dict[str, Any]) -> Any:
         return await self._request(caller, "PATCH", "/api/observations/{id:int}", changes, id=number)
+
+    async def hide(self, arguments: HideArguments, caller: Caller) -> str:
+        marks = [str(each).removeprefix("#") for each in arguments.ids]
+        whole = [mark for mark in marks if mark[:1] == "S"]
+        if any(ids.number(mark.removeprefix("S")) is None for mark in marks):
+            raise BadInput("An id is a number, or S and a number for a session.")
+        body: dict[str, Any] = {"ids": [int(mark) for mark in marks if mark not in whole], "undo": arguments.undo}
+        page = await self._request(caller, "POST", "/api/hide", body | {"sessions": [int(mark[1:]) for mark in whole]})
+        lines = [*map(_item_line, page["observations"]), *(f"S{row['id']}" for row in page["sessions"])]
+        return f"{'Shown again' if arguments.undo else 'Hidden'}: " + "\n".join(lines)
 
     async def forget(self, arguments: IdsArguments, caller: Caller) -> str:
         gone = await self._request(caller, "POST", "/api/forget", {"ids": arguments.ids})

@@ -20,11 +20,11 @@ from backstory.jobs import Job
 from backstory.model import OURSELVES, ContentId, Event, Observation, Reply, Report, Round, Session
 from backstory.observe.own_transcripts import OwnTranscripts
 from backstory.project import Project
-from backstory.store import events, forget, forget_rows, memories, observations, projects, sessions
+from backstory.store import events, forget, forget_rows, hidden, memories, observations, projects, sessions
 from backstory.store.db import Row, Store, Tx
 from backstory.store.forget_rows import Forgotten
 from backstory.text import cut, one_line
-from backstory.worker.endpoints import Call, Endpoint, needs_write
+from backstory.worker.endpoints import Call, Endpoint, needs_read, needs_write
 from backstory.worker.forgotten_files import ForgottenFiles
 from backstory.worker.jobs.embedding import EmbeddingJob
 from backstory.worker.live import Live
@@ -75,6 +75,26 @@ class Forget(msgspec.Struct):
     dry_run: bool = False
 
 
+class Hide(msgspec.Struct):
+    """Observations and sessions to hide from context and search, or to show again."""
+
+    ids: Annotated[list[Number], msgspec.Meta(max_length=1000)] = []
+    sessions: Annotated[list[Number], msgspec.Meta(max_length=1000)] = []
+    undo: bool = False
+
+
+class HiddenQuery(msgspec.Struct):
+    project: Path = ""
+    limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = 50
+
+
+class Hidden(msgspec.Struct):
+    """Observations and sessions that are hidden, or that were hidden or shown by a request."""
+
+    observations: list[dict[str, Any]]
+    sessions: list[dict[str, Any]]
+
+
 class Gone(msgspec.Struct):
     """What was forgotten, or would be. `beside` lists observations of the same events that stay."""
 
@@ -119,6 +139,8 @@ class Memories:
         return [
             needs_write("POST", "/api/memories", self.remember, None, Memory),
             needs_write("POST", "/api/forget", self.forget, Gone, Forget, fails=(404,)),
+            needs_write("POST", "/api/hide", self.hide, Hidden, Hide, fails=(404,)),
+            needs_read("GET", "/api/hidden", self.hidden, Hidden, query=HiddenQuery),
             needs_write("PATCH", "/api/observations/{id:int}", self.edit, None, Edit),
             needs_write("DELETE", "/api/observations/{id:int}", self.forget_one, Gone, fails=(503,)),
         ]
@@ -143,6 +165,30 @@ class Memories:
         row = await self._intake.write(work)
         self._embedding.wake()
         return row
+
+    async def hide(self, call: Call) -> Hidden:
+        """Hide observations and sessions from context and search, or show them again."""
+        body: Hide = call.body
+        if not (body.ids or body.sessions):
+            raise BadInput("There is nothing to hide.", "Send `ids` of observations or `sessions`.")
+        observation = hidden.show_observation if body.undo else hidden.hide_observation
+        session = hidden.show_session if body.undo else hidden.hide_session
+
+        def work(tx: Tx) -> Hidden:
+            rows = {row["id"]: row for number in body.ids for row in observation(tx, number)}
+            held = [session(tx, number) for number in body.sessions]
+            shown = [memories.shown_observation(tx, number) for number in rows]
+            return Hidden(shown, [sessions.shown(sessions.get(tx, one.id)) for one in held])
+
+        result = await self._intake.write(work)
+        self._embedding.wake()
+        return result
+
+    async def hidden(self, call: Call) -> Hidden:
+        """List what is hidden, the last hidden first."""
+        query: HiddenQuery = call.query
+        listed = await asyncio.to_thread(self._store.read, lambda tx: hidden.listed(tx, query.project, query.limit))
+        return Hidden(listed[0], [sessions.shown(one) for one in listed[1]])
 
     async def remember(self, call: Call) -> Row:
         """Store a text as an observation."""
