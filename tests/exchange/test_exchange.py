@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from box import Box, until
+from shared_box import started
 
 from backstory.secret_kinds import SECRETS
 from backstory.store import queries
@@ -34,13 +35,9 @@ def other(tmp_path: Path) -> Iterator[Box]:
 @pytest.fixture(scope="module")
 def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
     """A machine with something in every table, its worker up, for the tests that change nothing there."""
-    machine = Box(tmp_path_factory.mktemp("full"))
-    machine.home.mkdir()
-    machine.project.mkdir()
-    machine.start()
-    fill(machine)
-    yield machine
-    machine.clean_up()
+    for machine in started(Box(tmp_path_factory.mktemp("full"))):
+        fill(machine)
+        yield machine
 
 
 @pytest.fixture(scope="module")
@@ -85,8 +82,6 @@ def fill(box: Box) -> None:
         db.execute("UPDATE sdk_sessions SET parent_id = (SELECT MAX(id) FROM sdk_sessions) WHERE id = 1")
         db.execute("INSERT INTO agent_sessions VALUES (1, 'm', 4, 2, 900, 80, 1200, 'end_turn')")
         db.execute("INSERT INTO sessions VALUES ('main', 'abc', 3, NULL)")
-        db.execute("INSERT INTO groups VALUES ('main', 'main', 3, '2026-01-01', NULL)")
-        db.execute("INSERT INTO archives VALUES (5, 'main', 'old', 'T', 'clear', NULL, 'm', '2026-01-02', 'old.md')")
         db.execute("INSERT INTO session_history VALUES (7, 'main', 'old', 'first', '2026-01-01', '2026-01-02')")
         db.execute(
             "INSERT INTO model_calls VALUES ('2026-01-02', 'shop', 'anthropic', 'm', 'shop', 2, 900, 80, 10, NULL)"
