@@ -445,7 +445,10 @@ def test_a_mode_of_ones_own_and_a_language(box: Box) -> None:
     the shipped mode takes its place."""
     modes = box.data / "modes"
     modes.mkdir(parents=True)
-    (modes / "law.toml").write_text('extends = "code"\nrole = "You read case files."\n[types]\nverdict = "a verdict"\n')
+    (modes / "law.toml").write_text(
+        'extends = "code"\nrole = "You read case files."\n[types]\nverdict = "a verdict"\n'
+        '[concepts]\nprecedent = "an earlier case"\n'
+    )
 
     def script(request: Request) -> Step:
         return text(answer(request).replace("bugfix", "verdict").replace("gotcha", "precedent"))

@@ -84,10 +84,12 @@ def test_entities_are_letters_again() -> None:
 
 
 def test_what_is_unknown_has_a_place() -> None:
-    """An unknown type is a change; an unknown concept is kept, as a word."""
+    """An unknown type is a change; an unknown concept is dropped, and one is known in any spelling."""
     text = ONE.replace("bugfix", "miracle").replace("<concept>gotcha</concept>", "<concept>Money Matters</concept>")
     seen = replies.parse_answer(text, ROUND, MODE).observations[0]
-    assert (seen.type, seen.concepts) == ("change", ("money-matters",))
+    assert (seen.type, seen.concepts) == ("change", ())
+    text = ONE.replace(">gotcha<", ">Gotcha: it bites</concept><concept>Money</concept><concept>trade off<")
+    assert replies.parse_answer(text, ROUND, MODE).observations[0].concepts == ("gotcha", "trade-off")
 
 
 @pytest.mark.parametrize(

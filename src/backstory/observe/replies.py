@@ -183,7 +183,7 @@ def _observation(
         subtitle=subtitle,
         narrative=narrative,
         facts=tuple(facts),
-        concepts=tuple(dict.fromkeys(filter(None, map(_concept, _items(body, "concepts", 120)))))[:MAX_CONCEPTS],
+        concepts=_concepts(_items(body, "concepts", 120), mode)[:MAX_CONCEPTS],
         files_read=tuple(dict.fromkeys(path for path in read_files if path not in modified))[:MAX_FILES],
         files_modified=modified,
         event_ids=_source_events(texts["events"], round, (*modified, *read_files)),
@@ -206,9 +206,10 @@ def _type(raw: str, mode: Mode) -> str:
     return word[0] if word and word[0] in known else "change" if "change" in known else known[-1]
 
 
-def _concept(text: str) -> str:
-    """A concept as a word. One that the mode does not list is kept, because people can search for it."""
-    return re.sub(r"[^\w-]+", "-", text.partition(":")[0].strip().lower()).strip("-")[:60]
+def _concepts(texts: Iterable[str], mode: Mode) -> tuple[str, ...]:
+    """The concepts that the mode has. Others are dropped: a filter by concept would not find their kind together."""
+    words = (re.sub(r"[^\w-]+", "-", text.partition(":")[0].strip().lower()).strip("-") for text in texts)
+    return tuple(dict.fromkeys(word for word in words if word in mode.concepts))
 
 
 def _source_events(numbers: str, round: Round, files: Iterable[str]) -> tuple[int, ...]:
