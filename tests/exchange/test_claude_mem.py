@@ -81,7 +81,9 @@ def test_what_claude_mem_remembers_comes_over_once(running: Box) -> None:
     (here,) = running.rows("SELECT project_key FROM sdk_sessions")
     file = made(running.root / "claude-mem.db", NOW)
     before = hashlib.sha256(file.read_bytes()).hexdigest()
-    assert running.cli("import", "claude-mem", str(file)).stdout == "7 of 7 rows were new.\n"
+    assert running.cli("import", "claude-mem", str(file)).stdout == (
+        "claude-mem has 2 sessions, 2 prompts, 2 observations, 1 summary.\n7 of 7 rows were new.\n"
+    )
     (one,) = running.rows("SELECT * FROM sdk_sessions WHERE content_session_id = 'c-one'")
     assert (one["agent"], one["project"], one["project_key"]) == ("claude-code", "shop", here["project_key"])
     assert (one["title"], one["status"], one["prompt_counter"]) == ("The till", "completed", 2)
@@ -111,7 +113,7 @@ def test_what_claude_mem_remembers_comes_over_once(running: Box) -> None:
     assert "Till rounds down" in running.cli("context").stdout
     assert "(private" in running.cli("sessions", "show", "c-one", "--turns").stdout
     dump = running.dump()
-    assert running.cli("import", "claude-mem", str(file)).stdout == "0 of 7 rows were new.\n"
+    assert running.cli("import", "claude-mem", str(file)).stdout.endswith("\n0 of 7 rows were new.\n")
     assert running.dump() == dump
     assert hashlib.sha256(file.read_bytes()).hexdigest() == before
 
@@ -119,7 +121,7 @@ def test_what_claude_mem_remembers_comes_over_once(running: Box) -> None:
 def test_an_early_version_is_read_too(running: Box) -> None:
     """Other names for the same ids, columns and tables that are not there."""
     file = made(running.root / "old.db", EARLY)
-    assert running.cli("import", "claude-mem", str(file)).stdout == "3 of 3 rows were new.\n"
+    assert running.cli("import", "claude-mem", str(file)).stdout.endswith("\n3 of 3 rows were new.\n")
     (seen,) = running.rows("SELECT title, created_at, project FROM observations")
     assert seen == {
         "title": "The roof leaks at the ridge.",
@@ -127,6 +129,21 @@ def test_an_early_version_is_read_too(running: Box) -> None:
         "project": "attic",
     }
     assert running.rows("SELECT prompt FROM user_prompts") == [{"prompt": "Look at the roof"}]
+
+
+def test_every_session_is_listed_and_counted(running: Box) -> None:
+    """Also one whose prompts claude-mem did not count, and one that holds nothing."""
+    running.cli("import", "claude-mem", str(made(running.root / "old.db", EARLY)))
+    running.cli("import", "claude-mem", str(made(running.root / "new.db", NOW)))
+    listed = running.client.get("/api/sessions")["items"]
+    assert [(row["content_session_id"], row["prompt_counter"]) for row in listed] == [
+        ("c-two", 0),
+        ("c-one", 2),
+        ("c-old", 1),
+    ]
+    projects = {row["name"]: row["sessions"] for row in running.client.get("/api/projects")["items"]}
+    assert projects == {"shop": 2, "attic": 1}
+    assert running.client.get("/api/stats")["counts"]["sessions"] == 3
 
 
 def test_what_is_no_such_database_is_refused(running: Box) -> None:

@@ -28,7 +28,8 @@ def test_what_is_remembered_is_told_and_found_at_once(running: Box) -> None:
     found = running.client.get("/api/search", query="floats")["items"]
     assert [(hit["kind"], hit["id"]) for hit in found] == [("observation", row["id"])]
     session = running.rows("SELECT * FROM sdk_sessions WHERE agent = 'backstory'")
-    assert [s["content_session_id"] for s in session] == ["manual:shop"]
+    assert [(s["content_session_id"], s["status"]) for s in session] == [("manual:shop", "completed")]
+    assert "active" not in running.cli("sessions").stdout
     assert session[0]["memory_session_id"] == row["memory_session_id"]
     source = running.rows("SELECT event_id, kind, status, payload FROM events WHERE kind = 'memory'")
     assert [(s["event_id"], s["status"]) for s in source] == [(row["event_ids"][0], "done")]

@@ -23,8 +23,9 @@ _SUMMARY_FIELDS = ("request", "investigated", "learned", "completed", "next_step
 def rows(source: ClaudeMem, keys: Mapping[str, str]) -> Iterator[tuple[str, Row]]:
     """Yield all rows, parents before children. `keys` maps the names of known projects to their keys."""
     sessions: dict[str, int] = {}
+    prompts = _prompt_counts(source)
     for row in source.rows("sdk_sessions"):
-        session = _session(row, keys)
+        session = _session(row, keys, prompts)
         if session is None:
             continue
         for name in _session_ids(row):
@@ -43,6 +44,16 @@ def rows(source: ClaudeMem, keys: Mapping[str, str]) -> Iterator[tuple[str, Row]
         number = row.get("session_db_id") if row.get("session_db_id") in numbers else _parent(row, sessions)
         if number and row.get("prompt_number"):
             yield "user_prompts", _prompt(row, number)
+
+
+def _prompt_counts(source: ClaudeMem) -> dict[int | str, int]:
+    """The number of the last prompt of each session, by its number and its ids. Sessions do not always have it."""
+    last: dict[int | str, int] = {}
+    for row in source.rows("user_prompts"):
+        for name in (row.get("session_db_id"), *_session_ids(row)):
+            if name:
+                last[name] = max(last.get(name, 0), row.get("prompt_number") or 0)
+    return last
 
 
 def _session_ids(row: Row) -> list[str]:
@@ -73,13 +84,14 @@ def _where(row: Row, keys: Mapping[str, str]) -> Row:
     return {"project": name, "project_key": keys.get(name, name)}
 
 
-def _session(row: Row, keys: Mapping[str, str]) -> Row | None:
+def _session(row: Row, keys: Mapping[str, str], prompts: Mapping[int | str, int]) -> Row | None:
     content_id = row.get("content_session_id") or row.get("claude_session_id")
     if not isinstance(content_id, str) or not content_id:
         return None
     agent = str(row.get("platform_source") or "")
     started = _at(row, "started_at") or ids.now()
     ended = _at(row, "completed_at")
+    names = (row["id"], *_session_ids(row))
     return _where(row, keys) | {
         "id": row["id"],
         "agent": _AGENTS.get(agent, agent)[:100],
@@ -88,7 +100,7 @@ def _session(row: Row, keys: Mapping[str, str]) -> Row | None:
         "memory_provider": PROVIDER,
         "title": _text(row, "custom_title") or None,
         "first_user_prompt": _text(row, "user_prompt")[:2000] or None,
-        "prompt_counter": row.get("prompt_counter") or 0,
+        "prompt_counter": max(row.get("prompt_counter") or 0, *(prompts.get(name, 0) for name in names)),
         "status": "failed" if row.get("status") == "failed" else "completed",
         "end_reason": "imported",
         "created_at": started,

@@ -141,12 +141,18 @@ UPDATE sdk_sessions SET force_init = 1 WHERE memory_session_id IS NOT NULL AND f
 -- name: session_force_init
 UPDATE sdk_sessions SET force_init = 1 WHERE id = :id;
 
+-- part: is_listed
+-- A session that was opened and left without a prompt is none that anybody looks for.
+(s.prompt_counter > 0 OR s.end_reason = 'imported'
+  OR EXISTS (SELECT 1 FROM events e WHERE e.session_id = s.id AND e.kind <> 'session_start')
+  OR EXISTS (SELECT 1 FROM observations o WHERE o.session_id = s.id))
+
 -- name: sessions_list
 -- Those that were used last come first. `before` is the last session of the previous page, or `LAST`.
 SELECT s.*,
   (SELECT COUNT(*) FROM observations o WHERE o.session_id = s.id) AS observation_count
 FROM sdk_sessions s
-WHERE (s.prompt_counter > 0 OR EXISTS (SELECT 1 FROM events e WHERE e.session_id = s.id AND e.kind <> 'session_start'))
+WHERE {is_listed}
   AND s.forgotten_at IS NULL
   AND ((:project = '' AND substr(s.project_key, 1, 6) <> 'group:') OR s.project = :project OR s.project_key = :project)
   AND (:agent = '' OR s.agent = :agent)
@@ -223,7 +229,7 @@ WHERE project_key = :project_key AND cwd <> '' GROUP BY cwd ORDER BY last_event_
 -- name: projects_list
 SELECT project AS name, project_key AS key, COUNT(*) AS sessions, MAX(last_event_at) AS last_event_at,
   (SELECT COUNT(*) FROM observations o WHERE o.project_key = s.project_key) AS observations
-FROM sdk_sessions s WHERE project <> '' AND prompt_counter > 0 AND forgotten_at IS NULL AND substr(project_key, 1, 6) <> 'group:'
+FROM sdk_sessions s WHERE project <> '' AND {is_listed} AND forgotten_at IS NULL AND substr(project_key, 1, 6) <> 'group:'
 GROUP BY project_key, project ORDER BY last_event_at DESC LIMIT :limit;
 
 -- name: project_key_of
@@ -402,7 +408,9 @@ WHERE (e.event_id = :event_id OR e.tool_use_id = :tool_use_id) AND s.agent = :ag
 LIMIT 1;
 
 -- name: event_near
-SELECT id, kind FROM events WHERE session_id = :session_id AND kind = :kind AND occurred_at >= :since AND occurred_at <= :until LIMIT 1;
+-- Those of the transcript are known by their ids.
+SELECT id, kind FROM events WHERE session_id = :session_id AND kind = :kind AND occurred_at >= :since AND occurred_at <= :until
+  AND event_id NOT LIKE 'transcript-%' LIMIT 1;
 
 -- name: stops_of_round
 -- The ends of a round as hooks and the transcript reported them. Events without content come last.

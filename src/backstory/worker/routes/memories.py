@@ -350,7 +350,7 @@ def _remember(tx: Tx, report: Report, where: Project) -> Row:
         if known_id is None:
             raise BadInput("The memory with this `event_id` was forgotten.", "Send it with another `event_id`.")
         return memories.shown_observation(tx, known_id)
-    sessions.move(tx, session, "work", at=report.occurred_at)
+    sessions.move(tx, session, "end", at=report.occurred_at)  # nobody is at work in it
     number = _store(tx, session, report, added).observation_ids[0]
     return memories.shown_observation(tx, number)
 
