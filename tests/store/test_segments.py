@@ -88,6 +88,14 @@ def test_one_compaction_that_is_reported_twice_is_one(store: Store) -> None:
     assert spans(store)[1:] == [(2, at(10), at(300)), (3, at(300), segments.END)]
 
 
+def test_compactions_in_quick_succession_are_told_apart_by_their_starts(store: Store) -> None:
+    """Without their beginnings, and whether the transcript tells of their ends before the start or after it."""
+    store.write(lambda tx: compacts(tx, 10, "session_start", "post_compact"))
+    store.write(lambda tx: compacts(tx, 20, "post_compact", "session_start"))
+    store.write(lambda tx: compacts(tx, 30, "session_start"))
+    assert [since for _, since, _ in spans(store)] == ["", at(10), at(21), at(30)]
+
+
 def test_what_is_private_or_forgotten_is_on_no_page(store: Store) -> None:
     """Its number is; its words and its tools are not."""
     store.write(lambda tx: ask(tx, "", 0))

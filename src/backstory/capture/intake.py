@@ -208,13 +208,18 @@ def take_event(tx: Tx, settings: Settings, report: Report, where: Project, numbe
         _keep_title(tx, session, report)
     if added.skipped is None and report.kind != "session_start":
         sessions.move(tx, session, "work", at=report.occurred_at)
-    if added.skipped is None and report.kind == "pre_compact":
+    if added.skipped is None and (report.kind == "pre_compact" or is_compacted(report)):
         events.close_round(tx, session.id, _hold_ms(report))
     if added.skipped is None and report.kind == "stop" and not report.transcript_path:
         # If there is a transcript, it is read next. It has the whole conversation in order.
         observations.end_round(tx, session)
         chunks.extend(tx, session)
     return Receipt(added.event_id, session, added.prompt_number, skipped=added.skipped)
+
+
+def is_compacted(report: Report) -> bool:
+    """Whether a session goes on after a compaction, of which an agent need not report the beginning."""
+    return report.kind == "session_start" and report.payload.get("source") == "compact"
 
 
 def _hold_ms(report: Report) -> int:

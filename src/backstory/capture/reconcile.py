@@ -16,7 +16,7 @@ from backstory.agents import AGENTS
 from backstory.agents.transcripts import Mark, TranscriptState
 from backstory.capture.backfill import Backfill, report_batches
 from backstory.capture.group_transcripts import in_group
-from backstory.capture.intake import Roots
+from backstory.capture.intake import Roots, is_compacted
 from backstory.capture.kept import KeptTranscripts, checked_path
 from backstory.errors import StoreUnavailable
 from backstory.jobs import Job
@@ -74,7 +74,7 @@ class Reconcile:
 
     def soon(self, report: Report, session_id: int | None) -> None:
         """Have a report's transcript read soon if it ends a round, a session or a context window."""
-        if report.kind in ("stop", "pre_compact", "session_end") and report.transcript_path:
+        if (report.kind in ("stop", "pre_compact", "session_end") or is_compacted(report)) and report.transcript_path:
             ended_id = session_id if report.kind == "session_end" else None
             self._want(TranscriptRequest(report.agent, Path(report.transcript_path), session_id, ended_id=ended_id))
 

@@ -216,7 +216,7 @@ def stops_of_round(tx: Tx, session: Session, number: int) -> list[StoredEvent]:
 
 
 def has_near(tx: Tx, session: Session, report: Report, within_ms: int) -> bool:
-    """Tell whether there is an event of the same kind at about the same moment."""
+    """Tell whether hooks reported an event of the same kind at about the same moment."""
     at = ids.at_ms(report.occurred_at)
     around = {"since": ids.from_ms(at - within_ms), "until": ids.from_ms(at + within_ms)}
     return tx.one("event_near", session_id=session.id, kind=report.kind, **around) is not None

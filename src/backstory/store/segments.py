@@ -45,18 +45,20 @@ def of_session(tx: Tx, session_id: int) -> list[Segment]:
 def _compactions(tx: Tx, session_id: int) -> Iterator[str]:
     """Yield when each compaction began, or when it ended if its beginning was not reported.
 
-    A compaction that begins and does not end was cancelled, or it failed.
+    A compaction that begins and does not end was cancelled, or it failed. After each, the session starts once.
     """
-    begun, ended_ms = "", 0
+    begun, ended_ms, is_started = "", 0, False
     for row in tx.all("compactions_of_session", session_id=session_id):
         at, kind = row["occurred_at"], row["kind"]
         if kind == "pre_compact":
             begun = at
         elif kind == "session_start" and read_or_nothing(row["payload"]).get("source") != "compact":
             continue
-        elif begun or ids.stored_ms(at) > ended_ms + NEAR_MS:
+        elif begun or ids.stored_ms(at) > ended_ms + NEAR_MS or (kind == "session_start" and is_started):
             yield begun or at
-            begun, ended_ms = "", ids.stored_ms(at)
+            begun, ended_ms, is_started = "", ids.stored_ms(at), kind == "session_start"
+        else:
+            is_started = is_started or kind == "session_start"
 
 
 def turns_of(tx: Tx, session_id: int, segment: Segment) -> list[Turn]:
