@@ -67,6 +67,7 @@ class Claude:
     endpoint: Endpoint
     tools: str = TOOLS
     env: dict[str, str] = field(default_factory=dict)
+    permissions: str = "--dangerously-skip-permissions"
 
     def run(self, prompt: str, *args: str, timeout: float = 60, check: bool = True) -> Run:
         """One prompt, unattended. Slash commands are prompts too. A run that outlives its time is killed whole."""
@@ -80,7 +81,7 @@ class Claude:
     @contextlib.contextmanager
     def start(self, prompt: str, *args: str) -> Iterator[subprocess.Popen[str]]:
         """The same without waiting, for tests that do something to a client at work. It never outlives the block."""
-        command = [str(binary()), "-p", "--output-format=json", "--dangerously-skip-permissions"]
+        command = [str(binary()), "-p", "--output-format=json", self.permissions]
         process = subprocess.Popen(
             [*command, f"--tools={self.tools}", *args, "--", prompt],
             cwd=self.cwd,

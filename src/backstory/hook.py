@@ -63,11 +63,14 @@ def _deliver(data: str, agent: str, event: str, deadline: float) -> None:
     ).encode() + body
     status, reply = _send(request, time.monotonic() + (START_S if event.lower() == "sessionstart" else NETWORK_S))
     if status == 0 and (fallback := _fallback(agent)) and event in fallback.STARTS_WORKER:
-        started = _start_worker(fallback)
+        worker = _start_worker(fallback)
         # Wait if the response is the context of the session.
         limit = deadline - 0.2
-        while status == 0 and started and event in fallback.WAITS and time.monotonic() < limit:
+        while status == 0 and worker and event in fallback.WAITS and time.monotonic() < limit:
             time.sleep(0.02)
+            if _has_failed(worker):
+                _print(fallback.NO_WORKER)
+                break
             status, reply = _send(request, limit)
     if 200 <= status < 300:
         _print(reply)
@@ -185,19 +188,27 @@ def _send(request: bytes, limit: float) -> tuple[int, bytes]:
         connection.close()
 
 
-def _start_worker(fallback) -> bool:  # type: ignore[no-untyped-def]
-    """Start the worker as a detached process. Returns whether it was started."""
+def _start_worker(fallback) -> int:  # type: ignore[no-untyped-def]
+    """Start the worker as a detached process. Returns its process id, or 0."""
     to_dev_null = [(posix.POSIX_SPAWN_OPEN, fd, "/dev/null", posix.O_RDWR, 0) for fd in (0, 1, 2)]
     environment = {
         k: v for k, v in posix.environ.items() if not k.startswith(fallback.VARIABLES) or k in fallback.LOGIN
     }
     try:
-        posix.posix_spawn(
+        return posix.posix_spawn(
             "bin/backstory-worker", ["bin/backstory-worker"], environment, file_actions=to_dev_null, setsid=True
         )
     except OSError:
+        return 0
+
+
+def _has_failed(worker: int) -> bool:
+    """Whether the worker that we started has exited with an error. It exits without one if another is running."""
+    try:
+        status = posix.waitpid(worker, posix.WNOHANG)[1]
+    except OSError:
         return False
-    return True
+    return posix.WIFEXITED(status) and posix.WEXITSTATUS(status) != 0
 
 
 def _spool(folder: str, name: str, body: bytes) -> None:

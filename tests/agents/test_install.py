@@ -1,4 +1,4 @@
-"""Hooks go into an agent's settings and out again, and nobody else's line is touched."""
+"""Hooks and rules go into an agent's settings and out again, and nobody else's line is touched."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from backstory.agents.install import FileChange
 from backstory.agents.json_hooks import install, uninstall
 from backstory.agents.json_text import Hook
+from backstory.errors import SettingsUnreadable
 
 HOOKS = {
     "SessionStart": Hook("'/data/bin/hook' claude-code SessionStart", 10),
@@ -22,6 +23,7 @@ HOOKS = {
     "Stop": Hook("'/data/bin/hook' claude-code Stop", 5),
 }
 OLDER = {event: Hook(f"'/old place/bin/hook' claude-code {event}", 3, hook.matcher) for event, hook in HOOKS.items()}
+RULES = ("mcp__backstory__search", "mcp__backstory__timeline")
 THEIRS = '{\n    "model": "opus",\n    "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "say done"}]}]}\n}'
 
 
@@ -56,10 +58,10 @@ class Home:
         return json.loads(self.text)
 
     def install(self, hooks: dict[str, Hook] = HOOKS, dry_run: bool = False) -> FileChange:
-        return install(self.path, hooks, ours, self.record, dry_run)
+        return install(self.path, hooks, ours, self.record, dry_run, RULES)
 
     def uninstall(self, dry_run: bool = False) -> FileChange:
-        return uninstall(self.path, ours, self.record, dry_run)
+        return uninstall(self.path, ours, self.record, dry_run, RULES)
 
 
 def commands(value: Any) -> list[tuple[str, str]]:
@@ -80,6 +82,8 @@ def with_ours(value: Any) -> Any:
         group: dict[str, Any] = {} if hook.matcher is None else {"matcher": hook.matcher}
         group["hooks"] = [{"type": "command", "command": hook.command, "timeout": hook.timeout}]
         value.setdefault("hooks", {}).setdefault(event, []).append(group)
+    allow = value.setdefault("permissions", {}).setdefault("allow", [])
+    allow += [rule for rule in RULES if rule not in allow]
     return value
 
 
@@ -121,12 +125,18 @@ events = spaced("[", st.lists(groups, max_size=3), "]")
 hooks_member = spaced("{", members(['"PostToolUse"', '"Stop"', '"Notification"'], events), "}").flatmap(
     lambda hooks: st.sampled_from([f'"hooks": {hooks}', rf'"\u0068ooks":{hooks}'])
 )
+rules = spaced("[", st.lists(st.sampled_from(['"Bash(ls:*)"', f'"{RULES[0]}"', "3", "null"]), max_size=3), "]")
+permissions_member = spaced("{", members(['"allow"', '"deny"'], rules), "}").map(lambda inner: f'"permissions":{inner}')
 others = members(['"env"', '"model"', '"a b"'], plain)
 documents = st.tuples(
     st.sampled_from(["", "\ufeff"]),
     blank,
     spaced(
-        "{", st.tuples(others, st.lists(hooks_member, max_size=2), others).map(lambda p: [*p[0], *p[1], *p[2]]), "}"
+        "{",
+        st.tuples(others, st.lists(hooks_member | permissions_member, max_size=3), others).map(
+            lambda p: [*p[0], *p[1], *p[2]]
+        ),
+        "}",
     ),
     blank,
 ).map("".join)
@@ -256,6 +266,30 @@ def test_a_hook_that_the_user_put_into_our_group_stays(tmp_path: Path) -> None:
     assert home.value == {
         "hooks": {"PostToolUse": [{"matcher": "*", "hooks": [{"type": "command", "command": "lint"}]}]}
     }
+
+
+def test_a_rule_that_somebody_deleted_stays_deleted(tmp_path: Path) -> None:
+    """Neither a second install nor a repair brings it back; after an uninstall it is a new installation."""
+    home = Home(tmp_path, '{"permissions": {"deny": ["Read(.env)"]}}')
+    home.install()
+    assert home.value["permissions"] == {"deny": ["Read(.env)"], "allow": [*RULES]}
+    home.edit(lambda value: value["permissions"]["allow"].remove(RULES[0]))
+    assert home.install(dry_run=True).what == "unchanged"
+    assert home.install(OLDER).what == "updated"
+    assert home.value["permissions"]["allow"] == [RULES[1]]
+    home.edit(lambda value: value["permissions"]["allow"].append("Bash(ls)"))
+    home.uninstall()
+    assert home.value == {"permissions": {"deny": ["Read(.env)"], "allow": ["Bash(ls)"]}}
+    home.install()
+    assert home.value["permissions"]["allow"] == ["Bash(ls)", *RULES]
+
+
+@pytest.mark.parametrize("text", ['{"permissions": []}', '{"permissions": {"allow": "all"}}'])
+def test_rules_of_an_odd_shape_are_left_alone(tmp_path: Path, text: str) -> None:
+    home = Home(tmp_path, text)
+    with pytest.raises(SettingsUnreadable, match="permissions"):
+        home.install()
+    assert home.text == text and not home.record.exists()
 
 
 def test_entries_removed_by_hand_make_the_present_file_the_original(tmp_path: Path) -> None:

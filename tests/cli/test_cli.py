@@ -187,7 +187,7 @@ def test_install_and_uninstall_leave_no_trace(box: Box) -> None:
     original = b'{\t"model":"opus",\r\n "hooks": {"Stop": [{"hooks":[{"type":"command","command":"say done"}]}]}  }'
     settings.write_bytes(original)
     plan = box.cli("install", "--agent", "claude-code", "--dry-run").stdout
-    assert "backstory-hook" in plan
+    assert "backstory-hook" in plan and "mcp__backstory__search" in plan
     assert settings.read_bytes() == original
     assert not box.data.exists()
     box.cli("install", "--agent", "claude-code")

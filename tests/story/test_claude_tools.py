@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -62,7 +63,7 @@ CALLS: list[tuple[str, dict[str, Any], str]] = [
     ("timeline", {"id": 1}, "> #1 "),
     ("get_observations", {"ids": [1]}, "The port is 8080."),
     ("supersede", {"old": 1, "new": 3}, "[replaced by #3]"),
-    ("pin", {"id": 3}, "Pinned: #3 "),
+    ("pin", {"ids": [3]}, "Pinned: #3 "),
     ("session_context", {}, "## Pinned"),
     ("find_sessions", {"query": "port"}, "S"),
     ("get_session", {"id": 1}, "S1 "),
@@ -110,3 +111,39 @@ def offered_once(box: Box) -> None:
         Claude(box.home, box.project, endpoint, env=settings(box)).run("Hello?")
         offered = [tool["name"] for tool in endpoint.of(Kind.MAIN)[-1].body["tools"]]
     assert len([name for name in offered if "backstory" in name]) == 11
+
+
+READS: list[tuple[str, dict[str, Any]]] = [
+    ("search", {"query": "port"}),
+    ("timeline", {"id": 1}),
+    ("get_observations", {"ids": [1]}),
+    ("get_session", {"id": 1}),
+    ("get_turns", {"id": 1}),
+    ("find_sessions", {}),
+    ("session_context", {}),
+]
+
+
+@pytest.mark.parametrize("how", ["install", "plugin"])
+def test_reading_needs_no_permission_and_writing_does(box: Box, how: str) -> None:
+    """In the client's own mode, unattended: what needs a permission is refused. A rule of the user's goes before."""
+    prefix = "mcp__plugin_backstory_backstory__" if how == "plugin" else "mcp__backstory__"
+    calls = [*READS, ("pin", {"ids": [1]}), ("remember", {"text": "no"}), ("forget", {"ids": [1]})]
+    script: list[Step] = [*(tool_use(prefix + name, given) for name, given in calls), "Done."]
+    with Endpoint(once_offered(script)) as endpoint:
+        client = Claude(box.home, box.project, endpoint, env=settings(box), permissions="--permission-mode=default")
+        if how == "plugin":
+            install_plugin(client)
+        else:
+            box.cli("install")
+        box.cli("remember", "The port is 8080.")
+        file = box.home / ".claude" / "settings.json"
+        chosen = json.loads(file.read_text())
+        chosen.setdefault("permissions", {})["deny"] = [f"{prefix}find_sessions"]
+        file.write_text(json.dumps(chosen))
+        client.run("Which port is it?", "--allowedTools=Bash(sleep 0.3)")
+        last = endpoint.of(Kind.MAIN)[-1]
+    answers = [failed for _, failed in results(last)[-len(calls) :]]
+    refused = [name for (name, _), failed in zip(calls, answers, strict=True) if failed]
+    assert refused == ["find_sessions", "pin", "remember", "forget"], results(last)[-len(calls) :]
+    assert len(box.rows("SELECT 1 FROM observations")) == 1

@@ -396,3 +396,19 @@ def test_the_worker_that_a_hook_starts_knows_the_users_login_and_nothing_of_the_
     assert {line for line in environ if line.startswith("CLAUDE")} == {
         f"{name}={value}" for name, value in mine.items()
     }
+
+
+def test_a_worker_that_does_not_start_is_told_at_the_start_of_a_session(box: Box) -> None:
+    """Once, with the command that finds out why; and the event is kept. A worker that another one makes needless ends
+    without an error, and is nothing to tell."""
+    shim, worker = box.shim, box.data / "bin" / "backstory-worker"
+    for code, told in ((1, True), (0, False)):
+        worker.write_text(f"#!/bin/sh\nexit {code}\n")
+        assert box.shim == shim
+        answer = box.hook("SessionStart", {"session_id": "s", "source": "startup"})
+        assert (answer.returncode, answer.stderr) == (0, b"")
+        assert (b"backstory doctor" in answer.stdout) == told
+        assert not answer.stdout or list(json.loads(answer.stdout)) == ["systemMessage"]
+    answer = box.hook("UserPromptSubmit", {"session_id": "s", "prompt": "Go on."})
+    assert b"systemMessage" not in answer.stdout
+    assert len(box.spooled()) == 3

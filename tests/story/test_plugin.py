@@ -1,19 +1,22 @@
-"""The plugin: valid, the same hooks as the installer's, silent without the program, and never a second copy."""
+"""The plugin: valid, the same hooks as the installer's, works by itself, and never a second copy."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from box import Box
+from box import COMMAND, Box
 from claude import Claude, binary
 from endpoint import Endpoint, Kind, text, tool_use
 
+import backstory
 from backstory import __version__
 from backstory.agents.claude_code.settings import hooks, ours
 
@@ -63,15 +66,15 @@ def in_shell(box: Box, event: str, payload: dict[str, Any]) -> subprocess.Comple
 
 
 def test_its_manifests_agree_with_the_package() -> None:
-    """One version, one licence, and an entry for each event that the installer writes, and Setup."""
+    """One version, one licence, and an entry for each event that the installer writes, Setup and the permission."""
     manifest = json.loads((PLUGIN / ".claude-plugin" / "plugin.json").read_text())
     market = json.loads((PLUGIN / ".claude-plugin" / "marketplace.json").read_text())
     assert manifest["version"] == __version__
     assert [(p["name"], p["source"]) for p in market["plugins"]] == [(manifest["name"], "./")]
     assert (PLUGIN / "LICENSE").read_bytes() == (PLUGIN.parent / "LICENSE").read_bytes()
     assert len((PLUGIN / "README.md").read_text().split()) >= 40
-    wanted = hooks("SHIM")
-    assert set(commands()) == {*wanted, "Setup"}
+    wanted = hooks("SHIM", "SHIM")
+    assert set(commands()) == {*wanted, "Setup", "PreToolUse"}
     for event, hook in wanted.items():
         assert commands()[event].endswith(hook.command.removeprefix("SHIM"))
         assert ours(commands()[event])
@@ -85,13 +88,17 @@ def test_it_passes_the_strict_validator(client: Claude) -> None:
 
 @real
 def test_installed_from_a_folder_a_session_is_remembered_and_the_next_is_told(box: Box, client: Claude) -> None:
-    """`claude --init` says how to install the program; once it is there, nothing. Of ours only the plugin is in the
-    settings; `backstory repair` wrote the shim that its hooks call. Then the settings have hooks, too: each runs
-    twice, and everything is kept and told once."""
+    """Without the program a session says how to install it, and so does `claude --init`. With it, the next session
+    writes the scripts that the hooks call, also where an uninstall had left a hook that does nothing. Then the settings
+    have hooks, too: each runs twice, and everything is kept and told once."""
     install(client)
-    assert "pipx install backstory" in setup(box, client)
+    bare = replace(client, env=client.env | {"PATH": "/usr/bin:/bin"})
+    assert all("pipx install backstory" in said for said in told_at_start(bare))
     box.cli("repair", check=False)
-    assert setup(box, client) == ""
+    assert told_at_start(bare)[0] == ""
+    for script in ("backstory-worker", "backstory-mcp"):
+        (box.data / "bin" / script).unlink()
+    box.shim.write_text("#!/bin/sh\nexit 0\n")
     assert "backstory-hook" not in (box.home / ".claude" / "settings.json").read_text()
     session_id = client.run("What does the script say?").session_id
     box.settle()
@@ -113,15 +120,16 @@ def test_installed_from_a_folder_a_session_is_remembered_and_the_next_is_told(bo
         assert len(box.rows(f"SELECT 1 {of.format(table)}", second)) == 1, table
 
 
-def setup(box: Box, client: Claude) -> str:
-    """What the hook of Setup says to `claude --init`."""
+def told_at_start(client: Claude) -> tuple[str, str]:
+    """What the hooks of Setup and SessionStart say to `claude --init`."""
     init = ("--init", "--verbose", "--output-format=stream-json", "--include-hook-events")
     with Endpoint(["Hello."]) as endpoint:
-        run = Claude(box.home, box.project, endpoint, env=client.env).run("Hello.", *init)
+        run = replace(client, endpoint=endpoint).run("Hello.", *init)
     lines = [json.loads(line) for line in run.stdout.splitlines() if line]
-    (answer,) = [x for x in lines if x.get("subtype") == "hook_response" and x.get("hook_event") == "Setup"]
-    assert (answer["exit_code"], answer["stderr"]) == (0, "")
-    return str(answer["stdout"])
+    answers = {x["hook_event"]: x for x in lines if x.get("subtype") == "hook_response"}
+    for event in ("Setup", "SessionStart"):
+        assert (answers[event]["exit_code"], answers[event]["stderr"]) == (0, "")
+    return str(answers["Setup"]["stdout"]), str(answers["SessionStart"]["stdout"])
 
 
 def test_a_second_hook_is_a_no_op_and_a_second_time_is_not(running: Box) -> None:
@@ -157,19 +165,62 @@ def test_a_second_hook_is_a_no_op_and_a_second_time_is_not(running: Box) -> None
     assert running.hook("SessionStart", start).stdout
 
 
-def test_without_the_program_nothing_is_seen(box: Box) -> None:
-    """No shim: every hook exits 0 and prints nothing; Setup alone says how to install."""
+def test_without_the_program_the_start_of_a_session_says_so_once(box: Box) -> None:
+    """No program: every hook exits 0 and prints nothing; Setup and the start of a session say how to install it."""
+    box.settings["PATH"] = "/usr/bin:/bin"
     for event in commands():
-        run = in_shell(box, event, {"session_id": "s"})
+        run = in_shell(box, event, {"session_id": "s", "source": "startup"})
         assert (run.returncode, run.stderr) == (0, b"")
-        assert (b"pipx install backstory" in run.stdout) == (event == "Setup")
-        assert (run.stdout == b"") == (event != "Setup")
+        assert (b"pipx install backstory" in run.stdout) == (event in ("Setup", "SessionStart"))
+        assert (run.stdout == b"") == (event not in ("Setup", "SessionStart", "PreToolUse"))
+    assert in_shell(box, "SessionStart", {"session_id": "s", "source": "compact"}).stdout == b""
+    assert not box.data.exists()
+
+
+def test_a_program_that_was_removed_is_named_and_another_takes_over(box: Box) -> None:
+    """The package behind the scripts is gone, as after an upgrade of Python: a session says so, and the server too."""
+    box.settings["PATH"] = "/usr/bin:/bin"
+    package = Path(backstory.__file__).parent
+    for shim in (box.shim, box.data / "bin" / "backstory-mcp"):
+        shim.write_text(shim.read_text().replace(str(package / "hook.py"), "/gone/hook.py"))
+    start = {"session_id": "s", "source": "startup"}
+    assert "backstory repair" in json.loads(box.hook("SessionStart", start).stdout)["systemMessage"]
+    assert box.hook("SessionStart", start | {"source": "clear"}).stdout == b""
+    assert box.hook("UserPromptSubmit", {"session_id": "s", "prompt": "Go on."}).stdout == b""
+    asked = b'{"method":"initialize","params":{},"jsonrpc":"2.0","id":0}\n'
+    server = subprocess.run([box.data / "bin" / "backstory-mcp"], input=asked, env=box.env, capture_output=True)
+    assert "backstory repair" in json.loads(server.stdout)["error"]["message"]
+    assert (json.loads(server.stdout)["id"], server.returncode) == (0, 1)
+    box.settings["PATH"] = f"{COMMAND.parent}:/usr/bin:/bin"
+    assert b"systemMessage" not in box.hook("SessionStart", start).stdout
+    assert subprocess.run([box.shim, "--version"], env=box.env, capture_output=True).stdout
+    assert box.hook("UserPromptSubmit", {"session_id": "s", "prompt": "Go on."}).stdout
+    box.settle()
+    assert box.rows("SELECT prompt FROM user_prompts") == [{"prompt": "Go on."}]
+
+
+def test_a_hook_of_the_settings_says_that_its_program_is_missing(box: Box) -> None:
+    """Not in a project's settings: they may be shared with people who do not have it."""
+    box.cli("install")
+    box.cli("install", "--scope", "project")
+    shutil.rmtree(box.data)
+    said = []
+    for settings in (box.home / ".claude" / "settings.json", box.project / ".claude" / "settings.json"):
+        for event, groups in json.loads(settings.read_text())["hooks"].items():
+            for source in ("resume", "compact"):
+                command = groups[0]["hooks"][0]["command"]
+                raw = json.dumps({"session_id": "s", "source": source}).encode()
+                run = subprocess.run(["sh", "-c", command], input=raw, env=box.env, capture_output=True)
+                assert (run.returncode, run.stderr) == (0, b"")
+                said += [(settings.parent.parent.name, event, source, run.stdout)] if run.stdout else []
+    ((where, event, source, text),) = said
+    assert (where, event, source) == (box.home.name, "SessionStart", "resume")
+    assert "backstory repair" in json.loads(text)["systemMessage"]
     assert not box.data.exists()
 
 
 def test_setup_compares_the_versions(box: Box) -> None:
     """Silent where they agree; names `backstory repair` where the program is another version, or too old to say."""
-    assert in_shell(box, "Setup", {}).stdout
     shim = box.shim
     version = subprocess.run([shim, "--version"], env=box.env, capture_output=True, check=True)
     assert version.stdout.decode() == f"{__version__}\n"

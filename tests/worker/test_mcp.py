@@ -22,6 +22,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult, TextContent
 
 from backstory import mcp_bridge
+from backstory.agents.json_servers import READING_TOOLS
 from backstory.text import tokens
 from backstory.worker.mcp.server import VERSIONS
 
@@ -121,7 +122,7 @@ def test_the_official_client_lists_and_calls_every_tool(running: Box, how: str) 
             assert whole.index("9090") < whole.index("8080")
             assert f"#{old} " in await ask("supersede", old=old, new=new)
             assert f"[replaced by #{new}]" in await ask("search", query="8080")
-            assert "Pinned" in await ask("pin", id=new)
+            assert "Pinned" in await ask("pin", ids=[new])
             context = await ask("session_context", **here)
             assert "## Pinned" in context and "9090" in context and "8080" not in context
             found = await ask("find_sessions", query="cart")
@@ -179,7 +180,7 @@ WRONG: dict[str, tuple[dict[str, Any], ...]] = {
         {"text": "no project"},
         {"text": "<private>all of it</private>", "project": "p"},
     ),
-    "pin": ({}, {"id": 4711}, {"id": 1, "pinned": "maybe"}),
+    "pin": ({}, {"ids": [4711]}, {"ids": []}, {"id": 1}, {"ids": [1], "pinned": "maybe"}),
     "supersede": ({}, {"old": 1}, {"old": 1, "new": 1}, {"old": 4711, "new": 1}, {"old": 1, "new": 4711}),
     "hide": ({}, {"ids": []}, {"ids": [4711]}, {"ids": ["S4711"]}, {"ids": ["x"]}, {"ids": [1], "off": True}),
     "forget": ({}, {"ids": []}, {"ids": [4711]}, {"session": 1}),
@@ -198,6 +199,8 @@ def test_every_tool_refuses_what_it_can_not_take_in_one_sentence(running: Box) -
             assert failed, (tool, arguments, text)
             assert text.endswith(".") and "\n" not in text and len(text) < 300, (tool, text)
             assert "mistake" not in text, (tool, arguments)
+    text = call(running, "find_sessions", when="today")[0]
+    assert text == "find_sessions has no argument `when`. It takes: query, project, limit."
     assert running.dump() == before
 
 
@@ -250,6 +253,7 @@ def test_what_the_tools_cost_a_session(running: Box) -> None:
     """Names, words and schemas of all twelve: about a thousand tokens."""
     told = rpc(running, "tools/list")["result"]["tools"]
     assert len(told) == len(TOOLS)
+    assert {tool["name"] for tool in told if tool["annotations"]["readOnlyHint"]} == set(READING_TOOLS)
     shown = [{name: tool[name] for name in ("name", "description", "inputSchema")} for tool in told]
     assert tokens(json.dumps(shown)) < 1860
 

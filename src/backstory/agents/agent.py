@@ -29,6 +29,8 @@ class Agent:
     callers: Callable[[Place], list[str]]
     #: a message if the agent runs no hooks, because they are switched off or not trusted
     muted: Callable[[Place], str] = lambda place: ""
+    #: a shell command for the hook at the start of a session, which tells the user something; None if there is no way
+    say: Callable[[str], str] | None = None
     #: whether our plugin is switched on for the user, and the command that removes it
     plugin_enabled: Callable[[Place], bool] = lambda place: False
     remove_plugin: str = ""

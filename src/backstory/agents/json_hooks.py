@@ -1,4 +1,4 @@
-"""Installs our hooks in an agent's JSON settings file, and restores that file on uninstall."""
+"""Installs our hooks and permission rules in an agent's JSON settings file, and restores that file on uninstall."""
 
 from __future__ import annotations
 
@@ -11,14 +11,33 @@ from pathlib import Path
 from typing import Any
 
 from backstory.agents.install import FileChange, InstalledPart, carry_out, missing_dirs, remove_empty, swap, write_whole
-from backstory.agents.json_text import Hook, Ours, containers, odd_shape, text_of, value_of, with_hooks, without_hooks
+from backstory.agents.json_text import (
+    Hook,
+    Ours,
+    containers,
+    odd_rules,
+    odd_shape,
+    rules_of,
+    text_of,
+    value_of,
+    with_hooks,
+    with_rules,
+    without_hooks,
+    without_rules,
+)
 from backstory.errors import SettingsUnreadable
 
+Rules = tuple[str, ...]
 
-def part(path: Path, hooks: Mapping[str, Hook], ours: Ours, record: Path) -> InstalledPart:
-    """Return our hooks as a part of an installation."""
+
+def part(path: Path, hooks: Mapping[str, Hook], ours: Ours, record: Path, rules: Rules = ()) -> InstalledPart:
+    """Return our hooks as a part of an installation. `rules` are permissions that come with them."""
     return InstalledPart(
-        "hooks are", path, record, partial(install, path, hooks, ours, record), partial(uninstall, path, ours, record)
+        "hooks and permissions are" if rules else "hooks are",
+        path,
+        record,
+        partial(install, path, hooks, ours, record, rules=rules),
+        partial(uninstall, path, ours, record, rules=rules),
     )
 
 
@@ -30,6 +49,7 @@ class InstallRecord:
     written: bytes
     made_file: bool  # we made the file, so uninstall deletes it if nothing else is left in it
     made_dirs: tuple[str, ...]  # innermost first
+    rules: Rules = ()  # those that we wrote; one that somebody deleted stays deleted
 
     @classmethod
     def load(cls, path: Path) -> InstallRecord | None:
@@ -38,7 +58,8 @@ class InstallRecord:
             kept = json.loads(path.read_bytes())
             origin = None if kept["origin"] is None else kept["origin"].encode()
             meaning(origin)
-            return cls(origin, kept["written"].encode(), bool(kept["made_file"]), tuple(map(str, kept["made_dirs"])))
+            made, rules = (tuple(map(str, kept.get(name, ()))) for name in ("made_dirs", "rules"))
+            return cls(origin, kept["written"].encode(), bool(kept["made_file"]), made, rules)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
 
@@ -46,21 +67,26 @@ class InstallRecord:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         origin = None if self.origin is None else self.origin.decode()
         kept = {"origin": origin, "written": self.written.decode(), "made_file": self.made_file}
-        write_whole(path, json.dumps(kept | {"made_dirs": self.made_dirs}, indent=1).encode(), 0o600)
+        lists = {"made_dirs": self.made_dirs, "rules": self.rules}
+        write_whole(path, json.dumps(kept | lists, indent=1).encode(), 0o600)
 
 
-def install(path: Path, hooks: Mapping[str, Hook], ours: Ours, record: Path, dry_run: bool = False) -> FileChange:
-    """Make the file hold exactly these hooks of ours. Everything else in it stays."""
+def install(
+    path: Path, hooks: Mapping[str, Hook], ours: Ours, record: Path, dry_run: bool = False, rules: Rules = ()
+) -> FileChange:
+    """Make the file hold exactly these hooks of ours, and the rules. Everything else in it stays."""
     if not all(ours(hook.command) for hook in hooks.values()):
         raise ValueError("a hook that `ours` does not know could never be taken out again")
 
     def attempt(target: Path, before: bytes | None) -> FileChange | None:
         text, old = text_of(path, before), InstallRecord.load(record)
-        if odd := odd_shape(value_of(text)):
+        if odd := odd_shape(value_of(text)) or (odd_rules(value_of(text)) if rules else None):
             raise SettingsUnreadable(f"{path} {odd}, so nothing was changed.")
-        bare = without_ours(path, before, old, ours)
-        after = with_hooks(text, hooks, ours, containers(meaning(bare))).encode()
+        bare = without_ours(path, before, old, ours, rules)
         held = bare != before
+        written = old.rules if old and held else ()
+        new = [rule for rule in rules if rule not in written]
+        after = with_rules(with_hooks(text, hooks, ours, containers(meaning(bare))), new).encode()
         change = FileChange(path, before, after, "unchanged" if after == before else "updated" if held else "installed")
         if dry_run or (after == before and old is not None):
             return change
@@ -69,7 +95,7 @@ def install(path: Path, hooks: Mapping[str, Hook], ours: Ours, record: Path, dry
         made_file = before is None or (earlier is not None and earlier.made_file)
         made_dirs = dict.fromkeys([*missing_dirs(target), *(earlier.made_dirs if earlier else ())])
         # The record is written first: a record without hooks does no harm, hooks without a record are harder to undo.
-        InstallRecord(bare, after, made_file, tuple(made_dirs)).save(record)
+        InstallRecord(bare, after, made_file, tuple(made_dirs), (*written, *new)).save(record)
         return change if swap(target, before, after) else None
 
     known = InstallRecord.load(record)
@@ -80,12 +106,12 @@ def install(path: Path, hooks: Mapping[str, Hook], ours: Ours, record: Path, dry
         raise
 
 
-def uninstall(path: Path, ours: Ours, record: Path, dry_run: bool = False) -> FileChange:
-    """Take our hooks out. If nobody else has changed the file, its original bytes are restored."""
+def uninstall(path: Path, ours: Ours, record: Path, dry_run: bool = False, rules: Rules = ()) -> FileChange:
+    """Take our hooks and rules out. If nobody else has changed the file, its original bytes are restored."""
 
     def attempt(target: Path, before: bytes | None) -> FileChange | None:
         old = InstallRecord.load(record)
-        after = without_ours(path, before, old, ours)
+        after = without_ours(path, before, old, ours, rules)
         back = after is None or (old is not None and after == old.origin)
         change = FileChange(path, before, after, "absent" if after == before else "restored" if back else "removed")
         if dry_run:
@@ -100,8 +126,10 @@ def uninstall(path: Path, ours: Ours, record: Path, dry_run: bool = False) -> Fi
     return carry_out(path, attempt)
 
 
-def without_ours(path: Path, before: bytes | None, record: InstallRecord | None, ours: Ours) -> bytes | None:
-    """Return the file without our hooks; None for no file."""
+def without_ours(
+    path: Path, before: bytes | None, record: InstallRecord | None, ours: Ours, rules: Rules = ()
+) -> bytes | None:
+    """Return the file without our hooks and rules; None for no file."""
     if before is None:
         return None
     # An older version may have written hooks that `ours` does not recognise.
@@ -109,7 +137,11 @@ def without_ours(path: Path, before: bytes | None, record: InstallRecord | None,
         return record.origin
     text = text_of(path, before)
     origin = record.origin if record is not None else None
+    theirs = rules_of(meaning(origin)).get("allow", ())
+    written = {*rules, *(record.rules if record else ())}.difference(rule for rule in theirs if isinstance(rule, str))
     rest = without_hooks(text, ours, containers(meaning(origin)))
+    if record is not None or rest != text:  # else the rules are somebody's own
+        rest = without_rules(rest, written, meaning(origin))
     if rest == text:
         return before
     if record is not None and record.made_file and value_of(rest) == {}:

@@ -7,6 +7,7 @@ cuts our entry out; the record holds only what the text does not tell.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -18,8 +19,18 @@ from backstory.errors import SettingsUnreadable
 
 KEY = "mcpServers"
 NAME = "backstory"
+#: The tools that only read. They need no permission.
+READING_TOOLS = (
+    "search",
+    "timeline",
+    "get_observations",
+    "get_session",
+    "get_turns",
+    "find_sessions",
+    "session_context",
+)
 #: Starts the bridge of whatever installation there is.
-ANYWHERE = 'exec "${BACKSTORY_DATA_DIR:-$HOME/.backstory}/bin/backstory-mcp"'
+ANYWHERE = 'b="${BACKSTORY_DATA_DIR:-$HOME/.backstory}/bin/backstory-mcp"; [ -x "$b" ] && exec "$b"; exec backstory mcp'
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +71,7 @@ def is_ours(value: Any) -> bool:
         return False
     args = value.get("args")
     words = [value.get("command"), *(args if isinstance(args, list) else ())]
-    return isinstance(words[-1], str) and words[-1].rstrip('"').endswith("/bin/backstory-mcp")
+    return isinstance(words[-1], str) and re.search(r'/bin/backstory-mcp"?(;|$)', words[-1]) is not None
 
 
 def install(path: Path, entry: dict[str, Any], record: Path, dry_run: bool = False) -> FileChange:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -116,6 +116,62 @@ def with_hooks(text: str, hooks: Mapping[str, Hook], ours: Ours, kept: frozenset
 def without_hooks(text: str, ours: Ours, kept: frozenset[str | None]) -> str:
     """Return the settings without our entries and the containers that are then empty, except those `kept`."""
     return with_hooks(text, {}, ours, kept)
+
+
+# Permission rules
+
+
+def odd_rules(value: Any) -> str | None:
+    """Return why rules cannot be added to these settings."""
+    permissions = value.get("permissions", {}) if isinstance(value, dict) else {}
+    if not isinstance(permissions, dict):
+        return 'has "permissions" that are not an object'
+    return None if isinstance(permissions.get("allow", []), list) else 'has "permissions.allow" that is not a list'
+
+
+def rules_of(value: Any) -> dict[str, list[Any]]:
+    """Return "permissions" of settings as far as lists of rules are in it."""
+    permissions = value.get("permissions") if isinstance(value, dict) else None
+    lists = permissions.items() if isinstance(permissions, dict) else ()
+    return {name: rules for name, rules in lists if isinstance(rules, list)}
+
+
+def with_rules(text: str, rules: Iterable[str]) -> str:
+    """Return the settings with these rules among those that allow something."""
+    for rule in rules:
+        root = skip(text, 0)
+        permissions = [item for _, item, live in members(text, root, "permissions") if live]
+        if not permissions:
+            text = add(text, root, {"allow": [rule]}, "permissions")
+            continue
+        allow = [item for _, item, live in members(text, permissions[0].at, "allow") if live]
+        if not allow:
+            text = add(text, permissions[0].at, [rule], "allow")
+        elif rule not in allow[0].value:
+            text = add(text, allow[0].at, rule)
+    return text
+
+
+def without_rules(text: str, rules: Collection[str], origin: Any) -> str:
+    """Return the settings without these rules, and without the containers that are then empty and not in `origin`."""
+    stays = (False, "allow" in rules_of(origin), isinstance(origin, dict) and "permissions" in origin)
+    while steps := next(_places_of_rules(text, rules), None):
+        for (at, index), stay in zip(steps, stays, strict=True):
+            if stay:
+                break
+            text = cut(text, at, index)
+            if items(text, at):
+                break
+    return text
+
+
+def _places_of_rules(text: str, rules: Collection[str]) -> Iterator[tuple[tuple[int, int], ...]]:
+    root = skip(text, 0)
+    for p, permissions, _ in members(text, root, "permissions"):
+        for a, allow, _ in members(text, permissions.at, "allow"):
+            for r, rule in enumerate(items(text, allow.at, "[")):
+                if isinstance(rule.value, str) and rule.value in rules:
+                    yield (allow.at, r), (permissions.at, a), (root, p)
 
 
 # Positions in the text

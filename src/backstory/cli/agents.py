@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from pathlib import Path
 from typing import Any
 
 from backstory import settings
 from backstory.agents import AGENTS, DEFAULT_AGENT
 from backstory.agents.install import Place, remove_empty
-from backstory.errors import BackstoryError
+from backstory.cli import shims
 from backstory.settings import Settings
-
-#: Replaces the hook after `uninstall`.
-_EMPTY_HOOK = (
-    "#!/bin/sh\n# backstory was uninstalled. Sessions that still run may call this; it does nothing.\nexit 0\n"
-)
 
 
 def add(commands: Any) -> None:
@@ -45,7 +38,7 @@ def install(options: argparse.Namespace) -> int:
         print("".join(change.diff() or f"{change.path} would not change.\n" for change in planned), end="")
         return 0
     chosen.paths.prepare()
-    write_shims(chosen)
+    shims.write(chosen)
     changes = [part.install(False) for part in parts]
     for part, change in zip(parts, changes, strict=True):
         print(f"{agent.name}: the {part.what}{' already' if change.what == 'unchanged' else ''} in {change.path}.")
@@ -81,11 +74,7 @@ def _remove_shims(chosen: Settings) -> None:
 
     if process.stop(chosen.paths):
         print("The worker is stopped.")
-    hook = chosen.paths.hook
-    if hook.exists():
-        hook.write_text(_EMPTY_HOOK)
-    for shim in (chosen.paths.mcp, chosen.paths.start_worker, chosen.paths.command):
-        shim.unlink(missing_ok=True)
+    shims.remove(chosen.paths)
     if chosen.data_dir.exists():
         print(f"Memory is kept in {chosen.data_dir}. Delete that folder to forget everything.")
 
@@ -109,50 +98,7 @@ def place_of(chosen: Settings, scope: str) -> Place:
 
 
 def called(chosen: Settings, scope: str) -> str:
-    """The shell command that settings hold for the hook. It does nothing if the hook is missing. A project's settings
-    may be shared with people who have the hook in their own home, or not at all."""
+    """The hook, as the shell finds it. A project's settings may be shared with people who have it in their own home."""
     shim, home = chosen.paths.hook, Path.home()
     movable = scope == "project" and shim.is_relative_to(home) and not set('"`$\\') & set(str(shim))
-    name = f'"$HOME/{shim.relative_to(home)}"' if movable else _quote(str(shim))
-    return f"[ ! -x {name} ] || {name}"
-
-
-def write_shims(chosen: Settings) -> None:
-    """Write the programs that agents call. Their paths never change."""
-    package = Path(__file__).resolve().parent.parent
-    # The hook needs no installed package. The base interpreter starts faster than a virtual environment's.
-    plain = getattr(sys, "_base_executable", None) or sys.executable
-    for path in (package, Path(plain), Path(sys.executable), chosen.data_dir):
-        if "\n" in str(path):
-            raise BackstoryError(
-                f"The path {str(path)!r} contains a line break.", "Set BACKSTORY_DATA_DIR, or install somewhere else."
-            )
-    program = f"import sys\nsys.path.append({str(package)!r})\ntry:\n import hook\nexcept BaseException:\n pass"
-    bridge = f"import sys\nsys.path.append({str(package)!r})\nimport mcp_bridge"
-    data = _quote(str(chosen.data_dir))
-    here = f"[ -x {_quote(plain)} ] && [ -f {_quote(str(package / 'hook.py'))} ]"
-    shims = {
-        # If the interpreter or the package was removed, the hook exits with 0, so that the agent sees no error.
-        chosen.paths.hook: (
-            f'#!/bin/sh\n{here} && exec {_quote(plain)} -I -S -c {_quote(program)} {data} "$@"\nexit 0\n'
-        ),
-        chosen.paths.mcp: f"#!/bin/sh\nexec {_quote(plain)} -I -S -c {_quote(bridge)} {data}\n",
-        # For agents whose PATH does not have `backstory`.
-        chosen.paths.command: (
-            f'#!/bin/sh\nexport BACKSTORY_DATA_DIR={data}\nexec {_quote(sys.executable)} -P -m backstory "$@"\n'
-        ),
-        chosen.paths.start_worker: (
-            f"#!/bin/sh\numask 077\nexport BACKSTORY_DATA_DIR={data}\n"
-            f"exec {_quote(sys.executable)} -P -m backstory worker 2>>{_quote(str(chosen.paths.log))}\n"
-        ),
-    }
-    chosen.paths.bin.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for target, text in shims.items():
-        temporary = target.with_name(f".{target.name}.{os.getpid()}")
-        temporary.write_text(text)
-        temporary.chmod(0o700)
-        temporary.replace(target)
-
-
-def _quote(text: str) -> str:
-    return "'" + text.replace("'", "'\\''") + "'"
+    return f'"$HOME/{shim.relative_to(home)}"' if movable else shims.quote(str(shim))

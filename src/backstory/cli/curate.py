@@ -34,6 +34,7 @@ def add(commands: Any) -> None:
     pin_.description = "Keep observations in the context of every session of their project."
     pin_.add_argument("ids", nargs="+", metavar="ID", help="an observation's id, as printed by search and context")
     pin_.add_argument("--off", action="store_true", help="unpin them")
+    pin_.add_argument("--json", action="store_true", help="print JSON")
     pin_.set_defaults(run=pin)
     supersede_ = commands.add_parser("supersede", help="replace an observation with a newer one")
     supersede_.description = (
@@ -42,6 +43,7 @@ def add(commands: Any) -> None:
     supersede_.add_argument("old", metavar="OLD", help="id of the observation that is replaced")
     supersede_.add_argument("new", nargs="?", metavar="NEW", help="id of its replacement, in the same project")
     supersede_.add_argument("--off", action="store_true", help="undo: OLD is valid again")
+    supersede_.add_argument("--json", action="store_true", help="print JSON")
     supersede_.set_defaults(run=supersede)
     hide_ = commands.add_parser("hide", help="take something out of context and search")
     hide_.description = (
@@ -92,9 +94,14 @@ def remember(options: argparse.Namespace) -> int:
 
 def pin(options: argparse.Namespace) -> int:
     client, numbers = connect(), [number_of(word) for word in options.ids]
+    rows = []
     for number in numbers:
         row = client.patch(f"/api/observations/{number}", {"pinned": not options.off})
-        show.line(f"{'Unpinned' if options.off else 'Pinned'}: #{row['id']} {row['type']}: {row['title']}")
+        rows.append(row)
+        if not options.json:
+            show.line(f"{'Unpinned' if options.off else 'Pinned'}: #{row['id']} {row['type']}: {row['title']}")
+    if options.json:
+        show.as_json({"items": rows})
     return 0
 
 
@@ -103,6 +110,9 @@ def supersede(options: argparse.Namespace) -> int:
         raise BackstoryError("Give two ids, OLD and NEW, or OLD with --off.")
     old, new = number_of(options.old), None if options.off else number_of(options.new)
     row = connect().patch(f"/api/observations/{old}", {"superseded_by": new})
+    if options.json:
+        show.as_json(row)
+        return 0
     result = f"Replaced by #{new}" if new else "Valid again"
     show.line(f"{result}: #{row['id']} {row['type']}: {row['title']}")
     return 0

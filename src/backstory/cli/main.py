@@ -55,8 +55,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         _hook(words[1:])  # first, because the imports below would slow down every event
     if words == ["mcp"]:
         _mcp()
-    if words[:1] == ["version"]:
-        words[:1] = ["--version"]
+    if words == ["version"]:
+        words = ["--version"]
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]
     if not words:
@@ -93,13 +93,18 @@ def _run(words: list[str]) -> NoReturn:
 
 
 def _hook(words: list[str]) -> None:
-    """Pass on an agent's event from standard input. Always exits with 0."""
+    """Pass on an agent's event from standard input. Always exits with 0. Agents call this only if the launch scripts do
+    not work; those are written when a session starts."""
     import os
 
     from backstory import hook, settings
 
     try:
         data = str(settings.data_dir(settings.environment()))
+        if words[1:] == ["SessionStart"]:
+            from backstory.cli import shims
+
+            shims.write_if_broken(settings.bare())
     except BaseException:
         os._exit(0)
     hook.main([data, *words])
@@ -125,15 +130,24 @@ def parser(command: str = "") -> Parser:
     top.add_argument("--version", action="version", version=f"backstory {__version__}", help="show the version")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     wanted = [noun for noun, words in NOUNS.items() if command in words]
-    for noun in wanted if command == "--version" else wanted or NOUNS:
+    for noun in wanted if command in ("version", "--version") else wanted or NOUNS:
         importlib.import_module(f"backstory.cli.{noun}").add(commands)
     hook = commands.add_parser("hook", help="read an agent's event from standard input (called by agents)")
     hook.add_argument("agent", metavar="AGENT")
     hook.add_argument("event", metavar="EVENT")
     text = "Serve memory as MCP tools on standard input and output. Agents call this."
     commands.add_parser("mcp", help="serve memory as MCP tools (called by agents)", description=text)
-    commands.add_parser("version", help="show the version")
+    version = commands.add_parser("version", help="show the version")
+    version.add_argument("--json", action="store_true", help="print JSON")
+    version.set_defaults(run=_version)
     top.groups = GROUPS
     top.describe()
     examples.add(top)
     return top
+
+
+def _version(options: argparse.Namespace) -> int:
+    from backstory.cli import show
+
+    show.as_json({"version": __version__})
+    return 0

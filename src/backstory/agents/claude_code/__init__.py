@@ -24,6 +24,7 @@ AGENT = Agent(
     parts=settings.parts,
     callers=settings.callers,
     muted=settings.muted,
+    say=settings.say,
     plugin_enabled=settings.plugin_enabled,
     remove_plugin="claude plugin uninstall backstory",
     resuming=resuming.RESUMING,

@@ -10,6 +10,11 @@ REPLIES = dict.fromkeys(("UserPromptSubmit", "PostToolUse", "PostToolUseFailure"
 STARTS_WORKER = ("SessionStart", "UserPromptSubmit")
 #: Events that wait for the worker to start, because its answer is the session's context.
 WAITS = ("SessionStart",)
+#: What it prints at the start of a session if the worker cannot start.
+NO_WORKER = (
+    b'{"systemMessage":"backstory: Its worker does not start. Run `backstory doctor` to find out why. '
+    b'What happens until then is kept for later."}'
+)
 #: The agent's own variables begin with this. The worker outlives the session, so it does not get them, ...
 VARIABLES = b"CLAUDE"
 #: ... except those by which it finds the user's transcripts and login.

@@ -12,6 +12,7 @@ from backstory.errors import BadInput
 from backstory.model import ContentId, Kind, Report
 
 NAME = "claude-code"
+START = "SessionStart"
 
 #: Claude Code's event -> our kind, and the fields that are kept
 EVENTS: dict[str, tuple[Kind, tuple[str, ...]]] = {

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from backstory.agents import json_hooks, json_servers, skill
-from backstory.agents.claude_code.payloads import EVENTS, NAME
+from backstory.agents.claude_code.payloads import EVENTS, NAME, START
 from backstory.agents.install import InstalledPart, Place
 from backstory.agents.json_text import Hook
 from backstory.agents.transcripts import Retention
@@ -20,6 +20,10 @@ from backstory.files import read_regular
 MAX_BYTES = 16 << 20
 #: Days for which Claude Code keeps transcripts by default.
 CLEANUP_DAYS = 30
+#: event -> which of its calls are wanted. Claude Code prints two lines for every hook of a manual compaction; the start
+#: of the session after it tells the same.
+MATCHERS = {"PostToolUse": "*", "PostToolUseFailure": "*", "PreCompact": "auto", "PostCompact": "auto"}
+MISSING = "Its program is missing, so nothing is remembered. Run `backstory repair`."
 
 
 def config_dir(home: Path, env: Mapping[str, str]) -> Path:
@@ -48,8 +52,11 @@ def parts(place: Place) -> tuple[InstalledPart, ...]:
     """List what is put into its files: hooks, MCP server, skill."""
     hooks_path, servers_path = settings_file(place), servers_file(place)
     skill_path = hooks_path.parent / "skills" / "backstory" / "SKILL.md"
+    guarded = start = f"[ ! -x {place.hook} ] || {place.hook}"
+    if place.scope == "user":  # a project's settings may be shared with people who do not have the program
+        start = f"[ -x {place.hook} ] || {{ {say(MISSING)}; exit 0; }}; {place.hook}"
     return (
-        json_hooks.part(hooks_path, hooks(place.hook), ours, place.record(NAME, hooks_path, ".json")),
+        json_hooks.part(hooks_path, hooks(guarded, start), ours, place.record(NAME, hooks_path, ".json"), allowed()),
         json_servers.part(servers_path, json_servers.server(place.mcp), place.record(NAME, servers_path)),
         skill.part(skill_path, place.record(NAME, skill_path)),
     )
@@ -99,12 +106,23 @@ def read_settings(path: Path) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def hooks(shim: str) -> dict[str, Hook]:
-    """Return one entry for each event. They name only the shim, so an upgrade does not rewrite them."""
+def hooks(shim: str, start: str) -> dict[str, Hook]:
+    """Return one entry for each event. They name only the shim, so an upgrade does not rewrite them. `start` is the
+    beginning of the command for SessionStart, `shim` that of the others."""
     return {
-        event: Hook(f"{shim} {NAME} {event}", timeout=5, matcher="*" if event.startswith("PostToolUse") else None)
+        event: Hook(f"{start if event == START else shim} {NAME} {event}", timeout=5, matcher=MATCHERS.get(event))
         for event in EVENTS
     }
+
+
+def allowed(server: str = json_servers.NAME) -> tuple[str, ...]:
+    """Return the permission rules for the tools that only read memory."""
+    return tuple(f"mcp__{server}__{tool}" for tool in json_servers.READING_TOOLS)
+
+
+def say(text: str) -> str:
+    """Return a shell command that reads the payload of SessionStart and tells the user something, once in a session."""
+    return f"""grep -q '"source": *"[rs]' && echo '{json.dumps({"systemMessage": f"backstory: {text}"})}'"""
 
 
 def muted(place: Place) -> str:
@@ -114,12 +132,20 @@ def muted(place: Place) -> str:
 
 
 def plugin_hooks() -> dict[str, Any]:
-    """Return the plugin's hooks.json: the same entries, for a shim that may be missing, and a version check."""
-    shim = '"${BACKSTORY_DATA_DIR:-$HOME/.backstory}/bin/backstory-hook"'
+    """Return the plugin's hooks.json: the same entries, for a program that may be missing, a version check, and the
+    permission to read memory, because a plugin has no rules."""
+    folder = "${BACKSTORY_DATA_DIR:-$HOME/.backstory}/bin"
+    shim, setup = f'"{folder}/backstory-hook"', 'sh "${CLAUDE_PLUGIN_ROOT}/hooks/setup.sh"'
     # If the settings have our hooks too, the plugin's do nothing: each event would cost twice.
     settings = '"${CLAUDE_CONFIG_DIR:-$HOME/.claude}/settings.json"'
-    entries = hooks(f"[ ! -x {shim} ] || grep -qs /bin/backstory-hook {settings} || {shim}")
-    entries["Setup"] = Hook('sh "${CLAUDE_PLUGIN_ROOT}/hooks/setup.sh"', timeout=10)
+    doubled = f"grep -qs /bin/backstory-hook {settings}"
+    # `uninstall` leaves a hook that does nothing, but no worker.
+    start = f'! {doubled} || exit 0; [ -x "{folder}/backstory-worker" ] || exec {setup} {START}; {shim}'
+    entries = hooks(f"[ ! -x {shim} ] || {doubled} || {shim}", start)
+    entries["Setup"] = Hook(setup, timeout=10)
+    allow = {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "allow"}}
+    readers = f"mcp__plugin_backstory_backstory__({'|'.join(json_servers.READING_TOOLS)})"
+    entries["PreToolUse"] = Hook(f"echo '{json.dumps(allow)}'", timeout=5, matcher=readers)
     described = "Tells backstory what happens, and a new session what it knows."
     return {"description": described, "hooks": {event: [hook.group] for event, hook in entries.items()}}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from backstory.cli import show
@@ -18,7 +19,9 @@ def add(commands: Any) -> None:
     doctor_.add_argument("--json", action="store_true", help="print JSON")
     doctor_.set_defaults(run=doctor)
     text = "Fix the problems that `backstory doctor` finds. Says what was done, and what only you can do."
-    commands.add_parser("repair", help="fix the problems that doctor finds", description=text).set_defaults(run=repair)
+    repair_ = commands.add_parser("repair", help="fix the problems that doctor finds", description=text)
+    repair_.add_argument("--json", action="store_true", help="print JSON")
+    repair_.set_defaults(run=repair)
 
 
 def checks() -> list[Check]:
@@ -78,6 +81,24 @@ def doctor(options: argparse.Namespace) -> int:
 
 
 def repair(options: argparse.Namespace) -> int:
+    repairs = []
+    for name, did, is_fixed in _repairs():
+        repairs.append({"name": name, "did": did, "fixed": is_fixed})
+        if not options.json:
+            print(f"{name}: {did}")
+    left = _find()
+    problems = [finding for finding in left if not finding.note]
+    if options.json:
+        show.as_json({"ok": not problems, "repairs": repairs, "findings": [finding.shown() for finding in left]})
+        return 1 if problems else 0
+    _print(left)
+    print("Some problems are left for you to fix." if problems else "No problems found.")
+    return 1 if problems else 0
+
+
+def _repairs() -> Iterator[tuple[str, str, bool]]:
+    """Repair what can be repaired. Yield the name of each finding, a sentence, and whether it was fixed."""
+    from backstory.cli import shims
     from backstory.cli.doctor.finding import look
 
     for check in checks():
@@ -85,11 +106,10 @@ def repair(options: argparse.Namespace) -> int:
             if finding.repair is None:
                 continue
             try:
-                print(f"{finding.name}: {finding.repair()}")
+                yield finding.name, finding.repair(), True
             except (BackstoryError, OSError) as error:
-                print(f"{finding.name}: could not be fixed. {error}")
-    left = _find()
-    _print(left)
-    problems = [finding for finding in left if not finding.note]
-    print("Some problems are left for you to fix." if problems else "No problems found.")
-    return 1 if problems else 0
+                yield finding.name, f"could not be fixed. {error}", False
+    # They are written even if no agent calls them yet: a plugin that is installed next will.
+    chosen = look().settings
+    if shims.write_if_broken(chosen):
+        yield "hook-missing", f"wrote the programs in {chosen.paths.bin}.", True

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import shlex
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -15,8 +12,8 @@ from pathlib import Path
 from backstory import __version__
 from backstory.agents import AGENTS, DEFAULT_AGENT, Agent
 from backstory.agents.install import InstalledPart
-from backstory.cli import show
-from backstory.cli.agents import installed, place_of, write_shims
+from backstory.cli import shims, show
+from backstory.cli.agents import installed, place_of
 from backstory.cli.doctor.finding import Finding, Machine
 from backstory.errors import SettingsUnreadable
 from backstory.paths import is_observers
@@ -24,8 +21,6 @@ from backstory.sessions import kept
 
 #: Transcripts that an agent will delete within this many days are reported.
 EXPIRES_DAYS = 7
-#: How long the hook may take to print its version, in seconds.
-VERSION_S = 5.0
 
 
 def _parts(machine: Machine, agent: Agent) -> dict[str, tuple[InstalledPart, ...]]:
@@ -50,36 +45,19 @@ def shim(machine: Machine) -> Iterator[Finding]:
         return
 
     def repair() -> str:
-        write_shims(machine.settings)
+        shims.write(machine.settings)
         return f"wrote the programs in {paths.bin}."
 
     do = "Run `backstory repair` to write it again."
-    if missing := [f.name for f in (paths.hook, paths.mcp, paths.start_worker) if not os.access(f, os.X_OK)]:
+    if missing := shims.missing(paths):
         yield Finding("hook-missing", f"Agents call {', '.join(missing)}, which is missing in {paths.bin}.", do, repair)
         return
-    version = _version_of(paths.hook)
-    if not version or not _interpreter(paths.start_worker).exists():
+    version = shims.version(paths)
+    if not version:
         says = f"The hook in {paths.bin} does not run: its Python or its backstory is missing."
         yield Finding("hook-broken", says, do, repair)
     elif version != __version__:
         yield Finding("hook-version", f"The hook has version {version}, this command has {__version__}.", do, repair)
-
-
-def _version_of(hook: Path) -> str:
-    try:
-        run = subprocess.run(
-            [hook, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=VERSION_S
-        )
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return run.stdout.strip()[:40]
-
-
-def _interpreter(start_worker: Path) -> Path:
-    for line in start_worker.read_text("utf-8", "replace").splitlines():
-        if line.startswith("exec "):
-            return Path(shlex.split(line)[1])
-    return Path("/nonexistent")
 
 
 def settings(machine: Machine) -> Iterator[Finding]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Iterator
 
 from backstory import __version__
-from backstory import settings as stored
 from backstory.cli import show
 from backstory.cli.doctor.finding import Finding, Machine
 from backstory.cli.worker import connect, fetched
 from backstory.errors import BackstoryError
+from backstory.paths import read_object
 
 #: How long the worker may take to stop before it is killed, in seconds.
 STOP_S = 3.0
@@ -72,29 +73,39 @@ def away(machine: Machine) -> Iterator[Finding]:
 
 
 def port(machine: Machine) -> Iterator[Finding]:
-    """The worker's TCP port. Hooks do not need it; browsers and other programs do."""
+    """The worker's TCP port. Hooks do not need it; browsers and other programs do. A port that is taken is a
+    note, and the setting stays: the other program may be gone tomorrow."""
     wanted, actual = machine.settings.port, machine.worker_file.get("port")
     if not machine.health or machine.config_error or not wanted or not actual or wanted == actual:
         return
 
     def repair() -> str:
         restart(machine)
-        from backstory.cli.doctor.finding import look
+        if read_object(machine.settings.paths.worker).get("port") != wanted:
+            raise BackstoryError(f"Another program took port {wanted} in the meantime.")
+        return f"port {wanted} is free again, and the worker uses it."
 
-        port_now = look().worker_file.get("port")
-        if port_now == wanted:
-            return f"port {wanted} is free again, and the worker uses it."
-        if stored.sources().get("port") == "BACKSTORY_PORT":
-            raise BackstoryError(f"BACKSTORY_PORT is {wanted} and overrides config.toml.")
-        stored.change(machine.settings.paths.config, "port", port_now)
-        return f"set `port` to {port_now} in config.toml, where the worker listens."
-
+    is_free = _is_free(machine.settings.host, wanted)
     yield Finding(
         "port-taken",
-        f"Another program uses port {wanted}. The worker listens on {actual}.",
-        f"End that program and run `backstory restart`, or run `backstory config set port {actual}`.",
-        repair,
+        f"Another program {'used' if is_free else 'uses'} port {wanted}. The worker listens on {actual}.",
+        "Hooks do not need the port, and `backstory open` finds it. To have it back, end that program and run "
+        f"`backstory restart`. To choose another one, run `backstory config set port {actual}`.",
+        repair if is_free else None,
+        note=True,
     )
+
+
+def _is_free(host: str, port: int) -> bool:
+    """Whether the worker could listen on a port."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the worker does
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return False
+    return True
 
 
 def embedder(machine: Machine) -> Iterator[Finding]:

@@ -69,7 +69,7 @@ class Remember(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Pin(msgspec.Struct, forbid_unknown_fields=True):
-    id: Id
+    ids: Annotated[list[Id], Meta(min_length=1, max_length=20)]
     pinned: bool = True
 
 
@@ -110,6 +110,10 @@ class Tool:
     fenced: bool = False  #: the answer has its own fence
 
     @property
+    def takes(self) -> tuple[str, ...]:
+        return self.arguments.__struct_fields__
+
+    @property
     def schema(self) -> dict[str, Any]:
         """The JSON schema of the arguments. It is short, because every session pays for its tokens."""
         _, components = msgspec.json.schema_components([self.arguments])
@@ -148,7 +152,7 @@ class Tools:
                 self.remember,
                 changes=True,
             ),
-            Tool("pin", "Show an observation to every later session, or stop that.", Pin, self.pin, changes=True),
+            Tool("pin", "Show observations to every later session, or stop that.", Pin, self.pin, changes=True),
             Tool(
                 "supersede",
                 "Replace an older observation by a newer one. The older one becomes history (new null: undo).",
@@ -181,6 +185,8 @@ class Tools:
             raise NotFound(f"There is no tool {name[:80]}.")
         # Stripped like the body of a request: nothing private goes further.
         stripped = bodies.strip(msgspec.json.encode(arguments or {}))
+        if isinstance(stripped, dict) and (unknown := [name for name in stripped if name not in tool.takes]):
+            raise BadInput(f"{name} has no argument `{_line(unknown[0], 80)}`. It takes: {', '.join(tool.takes)}.")
         answer = await tool.run(_convert(stripped, tool.arguments), caller)
         return answer if tool.fenced else harmless(answer)
 
@@ -253,8 +259,8 @@ class Tools:
         return f"Remembered for {_line(row['project'], 80)}: {_item_line(row)}"
 
     async def pin(self, arguments: Pin, caller: Caller) -> str:
-        row = await self._edit(caller, arguments.id, {"pinned": arguments.pinned})
-        return f"{'Pinned' if arguments.pinned else 'No longer pinned'}: {_item_line(row)}"
+        rows = [await self._edit(caller, number, {"pinned": arguments.pinned}) for number in arguments.ids]
+        return "\n".join(f"{'Pinned' if arguments.pinned else 'No longer pinned'}: {_item_line(row)}" for row in rows)
 
     async def supersede(self, arguments: Supersede, caller: Caller) -> str:
         row = await self._edit(caller, arguments.old, {"superseded_by": arguments.new})
