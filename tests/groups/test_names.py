@@ -64,6 +64,14 @@ def test_other_paths_belong_to_no_group(path: str) -> None:
     assert names.of_path(Path("/data"), f"/data/groups/a/../b/{path}") is None
 
 
+def test_a_data_directory_that_is_a_link(tmp_path: Path) -> None:
+    """Transcripts are read by their resolved paths."""
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "data").symlink_to(tmp_path / "disk")
+    for base in ("data", "disk"):
+        assert names.of_path(tmp_path / "data", str(tmp_path / base / "sessions/family/.claude/x.jsonl")) == "family"
+
+
 @pytest.mark.parametrize("session_id", ["", "..", "../x", "a/b", "a.b", ".x", "a\n", "x" * 129])
 def test_a_bad_session_id_is_refused(session_id: str) -> None:
     with pytest.raises(BadInput):

@@ -67,7 +67,8 @@ def list_groups(options: argparse.Namespace) -> int:
         return 0
     for row in page["items"]:
         now = f"active since {show.when(row['updated_at'])}" if row["session_id"] else "no active session"
-        show.line(f"{row['name']:<20} {now}, {_count(row['history'], 'session')} in its history")
+        working = ", its agent works" if row["is_running"] else ""
+        show.line(f"{row['name']:<20} {now}{working}, {_count(row['history'], 'session')} in its history")
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from backstory import project
@@ -60,12 +61,19 @@ def project_key(group: str) -> str:
 
 def of_path(data: Path, path: str) -> str | None:
     """Return the group that a file or a directory belongs to: its own directory, or the state of its agent."""
-    parts = path.removeprefix(f"{data}/").split("/", 2)
-    if not path.startswith(f"{data}/") or parts[0] not in ("groups", "sessions") or ".." in path.split("/"):
+    base = next((base for base in _bases(data) if path.startswith(base)), None)
+    parts = path.removeprefix(base).split("/", 2) if base else [""]
+    if parts[0] not in ("groups", "sessions") or ".." in path.split("/"):
         return None
     with contextlib.suppress(BadInput, IndexError):
         return check(parts[1])
     return None
+
+
+@lru_cache(8)
+def _bases(data: Path) -> tuple[str, ...]:
+    """Return how the paths of files in the data directory begin. It may be a link, which some paths have resolved."""
+    return f"{data}/", f"{data.resolve()}/"
 
 
 @dataclass(frozen=True, slots=True)

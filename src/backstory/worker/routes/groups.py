@@ -143,7 +143,8 @@ class GroupRoutes:
         if not rows or rows[0]["name"] != names.MAIN:
             rows = [_NEW_MAIN, *rows]
         own = call.principal.confined_to
-        return Page([row for row in rows if own in (None, row["name"])])
+        runs = self._parts.runs
+        return Page([row | {"is_running": runs.is_running(row["name"])} for row in rows if own in (None, row["name"])])
 
     async def show(self, call: Call) -> Row:
         """Show a group: its active session, its history and its archives."""
@@ -191,11 +192,13 @@ class GroupRoutes:
         await self._parts.pointers.get(group)
         await self._parts.runs.close(group, at_once=True)
         await self._parts.runs.wait(group)
+        # The group goes last: if something fails on the way, it can be deleted again.
+        sessions = await self._parts.forget(names.project_key(group))
         async with self._parts.archives.locks[group]:
+            await asyncio.to_thread(self._remove_files, group)
             await asyncio.wrap_future(self._store.submit(lambda tx: groups.delete(tx, group)))
             self._parts.pointers.forget(group)
-            await asyncio.to_thread(self._remove_files, group)
-        return DeletedGroup(group, await self._parts.forget(names.project_key(group)))
+        return DeletedGroup(group, sessions)
 
     def _remove_files(self, group: str) -> None:
         paths = self._paths(group)
@@ -211,6 +214,7 @@ class GroupRoutes:
         archives = await asyncio.to_thread(self._store.read, lambda tx: groups.archives(tx, group))
         about: Row = {"name": group, "folder": str(self._paths(group).folder), **asdict(pointer)}
         about["history"] = [asdict(entry) for entry in await self._parts.pointers.history(group)]
+        about["is_running"] = self._parts.runs.is_running(group)
         about["archives"] = [_shown_archive(each) for each in archives if each.file]
         return about
 
