@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import threading
 from collections.abc import Iterator
 
 import pytest
-from box import Box
-from endpoint import Request, Step, error
+from box import COMMAND, Box, until
+from claude import Claude
+from endpoint import Held, Request, Step, error, hang
 from office import Office, needs_sandbox
+from terminal import PATIENCE, terminal
 
 from backstory import groups
 from backstory.errors import BackstoryError
@@ -62,6 +66,31 @@ def test_the_command_and_the_api_pass_on_what_was_said(office: Office, monkeypat
         assert not groups.close("main")
         with pytest.raises(BackstoryError, match="There is no group"):
             groups.run("nobody", "Hello.")
+
+
+def test_a_line_that_is_typed_while_the_agent_works_is_a_follow_up(office: Office) -> None:
+    """In a terminal. Ctrl-C ends the agent, and the chat goes on."""
+    let_go = threading.Event()
+    with office.model([Held(let_go, "The first."), "The second.", hang(), "The third."]) as endpoint:
+        office.box.start()
+        client = Claude(office.box.home, office.box.project, endpoint, env=office.box.env | office.env)
+        with terminal(client, program=[str(COMMAND), "groups", "chat", "main"]) as shown:
+            shown.wait(">")
+            shown.type("One.")
+            endpoint.wait(1)
+            shown.type("Two.")
+            until(lambda: list(office.paths("main").input.glob("*.json")), "the follow-up")
+            let_go.set()
+            shown.wait("The second.")
+            assert endpoint.of()[-1].texts("user")[-1] == "Two."
+            shown.type("Think.")
+            endpoint.wait(3)
+            shown.process.send_signal(signal.SIGINT)
+            shown.wait("The agent was ended.")
+            shown.type("Three.")
+            shown.wait("The third.")
+            shown.type("/exit")
+            assert shown.process.wait(PATIENCE) == 0
 
 
 def test_variables_are_taken_over_the_socket_only(office: Office) -> None:

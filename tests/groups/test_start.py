@@ -98,6 +98,13 @@ def test_an_agent_without_credentials_is_not_started(paths: GroupPaths) -> None:
     assert given == KEY | {"ANTHROPIC_BASE_URL": "http://x"}
 
 
+def test_no_agent_is_started_beside_a_worker_that_trusts_everybody() -> None:
+    """It could reach the worker over the network that it shares."""
+    with pytest.raises(BackstoryError, match="`auth` is off"):
+        start.check_auth(Settings(auth="off"))
+    start.check_auth(Settings())
+
+
 def options(paths: GroupPaths, sandbox: str, **variables: str) -> Options:
     """The options of a first query."""
     query = GroupQuery(prompt="Hello.", callbacks={}, on_stderr=lambda _: None)

@@ -134,3 +134,4 @@ def _shown(name: str, data: dict[str, Any], as_json: bool = False) -> int:
 
 def _end(client: Client, group: str) -> None:
     client.post(f"{api.route(group)}/close", {"now": True})
+    print(ENDINGS["closed"], file=sys.stderr)

@@ -45,7 +45,7 @@ GROUPS = {
     "Called by other programs": ("worker", "hook", "mcp"),
 }
 #: Commands without a spinner: they run until they are stopped.
-_ENDLESS = ("worker",)
+_ENDLESS = (("worker",), ("groups", "chat"))
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -66,7 +66,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     from backstory.cli.show import Escaping
     from backstory.cli.spinner import spinning
 
-    with spinning(f"backstory {words[0]}", words[0] not in _ENDLESS) as spinner:
+    is_endless = any(tuple(words[: len(each)]) == each for each in _ENDLESS)
+    with spinning(f"backstory {words[0]}", not is_endless) as spinner:
         out, err = Escaping(sys.stdout, spinner), Escaping(sys.stderr, spinner)
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             _run(words)

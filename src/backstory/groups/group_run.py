@@ -82,11 +82,12 @@ class GroupRun:
         runs: GroupRuns,
     ) -> None:
         self.paths, self.group, self.progress, self.started_at = paths, paths.group, RunProgress(), ids.now()
+        self.is_ending = False  #: somebody outside has ended it
+        self.has_ended = asyncio.Event()
         self.session_id: str | None = None  #: the session of the last query, as soon as the agent has told it
         self._settings, self._around, self._variables, self._runs = settings, around, variables, runs
         self._messages, self._files = [message], IpcFiles(paths)
         self._deadlines, self._limit = Deadlines(), asyncio.timeout(None)
-        self._is_ending = False  #: somebody outside has ended the run
         self._resumed: str | None = None  #: the session that is resumed
         self._resume_at: str | None = None  #: the last message of the model, if nothing came after it
         self._stderr: deque[str] = deque(maxlen=STDERR_LINES)
@@ -97,7 +98,7 @@ class GroupRun:
             self._deadlines.timeout = asyncio.get_running_loop().time() + minutes * 60
         self._messages[:0] = take_messages(self._files)
         is_closed = False
-        while self._messages and not self._is_ending:
+        while self._messages and not self.is_ending:
             pointer = await self._around.pointers.get(self.group)
             try:
                 await self._answer("\n".join(self._messages), pointer)
@@ -112,11 +113,11 @@ class GroupRun:
             # A message that came while the agent cleared its session, or chose another one, belongs to the next.
             self._deadlines.closed = math.inf
             self._messages = take_messages(self._files)  # in this thread: `GroupRuns.send` must not come in between
-        return "closed" if is_closed or self._is_ending else "done"
+        return "closed" if is_closed or self.is_ending else "done"
 
     def close(self, *, at_once: bool = False) -> None:
         """End the run, at once or when the agent has answered."""
-        self._is_ending = True
+        self.is_ending = True
         self._close(0 if at_once else CLOSE_S)
 
     def describe(self, error: Exception) -> str:
@@ -154,10 +155,12 @@ class GroupRun:
         """Look for `_close` while the agent works, and whether its session was cleared."""
 
         async def watch() -> None:
-            while not await asyncio.to_thread(take_close, self._files):
-                if (await self._around.pointers.get(self.group)).generation != pointer.generation:
-                    break
+            is_closed = has_moved = False
+            while not (is_closed or has_moved):
                 await asyncio.sleep(LOOK_S)
+                is_closed = await asyncio.to_thread(take_close, self._files)
+                has_moved = (await self._around.pointers.get(self.group)).generation != pointer.generation
+            self.is_ending = self.is_ending or not has_moved
             self._close(CLOSE_S)
 
         task = asyncio.create_task(watch(), name=f"close of {self.group}")

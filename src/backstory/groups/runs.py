@@ -66,16 +66,18 @@ class GroupRuns:
         Return the progress of the run, and how many of its events are of the time before.
         """
         paths = await self._check(group, message)
-        if run := self._runs.get(group):
+        while (run := self._runs.get(group)) and run.is_ending:
+            await run.has_ended.wait()
+        if run:
             put_message(IpcFiles(paths), message)
             return run.progress, run.progress.count
+        start.check_auth(self._settings)
         given = start.model_variables(variables)
         start.check_credentials(paths, given)
-        if (run := self._runs.get(group)) is None:
-            run = self._runs[group] = GroupRun(self._settings, paths, self._around, given, message, self)
-            task = asyncio.create_task(self._work(run), name=f"agent of {group}")
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        run = self._runs[group] = GroupRun(self._settings, paths, self._around, given, message, self)
+        task = asyncio.create_task(self._work(run), name=f"agent of {group}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         return run.progress, 0
 
     async def follow_up(self, group: str, message: str, *, is_for_later: bool = True) -> bool:
@@ -84,7 +86,7 @@ class GroupRuns:
         If it does not, its next run begins with the message, unless that is not for later.
         """
         paths = await self._check(group, message)
-        is_running = group in self._runs
+        is_running = (run := self._runs.get(group)) is not None and not run.is_ending
         if is_running or is_for_later:
             put_message(IpcFiles(paths), message)
         return is_running
@@ -99,8 +101,7 @@ class GroupRuns:
     async def wait(self, group: str) -> None:
         """Wait until the agent of a group has ended."""
         if run := self._runs.get(group):
-            async for _ in run.progress.follow(run.progress.count):
-                pass
+            await run.has_ended.wait()
 
     def close_streams(self) -> None:
         """End everybody who follows a run, so that none delays a stop."""
@@ -143,6 +144,7 @@ class GroupRuns:
         finally:
             self._runs.pop(run.group, None)
             run.progress.end(reason)
+            run.has_ended.set()
 
     def _load(self, paths: GroupPaths) -> None:
         """Load the SDK in a thread, because it takes a while. Make ready what a sandbox needs."""

@@ -96,6 +96,13 @@ def model_variables(env: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in env.items() if name in MODEL_ENV and value}
 
 
+def check_auth(settings: Settings) -> None:
+    """Raise an error if an agent could ask the worker for everything: a sandbox shares the network of the machine."""
+    if settings.auth == "off":
+        message = "Agents of groups are not started while `auth` is off: they could read all of memory."
+        raise BackstoryError(message, "Run `backstory config set auth on` and `backstory restart`.")
+
+
 def check_credentials(paths: GroupPaths, env: Mapping[str, str]) -> None:
     """Raise an error if the agent could not reach its model."""
     if not any(name in env for name in CREDENTIALS) and not (paths.state / ".credentials.json").is_file():
