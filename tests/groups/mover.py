@@ -1,8 +1,8 @@
 """Processes that start, clear and resume sessions of groups at random, and are killed at it.
 
-Run as `python mover.py DATA GROUPS SESSIONS KILLS`. It forks movers, because importing costs more than moving. A mover
-starts those sessions that are its own by their number, and writes each down once it is the group's. Started again, it
-goes on where it was killed.
+Run as `python mover.py DATA GROUPS SESSIONS KILLS URL`, with an empty URL for SQLite. It forks movers: importing
+costs more than moving. A mover starts those sessions that are its own by their number, and writes each down once it is
+the group's. Started again, it goes on where it was killed.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from house import House
 from transcripts import Script
 
 from backstory.groups.names import WORKSPACE, GroupPaths
+from backstory.store.db import Store
+from backstory.store.postgres import PostgresStore
 from backstory.store.sqlite import SqliteStore
 
 MOVERS = 8
@@ -94,11 +96,15 @@ async def work(house: House, number: int, groups: int, sessions: int) -> None:
             await move(house, GroupPaths(house.data, group_name(dice.randrange(groups))), dice)
 
 
-def start(data: Path, number: int, groups: int, sessions: int) -> int:
+def opened(data: Path, url: str) -> Store:
+    return PostgresStore(url, data) if url else SqliteStore(data / "backstory.db")
+
+
+def start(data: Path, number: int, groups: int, sessions: int, url: str) -> int:
     """Fork a mover and return its process id."""
     if pid := os.fork():
         return pid
-    store = SqliteStore(data / "backstory.db")
+    store = opened(data, url)
     try:
         asyncio.run(work(House(data, store), number, groups, sessions))
         store.close()
@@ -108,10 +114,10 @@ def start(data: Path, number: int, groups: int, sessions: int) -> int:
         os._exit(1)
 
 
-def run_and_kill(data: Path, groups: int, sessions: int, kills: int) -> None:
+def run_and_kill(data: Path, groups: int, sessions: int, kills: int, url: str) -> None:
     """Let all movers finish. So many that have begun are killed and started again."""
     dice = random.Random(3)
-    running = {start(data, number, groups, sessions): number for number in range(MOVERS)}
+    running = {start(data, number, groups, sessions, url): number for number in range(MOVERS)}
     while running:
         time.sleep(dice.uniform(0.0, 0.1))
         begun = [pid for pid, number in running.items() if (data / f"started-{number}").exists()]
@@ -125,7 +131,7 @@ def run_and_kill(data: Path, groups: int, sessions: int, kills: int) -> None:
             number, code = running.pop(pid), os.waitstatus_to_exitcode(status)
             if code == -signal.SIGKILL:
                 kills -= 1
-                running[start(data, number, groups, sessions)] = number
+                running[start(data, number, groups, sessions, url)] = number
             elif code:
                 for left in running:
                     os.kill(left, signal.SIGKILL)
@@ -134,4 +140,5 @@ def run_and_kill(data: Path, groups: int, sessions: int, kills: int) -> None:
 
 
 if __name__ == "__main__":
-    run_and_kill(Path(sys.argv[1]), *map(int, sys.argv[2:5]))
+    folder, how_many, of_each, killed, database = sys.argv[1:]
+    run_and_kill(Path(folder), int(how_many), int(of_each), int(killed), database)

@@ -16,7 +16,6 @@ from house import House
 from backstory.groups.names import GroupPaths
 from backstory.store import groups as rows
 from backstory.store.migrate import migrate
-from backstory.store.sqlite import SqliteStore
 
 
 def said_in(paths: GroupPaths) -> Counter[str]:
@@ -51,13 +50,13 @@ async def agree(house: House, name: str, sessions: int) -> None:
     assert [file for file in paths.tasks.iterdir() if not file.name.startswith(".")] == []
 
 
-def everything_is_there_once(data: Path, groups: int, sessions: int, kills: int) -> None:
-    store = SqliteStore(data / "backstory.db")
+def everything_is_there_once(data: Path, groups: int, sessions: int, kills: int, url: str = "") -> None:
+    store = mover.opened(data, url)
     migrate(store)
     house = House(data, store)
     for number in range(groups):
         house.group(mover.group_name(number))
-    command = [sys.executable, mover.__file__, *map(str, (data, groups, sessions, kills))]
+    command = [sys.executable, mover.__file__, *map(str, (data, groups, sessions, kills, url))]
     moved = subprocess.run(command, capture_output=True, text=True)
     assert (moved.returncode, moved.stderr) == (0, "")
 
@@ -81,3 +80,10 @@ def test_every_conversation_is_there_once(tmp_path: Path) -> None:
 def test_every_conversation_is_there_once_at_full_size(tmp_path: Path) -> None:
     """Fifty groups with twenty sessions each, and eighty kills."""
     everything_is_there_once(tmp_path, groups=50, sessions=20, kills=80)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+def test_every_conversation_is_there_once_on_postgresql(tmp_path: Path, database_url: str) -> None:
+    """Where eight processes write at the same time."""
+    everything_is_there_once(tmp_path, groups=10, sessions=20, kills=20, url=database_url)
