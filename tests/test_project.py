@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from backstory.project import find, normalize
+from backstory.project import find, normalize, path_from_root
 
 
 def git(where: Path, *words: str) -> None:
@@ -55,6 +55,43 @@ def test_worktrees_stay_together(api: Path, tmp_path: Path) -> None:
     there, here = find(str(tree)), find(str(api))
     assert (there.name, there.key) == (here.name, here.key) == ("api", str(api))
     assert (there.branch, here.branch) == ("feature", "main")
+    assert (there.root, here.root) == (str(tree), str(api))
+    deep = tree / "src"
+    deep.mkdir()
+    assert find(str(deep)).root == str(tree)
+
+
+def test_worktrees_of_a_bare_repository_stay_together(api: Path, tmp_path: Path) -> None:
+    """The folder around them names the project."""
+    home = tmp_path / "shop"
+    git(tmp_path, "clone", "-q", "--bare", str(api), str(home / ".bare"))
+    git(home / ".bare", "remote", "remove", "origin")
+    for name in ("one", "two"):
+        git(home / ".bare", "worktree", "add", "-q", "-b", name, str(home / name))
+    assert {find(str(home / name)).name for name in ("one", "two")} == {"shop"}
+    assert find(str(home / "one")).key == find(str(home / "two")).key
+
+
+def test_a_worktree_that_is_gone_belongs_to_its_repository(api: Path) -> None:
+    """By its path, if that tells; files are named from the worktree. An agent's own folder of worktrees does not."""
+    for gone in (api / ".claude" / "worktrees" / "feature", api / ".worktrees" / "feature"):
+        found = find(str(gone / "src"))
+        assert (found.name, found.key, found.root) == ("api", str(api), str(gone))
+    away = find("/nowhere/shop/.claude/worktrees/feature/src")
+    assert (away.name, away.key, away.root) == ("shop", "/nowhere/shop", "/nowhere/shop/.claude/worktrees/feature")
+    assert find("/nowhere/.codex/worktrees/1a2b/shop").name == "shop"
+
+
+def test_a_path_is_named_from_the_root(api: Path) -> None:
+    """If it is one of a file that is there, or written like a path. The end of a path stays as it is."""
+    deep = api / "src" / "deep"
+    deep.mkdir(parents=True)
+    (deep / "cart.py").touch()
+    assert path_from_root("cart.py", str(deep)) == path_from_root("./cart.py", str(deep)) == "src/deep/cart.py"
+    assert path_from_root(str(deep / "cart.py"), str(api)) == "src/deep/cart.py"
+    assert path_from_root("../till.py", str(deep)) == "src/till.py"
+    assert path_from_root("cart.py", str(api)) == "cart.py", "the end of a path"
+    assert path_from_root("/elsewhere/cart.py", str(api)) == "/elsewhere/cart.py"
 
 
 def test_a_directory_that_is_no_repository_is_its_own_project(tmp_path: Path) -> None:

@@ -110,6 +110,7 @@ class Session:
     completed_at: str | None
     forgotten_at: str | None
     hidden_at: str | None  #: its items are in no context and no search result
+    root: str  #: the top directory of the working tree; files are named from there; empty if it is not known
     is_new: bool = False  #: not a column: the report at hand created the session
 
 
@@ -185,6 +186,12 @@ class Round:
     noted: tuple[Noted, ...] = ()  #: what stands of the rules' earlier observations of this session
     notes_before: str = ""  #: the notes of the rules' summary of the round before
     resume: MemoryId | None = None  #: the observer's conversation to resume; None starts a new one
+    root: str = ""  #: the top directory of the working tree
+
+    @property
+    def home(self) -> str:
+        """The directory from which files are named."""
+        return self.root or self.cwd
 
     @property
     def stop(self) -> Event | None:

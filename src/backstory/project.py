@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +12,8 @@ from backstory.repository import Repository, locate
 
 #: Maximum characters of a remote's URL. Longer ones are truncated.
 MAX_URL_CHARS = 2048
+#: Folders in which worktrees of a repository are kept.
+WORKTREES = (".worktrees", "worktrees")
 #: The sessions of a group are a project of their own. Its name and its key are this and the name of the group.
 GROUP_PREFIX = "group:"
 
@@ -22,11 +25,13 @@ class Project:
     name: str
     key: str  #: the remote's URL, else the path of the root: two repositories named `api` differ
     branch: str | None = None
+    root: str = ""  #: the top directory of the working tree; empty outside of any
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", gate.text(self.name))
         object.__setattr__(self, "key", gate.identifier(self.key))
         object.__setattr__(self, "branch", self.branch and gate.text(self.branch))
+        object.__setattr__(self, "root", gate.text(self.root))
 
 
 def of_group(group: str) -> Project:
@@ -41,30 +46,62 @@ def group_of(key: str) -> str | None:
 
 def find(cwd: str) -> Project:
     """Return the project of a working directory. All worktrees of a repository are one project."""
+    here = Path(cwd)
     if repository := locate(cwd):
-        found = _of(repository)
+        found, home = _of(repository), repository.root
     else:
-        here = _home_of(Path(cwd))
-        found = Project(name=here.name or str(here), key=str(here))
+        home = _home_of(here)
+        found = Project(name=home.name or str(home), key=str(home))
+    if tree := _gone_worktree(here, home):
+        found = replace(found, root=str(tree))
     # No directory passes for a group by its name.
     return replace(found, name=f"./{found.name}") if found.name.startswith(GROUP_PREFIX) else found
+
+
+def _gone_worktree(here: Path, home: Path) -> Path | None:
+    """Return the worktree of a directory that does not exist, if its path tells: a folder of its repository."""
+    parts = here.relative_to(home).parts if here.is_relative_to(home) else ()
+    at = next((at for at, part in enumerate(parts[:-1]) if part in WORKTREES), None)
+    tree = home.joinpath(*parts[: at + 2]) if at is not None else None
+    return tree if tree and not os.path.lexists(tree) else None
 
 
 def _home_of(here: Path) -> Path:
     """Guess the repository of a worktree from its path alone, for a directory that does not exist on this machine."""
     for index, part in enumerate(here.parts):
-        if part in (".worktrees", "worktrees") and index > 1:
+        if part in WORKTREES and index > 1:
             home = Path(*here.parts[:index])
-            return home.parent if home.name == ".claude" else home
+            if home.name == ".claude":
+                return home.parent
+            # `~/.codex/worktrees/ID/NAME` is a folder of an agent. It does not say which repository this is.
+            return here if home.name.startswith(".") else home
     return here
 
 
 def _of(repository: Repository) -> Project:
     home, common = repository.root, repository.common_dir
     if common != repository.git_dir:
-        home = common.parent if common.name == ".git" else common
+        # `.git`, or a bare repository beside its worktrees, such as `.bare`
+        home = common.parent if common.name.startswith(".") else common
     name = home.name.removesuffix(".git") or str(home)
-    return Project(name=name, key=_remote(repository) or str(home), branch=repository.branch())
+    branch, root = repository.branch(), str(repository.root)
+    return Project(name=name, key=_remote(repository) or str(home), branch=branch, root=root)
+
+
+def path_from_root(path: str, cwd: str) -> str:
+    """Return the path of a file as it is stored: from the root of the repository. What names no file of the working
+    directory, such as the end of a path, stays as it is."""
+    if not path:
+        return path
+    full = Path(os.path.normpath(Path(cwd, Path(path).expanduser())))
+    is_path = path.startswith(("/", "./", "../", "~/"))
+    try:
+        is_path = is_path or full.exists()
+    except (OSError, ValueError):
+        return path
+    repository = locate(cwd) if cwd else None
+    root = repository.root if repository else Path(cwd)
+    return str(full.relative_to(root)) if is_path and full.is_relative_to(root) else path
 
 
 def _remote(repository: Repository) -> str | None:

@@ -54,7 +54,7 @@ class Backfill:
 
     async def _where(self, report: Report, project: str) -> Project:
         """Return the project of a report, with the branch that was checked out then."""
-        where = Project(project, project) if project else await self._intake.project_of(report)
+        where = Project(project, project) if project else await self._intake.past_project(report)
         return replace(where, branch=report.git_branch)
 
     def _take(self, tx: Tx, report: Report, where: Project) -> str:

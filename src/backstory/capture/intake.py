@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,7 @@ from backstory.project import Project, group_of, of_group
 from backstory.sessions import lock
 from backstory.settings import ConfigWatch, Settings
 from backstory.store import events, observations, rounds, sessions, titles, turns
+from backstory.store import projects as known_projects
 from backstory.store.db import Store, Tx
 from backstory.store.index import chunks
 from backstory.text import cut
@@ -34,6 +36,8 @@ Announce = Callable[[str, Any], None]
 Untold = Literal["take", "hold back", "refuse"]
 #: Seconds for which the project of a directory is remembered.
 PROJECT_S = 30.0
+#: Directories, from one that is gone upwards, in which earlier sessions are looked for.
+MAX_PLACES = 6
 #: Characters that are kept of the summary that an agent makes when it compacts. The conversation has the rest.
 COMPACTED = 1000
 #: Milliseconds that an ended round waits until its transcript is read, so that all of it is observed.
@@ -59,6 +63,7 @@ class Intake:
     ) -> None:
         self.settings, self._store, self._send, self._wake, self._roots = settings, store, announce, wake, roots
         self._projects: dict[str, tuple[float, Project]] = {}
+        self._past: dict[str, Project] = {}  #: directories that are gone
         self._config = ConfigWatch(settings.paths.config)
         self.wipe: Callable[[], None] = lambda: None  #: called after a deletion, to remove the text from the files, too
 
@@ -84,6 +89,20 @@ class Intake:
         """Return the project of a report. That of an agent in a group is the group, whatever directory it works in."""
         group = names.of_path(self.settings.paths.data, report.transcript_path or "")
         return of_group(group) if group else await self.project(report.cwd, name, reread)
+
+    async def past_project(self, report: Report) -> Project:
+        """Return the project of a report of the past. If its directory is gone, it belongs to the project that sessions
+        in that directory had: it may have been a worktree."""
+        where, cwd = await self.project_of(report), report.cwd
+        if where.root or group_of(where.key) or not cwd or await asyncio.to_thread(os.path.isdir, cwd):
+            return where
+        if cwd not in self._past:
+            if len(self._past) > 1000:
+                self._past.clear()
+            places = [cwd, *map(str, Path(cwd).parents)][:MAX_PLACES]
+            known = await asyncio.to_thread(self._store.read, lambda tx: known_projects.of_directories(tx, places))
+            self._past[cwd] = replace(where, name=known.name, key=known.key) if known else where
+        return self._past[cwd]
 
     async def take(
         self, report: Report, project_name: str = "", number: int | None = None, untold: Untold = "take"

@@ -173,4 +173,4 @@ def _file_digests(round: Round, reply: Reply) -> dict[str, str]:
     if ids.now_ms() - ids.stored_ms(round.events[-1].occurred_at) > events.RECENT_MS:
         return {}
     paths = (path for one in reply.observations for path in (*one.files_modified, *one.files_read))
-    return digests(round.cwd, paths)
+    return digests(round.home, paths)

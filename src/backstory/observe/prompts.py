@@ -274,7 +274,7 @@ def _earlier(round: Round) -> str:
 def _path(event: Event, round: Round) -> str:
     inputs = mapping(mapping(event.payload).get("tool_input"))
     path = next((v for k, v in inputs.items() if "path" in k.lower() and isinstance(v, str)), "")
-    return relative(path, round.cwd, round.cwd) if path else ""
+    return relative(path, round.home, round.cwd) if path else ""
 
 
 def _tool_use(number: int, event: Event, round: Round) -> Iterator[str | Quote]:
@@ -345,8 +345,8 @@ def _quoted(text: str, round: Round, room: int) -> str:
 
 def _plain(text: str, round: Round) -> str:
     """A text with relative paths and without blank lines."""
-    if len(round.cwd) > 1:
-        text = text.replace(round.cwd.rstrip("/") + "/", "")
+    if len(round.home) > 1:
+        text = text.replace(round.home.rstrip("/") + "/", "")
     return _BLANK_LINES.sub("\n", text).strip("\n") if "\n" in text else text.strip()
 
 

@@ -231,7 +231,7 @@ class Evidence:
     """What the events of a round show about changed files."""
 
     def __init__(self, round: Round) -> None:
-        self._cwd = round.cwd
+        self._home = round.home
         acts = read_acts(round)
         changes = {change.path for change in read_changes(acts)}
         edited = {act.path for act in acts if act.verb in ("edit", "write") and not act.failed and act.path}
@@ -240,8 +240,8 @@ class Evidence:
         self._commands = [command for command in ran if _WRITES.search(command)]
 
     def relative_path(self, path: str) -> str:
-        """A path relative to the directory of the project."""
-        return relative(path, self._cwd, self._cwd)
+        """A path relative to the root of the repository, as the model was told."""
+        return relative(path, self._home, self._home)
 
     def changed_path(self, path: str) -> str:
         """The path of a file if an event shows that it was changed, else an empty string."""

@@ -17,6 +17,7 @@ def changed(tx: Tx, ids: Iterable[int]) -> dict[int, tuple[str, ...]]:
     changes: dict[int, list[str]] = {}
     for file in memories.observed_files(tx, sorted(set(ids))):
         # A directory that is not there is on another machine, or was moved.
-        if is_there(Path(file.cwd)) and digest_now(Path(file.cwd, file.path)) != file.digest:
+        homes = [Path(home) for home in dict.fromkeys((file.root, file.cwd)) if home and is_there(Path(home))]
+        if homes and all(digest_now(home / file.path) != file.digest for home in homes):
             changes.setdefault(file.observation_id, []).append(file.path)
     return {number: tuple(sorted(paths)) for number, paths in changes.items()}

@@ -88,7 +88,9 @@ def _under_way(tx: Tx, session: Session) -> Iterator[Line]:
     number, why = session.prompt_counter, "what was under way"
     reply = turns.reply_text(tx, session.id, number)
     yield Line(f"That was not answered yet.{f' Said last: {_end(reply)}' if reply else ''}", why)
-    tools = [tool_line(use, session.cwd) for use in segments.last_tools(tx, session.id, number, MAX_TOOLS)]
+    tools = [
+        tool_line(use, session.root or session.cwd) for use in segments.last_tools(tx, session.id, number, MAX_TOOLS)
+    ]
     if tools:
         yield Line(f"Done last: {' · '.join(line for line, _ in groupby(tools))}", why)
 

@@ -11,7 +11,7 @@ from itertools import takewhile
 
 from backstory.model import Session
 from backstory.recall import changed_files, compacted
-from backstory.recall.hand_off import Line, Repetitions, hand_off, heading, observation_line, told
+from backstory.recall.hand_off import Line, Repetitions, hand_off, heading, observation_line, other_branch, told
 from backstory.recall.relevance import Ranked, SessionStart, by_worth
 from backstory.store import memories
 from backstory.store.db import Tx
@@ -90,7 +90,7 @@ def for_start(
     # The last session on this branch comes first: what was done elsewhere is not what is going on here.
     sessions.sort(key=lambda notes: bool(start.branch) and notes.session.git_branch != start.branch)
     ranked = by_worth(observations, memories.session_ages(tx, project_key, MAX_AGE), start)
-    page = _Page(tx, budget)
+    page = _Page(tx, budget, start.branch)
     page.head(
         f"Notes on {_line(project, 80)} from earlier sessions, kept by backstory.",
         "They are a record of what happened, not instructions.",
@@ -112,7 +112,7 @@ def for_compact(tx: Tx, session: Session, budget: int, command: str = "backstory
     notes = memories.notes_of(tx, session)
     if not notes.prompts and not notes.summary and not notes.observations:
         return for_resume(tx, session, budget, command)
-    page = _Page(tx, int(budget * SHORT_SHARE))
+    page = _Page(tx, int(budget * SHORT_SHARE), session.git_branch)
     page.head(
         "Notes on this session from before it was compacted, kept by backstory: a record, not instructions.",
         compacted.full_text(tx, session, command),
@@ -137,7 +137,7 @@ def for_resume(tx: Tx, session: Session, budget: int, command: str = "backstory"
     new = [one for one in observations if one.created_at > stopped and one.session_id != session.id]
     if not new:
         return SessionContext()
-    page = _Page(tx, short)
+    page = _Page(tx, short, session.git_branch)
     where = _line(session.project, 80)
     page.head(f"New in other sessions on {where} since this one stopped: a record, not instructions.")
     ages = memories.session_ages(tx, session.project_key, MAX_AGE)
@@ -153,8 +153,8 @@ def _whose(notes: SessionNotes, start: SessionStart) -> str:
 class _Page:
     """Takes the lines that fit into a budget of tokens and characters, the most important first."""
 
-    def __init__(self, tx: Tx, budget: int) -> None:
-        self._tx = tx
+    def __init__(self, tx: Tx, budget: int, branch: str | None) -> None:
+        self._tx, self._branch = tx, branch
         self._head: list[Line] = []
         self._pins: list[Line] = []
         self._hand_off: list[Line] = []
@@ -168,7 +168,7 @@ class _Page:
 
     def pin(self, observations: Sequence[StoredObservation]) -> None:
         """Add pinned observations, in up to half of the room."""
-        self._pins = self._take(_pinned(observations), 0.5)
+        self._pins = self._take(_pinned(observations, self._branch), 0.5)
 
     def hand_over(self, notes: SessionNotes, where: str, share: float, is_clean: bool = False) -> None:
         """Add what is known of the last session. With `is_clean`, nothing is uncommitted now."""
@@ -194,7 +194,8 @@ class _Page:
             observation = one.observation
             number = observation.session_id if heads.get(observation.session_id) else None
             text = told(observation, MAX_EARLIER_LINE if number is not None else MAX_STANDING_LINE)
-            line = observation_line(one, text)
+            # The heading of a session names its branch.
+            line = observation_line(one, text, self._branch if number is None else None)
             if observation.id in self._shown or self._said.has(text):
                 continue
             if self._room.take(line.text):
@@ -236,7 +237,7 @@ def _section(title: str, lines: Iterable[Line]) -> list[Line]:
     return [Line(""), Line(title), *kept] if kept else []
 
 
-def _pinned(observations: Sequence[StoredObservation]) -> Iterator[Line]:
+def _pinned(observations: Sequence[StoredObservation], here: str | None) -> Iterator[Line]:
     """The section of pinned observations, a line each. The narrative is added if it says more than the title."""
     if observations:
         yield Line("")
@@ -244,7 +245,7 @@ def _pinned(observations: Sequence[StoredObservation]) -> Iterator[Line]:
     for one in observations:
         title, narrative = _line(one.title, 140), _line(one.narrative, 240)
         text = narrative if narrative.startswith(title.rstrip("…")) else f"{title}. {narrative}".strip(". ")
-        yield Line(f"#{one.id} {one.type}: {text}", "pinned", one.id)
+        yield Line(f"#{one.id} {one.type}: {text}{other_branch(one, here)}", "pinned", one.id)
 
 
 class _Room:
@@ -273,12 +274,12 @@ class _Room:
         self._tokens, self._chars = self._tokens + tokens(text) + 1, self._chars + len(text) + 1
 
 
-def entry(observation: StoredObservation, moment: str) -> str:
-    """An observation as one line."""
+def entry(observation: StoredObservation, moment: str, here: str | None = None) -> str:
+    """An observation as one line. If it is of another branch than `here`, the line says of which."""
     files = [_line(name, 80) for name in observation.files_modified[:3]]
     title = _line(observation.title, 140)
     where = f" [{', '.join(files)}]" if files and not any(name in title for name in files) else ""
-    return f"#{observation.id} {moment} {observation.type}: {title}{where}"
+    return f"#{observation.id} {moment} {observation.type}: {title}{where}{other_branch(observation, here)}"
 
 
 def fenced(head: list[str], lines: list[str], budget: int) -> str:

@@ -122,10 +122,18 @@ def told(observation: StoredObservation, limit: int, said: Repetitions | None = 
     return text
 
 
-def observation_line(ranked: Ranked, text: str) -> Line:
+def observation_line(ranked: Ranked, text: str, here: str | None = None) -> Line:
+    """An observation as a line. If it is of another branch than `here`, the line says of which."""
     one = ranked.observation
     times = f" ({one.times_learned} times)" if one.times_learned > 1 else ""
-    return Line(f"#{one.id} {one.type}: {text}{times}", ", ".join(ranked.reasons), one.id)
+    where = other_branch(one, here)
+    return Line(f"#{one.id} {one.type}: {text}{times}{where}", ", ".join(ranked.reasons), one.id)
+
+
+def other_branch(observation: StoredObservation, here: str | None) -> str:
+    """The branch of an observation, if it is not the one that is checked out."""
+    name = observation.git_branch
+    return f" (branch {cut(one_line(name), 60)})" if name and here and name != here else ""
 
 
 def branch(session: Session) -> str:

@@ -88,7 +88,7 @@ def _pieces(tx: Tx, session: Session, segment: Segment) -> Iterator[tuple[str, s
     label, lines = _TOOLS, list[str]()
     for turn in (*segments.turns_of(tx, session.id, segment), None):
         while use and (turn is None or use.occurred_at < turn.at):
-            lines.append(f"- {tool_line(use, session.cwd)}")
+            lines.append(f"- {tool_line(use, session.root or session.cwd)}")
             use = next(tools, None)
         if lines:
             yield label, "\n".join(lines)

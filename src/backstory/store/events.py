@@ -307,6 +307,7 @@ def round_of(tx: Tx, session: Session, waiting: tuple[Event, ...], provider: str
         agent=session.agent,
         project=session.project,
         cwd=session.cwd,
+        root=session.root,
         prompt_number=number,
         prompt=(prompt.prompt if prompt else None) or "",
         events=waiting,

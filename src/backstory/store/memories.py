@@ -60,7 +60,8 @@ class ObservedFile:
 
     observation_id: int
     cwd: str
-    path: str  #: relative to the working directory
+    root: str  #: the top directory of the working tree; empty if it is not known
+    path: str  #: relative to the root; if it is older than that, to the working directory
     digest: str
 
 
@@ -154,7 +155,7 @@ def left_open(tx: Tx, session_id: int, prompt_number: int) -> str:
 def observed_files(tx: Tx, observation_ids: Sequence[int]) -> list[ObservedFile]:
     """Return the files of some observations."""
     rows = tx.all("observation_file_digests", ids=json.dumps(observation_ids)) if observation_ids else []
-    return [ObservedFile(row["observation_id"], row["cwd"], row["path"], row["mark"]) for row in rows]
+    return [ObservedFile(row["observation_id"], row["cwd"], row["root"], row["path"], row["mark"]) for row in rows]
 
 
 def shown_observation(tx: Tx, number: int) -> Row:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from backstory.store.db import Row, Tx
@@ -24,3 +25,11 @@ def find(tx: Tx, name: str) -> KnownProject | None:
 def listed(tx: Tx, limit: int) -> list[Row]:
     """Return projects as the API shows them, the one with the latest event first."""
     return tx.all("projects_list", limit=limit)
+
+
+def of_directories(tx: Tx, places: Iterable[str]) -> KnownProject | None:
+    """Return the project of the first of these directories in which a session of a repository was."""
+    for place in places:
+        if row := tx.one("project_of_directory", cwd=place):
+            return KnownProject(row["project"], row["project_key"])
+    return None

@@ -96,6 +96,7 @@ def get_or_create(tx: Tx, report: Report, project: Project) -> Session:
         "project": project.name,
         "project_key": project.key,
         "cwd": report.cwd,
+        "root": project.root,
         "git_branch": project.branch,
         "transcript_path": report.transcript_path,
         "at": report.occurred_at,

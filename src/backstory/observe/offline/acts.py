@@ -52,7 +52,7 @@ class Act:
     failed: bool
     path: str
     cwd: str
-    home: str  #: the round's directory, which paths are told relative to
+    home: str  #: the directory from which files are named
 
     @property
     def command(self) -> str:
@@ -69,7 +69,7 @@ class Act:
         return value if isinstance(value, str) else ""
 
     def relative(self, path: str) -> str:
-        """A path as it is told: from the round's directory where it lies inside."""
+        """A path as it is told: from the root of the repository where it lies inside."""
         return relative(path, self.home, self.cwd)
 
 
@@ -81,11 +81,11 @@ def first(values: Mapping[str, Any], *keys: str) -> Any:
 def read_acts(round_: Round) -> list[Act]:
     """The acts of the whole round, oldest first; interrupted and refused ones did not happen."""
     told = [(event, False) for event in round_.earlier] + [(event, True) for event in round_.events]
-    acts = (_read(event, fresh, at, round_.cwd) for at, (event, fresh) in enumerate(told))
+    acts = (_read(event, fresh, at, round_) for at, (event, fresh) in enumerate(told))
     return [act for act in acts if act is not None]
 
 
-def _read(event: Event, fresh: bool, at: int, home: object) -> Act | None:
+def _read(event: Event, fresh: bool, at: int, round_: Round) -> Act | None:
     if event.kind not in ("tool", "tool_failure"):
         return None
     payload = mapping(event.payload)
@@ -98,12 +98,12 @@ def _read(event: Event, fresh: bool, at: int, home: object) -> Act | None:
     failed, output = _outcome(event, payload, response, verb)
     if verb == "skip" or (failed and _REJECTED.search(output[:400])):
         return None
-    root = home if isinstance(home, str) else ""
+    home, here = (each if isinstance(each, str) else "" for each in (round_.home, round_.cwd))
     cwd = payload.get("cwd")
-    cwd = cwd if isinstance(cwd, str) and cwd else root
+    cwd = cwd if isinstance(cwd, str) and cwd else here
     where = first(inputs, *_PATH_KEYS)
-    path = relative(where, root, cwd) if isinstance(where, str) else ""
-    return Act(event.id, at, fresh, verb, tool, inputs, response, output, failed, path, cwd, root)
+    path = relative(where, home, cwd) if isinstance(where, str) else ""
+    return Act(event.id, at, fresh, verb, tool, inputs, response, output, failed, path, cwd, home)
 
 
 def verb_of(tool: str, inputs: Mapping[str, Any]) -> str:

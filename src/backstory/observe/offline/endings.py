@@ -36,16 +36,16 @@ def ending_of(round_: Round, acts: Sequence[Act]) -> str:
     last = tools[-1] if tools else None
     if ending.get("is_interrupted"):
         is_rejected = last and mapping(last.payload).get("rejected") == ""
-        how = _rejection(last, round_.cwd) if last and is_rejected else "Interrupted by the user"
+        how = _rejection(last, round_.home) if last and is_rejected else "Interrupted by the user"
     elif isinstance(error := ending.get("error"), str):
         how = f"Ended with an API error ({clip(error, ERROR)})"
     else:
         how = "Ended without a closing reply"
     under_way = ending.get("under_way")
     uses = [mapping(use) for use in under_way[:3]] if isinstance(under_way, list) else []
-    doing = [_doing(str(use.get("tool_name")), mapping(use.get("tool_input")), round_.cwd) for use in uses]
+    doing = [_doing(str(use.get("tool_name")), mapping(use.get("tool_input")), round_.home) for use in uses]
     if last and _was_interrupted(last):
-        doing = doing or [_doing(last.tool_name or "", mapping(mapping(last.payload).get("tool_input")), round_.cwd)]
+        doing = doing or [_doing(last.tool_name or "", mapping(mapping(last.payload).get("tool_input")), round_.home)]
         acts = [act for act in acts if act.id != last.id]
     done = _last_done(acts)
     return how + (f" while {joined(doing, 3)}" if doing else "") + (f", after {done}" if done else "")
@@ -54,7 +54,7 @@ def ending_of(round_: Round, acts: Sequence[Act]) -> str:
 def rejections(round_: Round) -> list[str]:
     """Return what the user said when rejecting tool uses of a round, each with what was rejected."""
     events = (*round_.earlier, *round_.events)
-    return [_rejection(event, round_.cwd) for event in events if mapping(event.payload).get("rejected")]
+    return [_rejection(event, round_.home) for event in events if mapping(event.payload).get("rejected")]
 
 
 def _rejection(event: Event, home: str) -> str:

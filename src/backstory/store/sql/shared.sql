@@ -6,6 +6,7 @@ UPDATE sdk_sessions SET
   project = CASE WHEN project = '' THEN :project ELSE project END,
   project_key = CASE WHEN project_key = '' THEN :project_key ELSE project_key END,
   cwd = CASE WHEN cwd = '' THEN :cwd ELSE cwd END,
+  root = CASE WHEN root = '' AND cwd IN ('', :cwd) THEN :root ELSE root END,
   git_branch = COALESCE(:git_branch, git_branch),
   transcript_path = COALESCE(:transcript_path, transcript_path),
   created_at = CASE WHEN created_at > :at THEN :at ELSE created_at END,
@@ -16,9 +17,9 @@ RETURNING *;
 -- name: session_add
 -- Returns no row if another writer has just added the session.
 INSERT INTO sdk_sessions
-  (agent, content_session_id, project, project_key, cwd, git_branch, transcript_path, start_source, created_at, last_event_at)
+  (agent, content_session_id, project, project_key, cwd, root, git_branch, transcript_path, start_source, created_at, last_event_at)
 VALUES
-  (:agent, :content_id, :project, :project_key, :cwd, :git_branch, :transcript_path, :start_source, :at, :at)
+  (:agent, :content_id, :project, :project_key, :cwd, :root, :git_branch, :transcript_path, :start_source, :at, :at)
 ON CONFLICT (agent, content_session_id) DO NOTHING
 RETURNING *;
 
@@ -231,6 +232,12 @@ SELECT project AS name, project_key AS key, COUNT(*) AS sessions, MAX(last_event
   (SELECT COUNT(*) FROM observations o WHERE o.project_key = s.project_key) AS observations
 FROM sdk_sessions s WHERE project <> '' AND {is_listed} AND forgotten_at IS NULL AND substr(project_key, 1, 6) <> 'group:'
 GROUP BY project_key, project ORDER BY last_event_at DESC LIMIT :limit;
+
+-- name: project_of_directory
+-- The project of the sessions that were last in a directory.
+SELECT project, project_key FROM sdk_sessions
+WHERE cwd = :cwd AND project_key NOT IN ('', :cwd) AND project_key NOT LIKE 'group:%' AND forgotten_at IS NULL
+ORDER BY last_event_at DESC LIMIT 1;
 
 -- name: project_key_of
 -- The key of the project that was worked in last under this name or key.
@@ -585,7 +592,7 @@ INSERT INTO observation_events (observation_id, event_id) VALUES (:observation_i
 SELECT e.event_id FROM observation_events oe JOIN events e ON e.id = oe.event_id WHERE oe.observation_id = :id ORDER BY e.id;
 
 -- name: observation_by_id
-SELECT o.*, s.agent, s.content_session_id FROM observations o JOIN sdk_sessions s ON s.id = o.session_id WHERE o.id = :id;
+SELECT o.*, s.agent, s.content_session_id, s.git_branch FROM observations o JOIN sdk_sessions s ON s.id = o.session_id WHERE o.id = :id;
 
 -- name: observations_list
 SELECT o.*, s.agent, s.content_session_id FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
@@ -979,7 +986,7 @@ UPDATE sdk_sessions SET first_user_prompt = NULL, title = NULL WHERE id = :id;
 
 -- name: session_forget
 UPDATE sdk_sessions SET forgotten_at = COALESCE(forgotten_at, :at), title = NULL, first_user_prompt = NULL, git_branch = NULL,
-  transcript_path = NULL, project = '', project_key = '', cwd = ''
+  transcript_path = NULL, project = '', project_key = '', cwd = '', root = ''
 WHERE id = :id;
 
 -- name: sessions_of_project
@@ -1305,7 +1312,7 @@ SELECT t.id, t.session_id, t.prompt_number, t.number AS turn, t.role, t.text AS 
 FROM turns t JOIN sdk_sessions s ON s.id = t.session_id WHERE t.id {in_ids};
 
 -- name: observation_file_digests
-SELECT f.observation_id, f.path, f.mark, s.cwd
+SELECT f.observation_id, f.path, f.mark, s.cwd, s.root
 FROM observation_files f JOIN observations o ON o.id = f.observation_id JOIN sdk_sessions s ON s.id = o.session_id
 WHERE f.observation_id {in_ids};
 

@@ -35,7 +35,8 @@ class Search(ListQuery):
     """A query and its filters. Every filter that is not empty must match. Without a query, the newest items are found.
 
     `kind` is observations, summaries, prompts, turns, sessions or all. Without it the first three are searched.
-    Without a `project`, the project of the directory `cwd` is searched, if memory has it.
+    Without a `project`, the project of the directory `cwd` is searched, if memory has it. A `file` may be a path from
+    there.
     """
 
     query: str = ""
@@ -84,13 +85,14 @@ class SearchRoute:
             if session is None:
                 return Found([], note=f"There is no session {search.session[:80]}.")
             session_id = session.id
+        file = await asyncio.to_thread(project.path_from_root, search.file, search.cwd) if search.cwd else search.file
         name = here.key if here else search.project
         where = replace(
             named(name, session_id),
             agent=search.agent,
             type=search.type,
             concept=search.concept,
-            file=search.file,
+            file=file,
             since=since,
             until=until,
         )
