@@ -98,7 +98,7 @@ def test_most_of_a_line_is_text(told: Box, words: tuple[str, ...]) -> None:
     shown = in_terminal(told, "search", *words).replace("\r", "").splitlines()
     assert shown
     for line in shown:
-        mark = re.match(r" *[#S]\d+ +\d+[mhdwy] (\w+ +)?", line)
+        mark = re.match(r" *[#S]\d+ +(?:now|\d+[mhdwy]) (\w+ +)?", line)
         assert mark and len(mark[0]) <= 20 and len(line) <= 80, line
 
 

@@ -113,8 +113,9 @@ def _warn(name: str, value: Any) -> None:
     if name == "database_url" and value:
         package, extra = "psycopg", "backstory[postgres]"
     if package and find_spec(package) is None:
-        print(f"The package `{package}` is missing. Install it: pip install '{extra}'")
+        show.paragraph(f"The package `{package}` is missing. Install it: pip install '{extra}'", code=show.YELLOW)
     variable = settings.VENDORS.get(value, ("",))[0] if name == "provider" else ""
     chosen = settings.load()
     if variable and not chosen.api_key and not chosen.base_url:
-        print(f"It needs a key: `backstory config set api_key KEY`, or {variable} in the worker's environment.")
+        text = f"It needs a key: `backstory config set api_key KEY`, or {variable} in the worker's environment."
+        show.paragraph(text, code=show.YELLOW)

@@ -38,7 +38,7 @@ NOUNS = {
 #: heading -> the commands that `--help` lists under it
 GROUPS = {
     "Start": ("install", "uninstall", "status", "doctor", "repair"),
-    "Memory": ("search", "show", "context", "timeline", "remember", "pin", "supersede", "forget", "stats"),
+    "Memory": ("search", "show", "context", "timeline", "remember", "pin", "supersede", "hide", "forget", "stats"),
     "Sessions": ("sessions", "resume", "groups"),
     "Worker": ("start", "stop", "restart", "open", "queue", "reindex", "reobserve"),
     "Data and settings": ("import", "export", "config", "completion", "version"),

@@ -129,7 +129,7 @@ def number_of(word: str) -> int:
 
 def _print(row: dict[str, Any]) -> None:
     show.paragraph(f"#{row['id']} {row['type']}: {row['title']}", code=show.BOLD)
-    show.paragraph(f"{row['project']}, {row['agent']}, {show.when(row['created_at'])}, session {row['session_id']}")
+    show.paragraph(f"{row['project']}, {row['agent']}, {show.when(row['created_at'])}, session S{row['session_id']}")
     if row["superseded_by"]:
         when = show.when(row["superseded_at"])
         show.paragraph(f"Replaced by #{row['superseded_by']} on {when}.")
@@ -161,4 +161,5 @@ def context(options: argparse.Namespace) -> int:
         show.as_json({"project": name, "context": text})
     else:
         print(text)
+        result_lines.hint(hints.empty(client))
     return 0

@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from backstory.cli import hints, show
+from backstory.cli import hints, result_lines, show
 from backstory.cli.memory import number_of
 from backstory.cli.worker import connect
 from backstory.errors import BackstoryError
+
+#: state of an event -> what it is called; one that is observed needs no word
+_STATES = {"queued": "waiting", "leased": "being observed", "dead": "set aside", "tombstone": "private or skipped"}
 
 
 def add(commands: Any) -> None:
@@ -45,10 +48,7 @@ def timeline(options: argparse.Namespace) -> int:
     if options.json:
         show.as_json(page)
         return 0
-    for item in page["items"]:
-        arrow = ">" if item["is_anchor"] else " "
-        kind = item["type"] or item["kind"]
-        show.line(f"{arrow} {show.mark(item):>6} {show.when(item['created_at'])} {kind}: {item['title']}")
+    result_lines.put_timeline(page["items"])
     if not page["items"]:
         print(hints.empty(client) or "Nothing was found. Try fewer or other words.")
     return 0
@@ -61,31 +61,38 @@ def stats(options: argparse.Namespace) -> int:
     if options.json:
         show.as_json(report)
         return 0
+    if empty := hints.empty(client) if not report["projects"] else "":
+        print(empty)
+        return 0
+    _print_counts(report)
+    for row in report["projects"]:
+        _print_project(row)
+    _print_models(report["models"])
+    return 0
+
+
+def _print_counts(report: dict[str, Any]) -> None:
     counts, sizes = report["counts"], report["sizes"]
     if counts["first_at"]:
         print(f"from          {show.when(counts['first_at'])} to {show.when(counts['last_at'])}")
-    print(f"sessions      {counts['sessions']}")
-    print(f"prompts       {counts['prompts']}")
-    print(f"events        {_total(counts['events'])}")
-    print(f"observations  {_total(counts['observations'])}")
-    print(f"summaries     {counts['summaries']}")
-    _row("on disk       ", ", ".join(f"{name} {show.size(size)}" for name, size in sizes.items()))
-    if report["room"]:
-        largest = sorted(((size, name) for name, size in report["room"].items() if size), reverse=True)
-        _row("by content    ", ", ".join(f"{name} {show.size(size)}" for size, name in largest))
-    for row in report["projects"]:
-        show.paragraph(
-            f"{row['name']}: {show.count(row['sessions'], 'session')}, "
-            f"{show.count(row['observations'], 'observation')}, "
-            f"last {show.when(row['last_at'])}. A session's context has about {row['context_tokens_estimate']:,} "
-            f"tokens. They cover about {row['stands_for_tokens_estimate']:,} of {row['events_tokens_estimate']:,} "
-            "tokens of events.",
-            hang="  ",
-        )
-    _print_models(report["models"])
-    if empty := hints.empty(client) if not report["projects"] else "":
-        print(empty)
-    return 0
+    for name in ("sessions", "prompts"):
+        print(f"{name:<14}{counts[name]:,}")
+    states = {label: counts["events"].get(state, 0) for state, label in _STATES.items()}
+    _row("events        ", _total(sum(counts["events"].values()), states))
+    _row("observations  ", _total(sum(counts["observations"].values()), counts["observations"]))
+    print(f"summaries     {counts['summaries']:,}")
+    _row("on disk       ", _sizes(sizes))
+    if any(report["room"].values()):
+        _row("by content    ", _sizes(report["room"]))
+
+
+def _print_project(row: dict[str, Any]) -> None:
+    sessions, observations = show.count(row["sessions"], "session"), show.count(row["observations"], "observation")
+    show.paragraph(f"{row['name']}: {sessions}, {observations}, last used {show.when(row['last_at'])}", hang="  ")
+    if row["observations"]:
+        told, sources = row["context_tokens_estimate"], row["stands_for_tokens_estimate"]
+        whole = row["events_tokens_estimate"]
+        show.paragraph(f"A new session gets about {told:,} tokens, made from {sources:,} of {whole:,}.", "  ")
 
 
 def _row(label: str, text: str) -> None:
@@ -110,6 +117,11 @@ def _usage(row: dict[str, Any]) -> str:
     return f"{show.count(row['calls'], 'call')}, {read}, {row['output_tokens']:,} written{cost}"
 
 
-def _total(counts: dict[str, int]) -> str:
-    parts = ", ".join(f"{name} {number}" for name, number in counts.items())
-    return f"{sum(counts.values())}" + (f" ({parts})" if parts else "")
+def _total(total: int, parts: dict[str, int]) -> str:
+    listed = ", ".join(f"{name} {number:,}" for name, number in parts.items() if number)
+    return f"{total:,}" + (f" ({listed})" if listed else "")
+
+
+def _sizes(sizes: dict[str, int]) -> str:
+    largest = sorted(((size, name) for name, size in sizes.items() if size), reverse=True)
+    return ", ".join(f"{name} {show.size(size)}" for size, name in largest)

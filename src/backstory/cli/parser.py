@@ -25,7 +25,7 @@ ALIASES = {
     "unpin": "pin --off",
     "view": "show",
 }
-_HEADING = re.compile(r"^(?:usage|[A-Z][\w ]*|arguments|options|commands|sources)(?=:)", re.MULTILINE)
+_HEADING = re.compile(r"^(?:usage|[A-Z][\w ]*|arguments|options|actions|sources)(?=:)", re.MULTILINE)
 _REQUIRED = "the following arguments are required: "
 _NO_VALUE = re.compile(r"argument (?:\S+/)?(-\S+?): expected (?:one|at least one) argument")
 
@@ -120,13 +120,15 @@ class Parser(argparse.ArgumentParser):
         sys.exit(2)
 
     def format_help(self) -> str:
-        if not self.groups:
+        lines = {line.dest: line for action in self._actions for line in _lines(action)}
+        if not lines:
             return super().format_help()
+        below = next(action for action in self._actions if _lines(action))
+        groups = self.groups or {f"{str(below.metavar or 'action').lower()}s": tuple(lines)}
         formatter = self._get_formatter()
         formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
         formatter.add_text(self.description)
-        lines = {line.dest: line for action in self._actions for line in _lines(action)}
-        for heading, names in self.groups.items():
+        for heading, names in groups.items():
             formatter.start_section(heading)
             formatter.add_arguments([lines[name] for name in names if name in lines])
             formatter.end_section()

@@ -18,11 +18,11 @@ POLL_S = 0.2
 
 def add(commands: Any) -> None:
     text = (
-        "Rebuild the index of words, or the vectors, from the stored rows. You can search meanwhile. "
+        "Rebuild the index that search uses, from what is stored. You can search meanwhile. "
         "If this command is interrupted, the worker continues."
     )
     reindex_ = commands.add_parser("reindex", help="rebuild the search index", description=text)
-    reindex_.add_argument("--vectors", action="store_true", help="rebuild the vectors instead of the index of words")
+    reindex_.add_argument("--vectors", action="store_true", help="rebuild what search by meaning uses, not the words")
     reindex_.add_argument("--no-wait", action="store_true", help="start it and return immediately")
     reindex_.add_argument("--json", action="store_true", help="print JSON")
     reindex_.set_defaults(run=reindex)

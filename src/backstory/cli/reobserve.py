@@ -54,7 +54,7 @@ def reobserve(options: argparse.Namespace) -> int:
 
 def _result(total: dict[str, int], dry_run: bool) -> str:
     if not total["rounds"]:
-        return "There are no rounds to observe again. Rounds that rules observed in the model's place come here."
+        return "There are no rounds to observe again."
     if dry_run:
         return (
             f"The model would be asked about {show.count(total['rounds'], 'round')} with "

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from backstory.cli import show
-from backstory.text import fit, width
+from backstory.text import width
 
 #: Columns of a terminal that the text gets, at least.
 TEXT = 60
@@ -27,12 +27,11 @@ def put(items: list[Item], is_everywhere: bool, explain: Callable[[Any], str] | 
         wide = 0  # a small terminal, or long ids
     for item, named in zip(items, labels, strict=True):
         if sys.stdout.isatty():
-            column = fit(named, wide) + " " * (wide - width(fit(named, wide))) + " " if wide else ""
             show.line(
                 show.Styled(f"{show.mark(item):>{marks}}", show.CYAN),
                 show.Styled(f" {show.age(item['created_at']):>3} ", show.DIM),
-                show.Styled(column, show.DIM),
-                _title(item),
+                show.Styled(f"{show.padded(named, wide)} " if wide else "", show.DIM),
+                f"{item['title'] or item.get('snippet') or ''}{_replaced(item)}",
             )
         else:
             when, kind = show.when(item["created_at"]), item.get("type") or item["kind"]
@@ -41,13 +40,27 @@ def put(items: list[Item], is_everywhere: bool, explain: Callable[[Any], str] | 
             show.paragraph(explain(item["why"]), " " * 7, "  ")
 
 
+def put_timeline(items: list[Item]) -> None:
+    """Print results in the order of time. On a terminal each day has a heading."""
+    marks, day = max((len(show.mark(item)) for item in items), default=0), ""
+    for item in items:
+        arrow, when = ">" if item["is_anchor"] else " ", show.when(item["created_at"])
+        if not sys.stdout.isatty():
+            show.line(f"{arrow} {show.mark(item):>6} {when} {item['type'] or item['kind']}: {item['title']}")
+            continue
+        if when[:10] != day:
+            day = when[:10]
+            show.line(show.Styled(day, show.DIM))
+        show.line(
+            show.Styled(f"{arrow}{show.mark(item):>{marks}}", show.BOLD if item["is_anchor"] else show.CYAN),
+            show.Styled(f" {when[11:]} {show.padded(label(item), LABEL)} ", show.DIM),
+            show.Styled(item["title"], show.BOLD if item["is_anchor"] else ""),
+        )
+
+
 def label(item: Item) -> str:
     """Return the type of an observation, or what another kind of result is called."""
     return str(item.get("type") or KINDS.get(item["kind"], item["kind"]))
-
-
-def _title(item: Item) -> str:
-    return f"{item['title'] or item.get('snippet') or ''}{_replaced(item)}"
 
 
 def _replaced(item: Item) -> str:
@@ -56,5 +69,5 @@ def _replaced(item: Item) -> str:
 
 def hint(text: str) -> None:
     """Print what to do next. Scripts do not need it."""
-    if sys.stdout.isatty():
-        show.line(show.Styled(text, show.DIM))
+    for each in text.splitlines() if sys.stdout.isatty() else ():
+        show.line(show.Styled(each, show.DIM))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 from urllib.parse import quote
 
 from backstory.cli import show
-from backstory.text import cut, one_line
+from backstory.text import cut, one_line, width
 
 Row = dict[str, Any]
+#: Columns of the name of a project, at most.
+MAX_PROJECT = 9
 #: Characters of what was asked, of how it ended, and of the text that was found.
 MAX_TEXT = 170
 #: label -> the field of `ended`
@@ -24,6 +27,25 @@ def line(row: Row) -> str:
     """Return a session as a line of a list."""
     state = "" if row["status"] == "completed" else f" ({row['status']})"
     return f"{show.when(row['last_event_at'])} {row['project']}{state}: {row['title']}{_marks(row)}"
+
+
+def put(rows: list[Row]) -> None:
+    """Print sessions as a list, each with its snippet if it was found by one: in columns on a terminal."""
+    ids = max((len(str(row["id"])) for row in rows), default=0)
+    names = min(max((width(row["project"]) for row in rows), default=0), MAX_PROJECT)
+    for row in rows:
+        if sys.stdout.isatty():
+            active = row["status"] == "active"
+            show.line(
+                show.Styled(f"{row['id']:>{ids}}", show.CYAN),
+                show.Styled(f" {show.age(row['last_event_at']):>3} {show.padded(row['project'], names)} ", show.DIM),
+                show.Styled("active " if active else "", show.GREEN),
+                f"{row['title']}{_marks(row)}",
+            )
+        else:
+            show.line(f"{row['id']:>4} {line(row)}")
+        if row.get("snippet"):
+            show.line(show.Styled(f"{'':{ids + 5}}{row['snippet']}", show.DIM))
 
 
 def _marks(row: Row) -> str:

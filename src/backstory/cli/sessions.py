@@ -8,7 +8,7 @@ from typing import Any
 
 from backstory import times
 from backstory.agents import AGENTS
-from backstory.cli import curate, hints, keep, opening, session_lines, show
+from backstory.cli import curate, hints, keep, opening, result_lines, session_lines, show
 from backstory.cli.session_lines import Row, route
 from backstory.cli.worker import connect
 from backstory.client import Client
@@ -84,10 +84,11 @@ def list_sessions(options: argparse.Namespace) -> int:
     if options.json:
         show.as_json(page)
         return 0
-    for row in page["items"]:
-        show.line(f"{row['id']:>4} {session_lines.line(row)}")
+    session_lines.put(page["items"])
     if not page["items"]:
         print(hints.empty(client) or "There are no such sessions.")
+    elif page["next"]:
+        result_lines.hint(f"There are more: add --limit {min(2 * options.limit, 200)}.")
     return 0
 
 
@@ -102,10 +103,7 @@ def search_sessions(options: argparse.Namespace) -> int:
     if options.json:
         show.as_json(page)
         return 0
-    for row in page["items"]:
-        show.line(f"{row['id']:>4} {session_lines.line(row)}")
-        if row["snippet"]:
-            show.line(f"     {row['snippet']}")
+    session_lines.put(page["items"])
     if page["items"]:
         print("`backstory resume ID` opens one.")
     else:

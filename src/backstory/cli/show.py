@@ -70,7 +70,7 @@ def is_coloured(out: Any) -> bool:
 
 def coloured(text: str, code: str, out: Any) -> str:
     """Add colour codes to a text that is escaped already."""
-    return f"\x1b[{code}m{text}\x1b[0m" if text and is_coloured(out) else text
+    return f"\x1b[{code}m{text}\x1b[0m" if text and code and is_coloured(out) else text
 
 
 def put(text: str, out: IO[str] | None = None) -> None:
@@ -85,12 +85,12 @@ class ProgressBar:
     def __init__(self, quiet: bool = False) -> None:
         self._quiet, self._printed_at = quiet, time.monotonic()
         self._is_bar = sys.stderr.isatty() and not quiet
-        if spinner := getattr(sys.stderr, "spinner", None):
-            spinner.end()
 
     def show(self, done: int, total: int, text: str) -> None:
         share = min(done / max(total, 1), 1.0)
         if self._is_bar:
+            if spinner := getattr(sys.stderr, "spinner", None):
+                spinner.end()
             width = max(min(columns() - len(text) - 10, 40), 10)
             terminal().write(f"\r{'█' * int(width * share):░<{width}} {share:4.0%} {text}\x1b[K")
             terminal().flush()
@@ -139,8 +139,9 @@ def paragraph(text: str, indent: str = "", hang: str = "", code: str = "") -> No
     import textwrap
 
     limit = max(min(columns(), 100), 30)
-    filled = textwrap.fill(escaped(text), limit, initial_indent=indent, subsequent_indent=indent + hang)
-    lines = [coloured(each, code, sys.stdout) if code else each for each in filled.split("\n")]
+    wrapper = textwrap.TextWrapper(limit, indent, indent + hang, break_on_hyphens=False)  # an option stays whole
+    filled = wrapper.fill(escaped(text))
+    lines = [coloured(each, code, sys.stdout) for each in filled.split("\n")]
     put(("\n".join(lines) or indent.rstrip()) + "\n")
 
 
@@ -162,16 +163,24 @@ def mark(item: dict[str, Any]) -> str:
     return f"#{item['id']}" if item["kind"] == "observation" else f"S{item['session_id']}"
 
 
+def padded(text: str, columns: int) -> str:
+    """Return a text that takes so many columns of a terminal, cut or filled up with blanks."""
+    cut = fit(text, columns) if columns else ""
+    return cut + " " * (columns - width(cut))
+
+
 def when(stamp: str | None) -> str:
     """A stored time in the local time zone."""
     return local(stamp) if stamp else "-"
 
 
 def age(stamp: str) -> str:
-    """Return how long ago a stored time was, in three columns: 5m, 14h, 3d, 11w, 2y."""
+    """Return how long ago a stored time was, in three columns: now, 5m, 14h, 3d, 11w, 2y."""
     from backstory import ids
 
     minutes = max(ids.now_ms() - ids.stored_ms(stamp), 0) // 60_000
+    if not minutes:
+        return "now"
     for unit, length, most in (("m", 1, 60), ("h", 60, 24), ("d", 1440, 14), ("w", 10_080, 100)):
         if minutes < length * most:
             return f"{minutes // length}{unit}"

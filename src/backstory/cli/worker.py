@@ -219,7 +219,8 @@ def _search_line(vectors: dict[str, Any] | None) -> str:
     if vectors is None:
         return "not known"
     if vectors["problem"]:
-        return f"by words; not by meaning, because {vectors['problem']}"
+        name = (vectors["next"] or vectors["embedder"]).partition(" ")[0] or "vectors"
+        return f"by words; not by meaning: {name}: {vectors['problem']}"
     if not vectors["embedder"]:
         return "by words (`backstory config set embedder static` adds meaning)"
     due = f", {show.count(vectors['due'], 'text')} still to be prepared" if vectors["due"] else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +64,11 @@ def _find() -> list[Finding]:
 
 def _print(findings: list[Finding]) -> None:
     for finding in findings:
-        print(f"{finding.name}: {finding.says}\n  {finding.do}")
+        if sys.stdout.isatty():
+            show.paragraph(f"{finding.name}: {finding.says}", hang="  ", code="" if finding.note else show.YELLOW)
+            show.paragraph(finding.do, "  ")
+        else:
+            print(f"{finding.name}: {finding.says}\n  {finding.do}")
 
 
 def doctor(options: argparse.Namespace) -> int:
