@@ -198,8 +198,9 @@ def test_install_and_uninstall_leave_no_trace(box: Box) -> None:
     assert "claude-code" in box.cli("status", check=False).stdout
     box.told()
     pid = until(box.health, "the worker that the hook started")["pid"]
-    assert "no longer" in box.cli("uninstall", "--agent", "claude-code").stdout
+    assert "no longer in ~/.claude/settings.json." in box.cli("uninstall", "--agent", "claude-code").stdout
     assert settings.read_bytes() == original
+    assert box.cli("uninstall").stdout.startswith("claude-code: nothing of backstory is in its files.\nMemory is kept")
     stat = Path(f"/proc/{pid}/stat")
     assert not stat.exists() or ") Z " in stat.read_text()
     assert not (box.data / "worker.sock").exists()

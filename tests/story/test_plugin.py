@@ -78,6 +78,10 @@ def test_its_manifests_agree_with_the_package() -> None:
     for event, hook in wanted.items():
         assert commands()[event].endswith(hook.command.removeprefix("SHIM"))
         assert ours(commands()[event])
+    # The client prints a line for each hook of a compaction that its user asks for.
+    assert {event: wanted[event].matcher for event in ("PreCompact", "PostCompact")} == dict.fromkeys(
+        ("PreCompact", "PostCompact"), "auto"
+    )
 
 
 @real

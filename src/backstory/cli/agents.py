@@ -41,7 +41,8 @@ def install(options: argparse.Namespace) -> int:
     shims.write(chosen)
     changes = [part.install(False) for part in parts]
     for part, change in zip(parts, changes, strict=True):
-        print(f"{agent.name}: the {part.what}{' already' if change.what == 'unchanged' else ''} in {change.path}.")
+        already = " already" if change.what == "unchanged" else ""
+        print(f"{agent.name}: the {part.what}{already} in {_shown(change.path)}.")
     if changes[0].what != "unchanged":
         print(agent.muted(place) or "The next session is recorded and gets the context of earlier ones.")
         if options.scope == "project":
@@ -61,8 +62,10 @@ def uninstall(options: argparse.Namespace) -> int:
     # A folder that was created for one part may have held another until now.
     remove_empty(made_dirs)
     for part, change in zip(parts, changes, strict=True):
-        outcome = "nothing of backstory is" if change.what == "absent" else f"the {part.what} no longer"
-        print(f"{agent.name}: {outcome} in {change.path}.")
+        if change.what != "absent":
+            print(f"{agent.name}: the {part.what} no longer in {_shown(change.path)}.")
+    if all(change.what == "absent" for change in changes):
+        print(f"{agent.name}: nothing of backstory is in its files.")
     if not installed(chosen):
         _remove_shims(chosen)
     return 0
@@ -76,7 +79,13 @@ def _remove_shims(chosen: Settings) -> None:
         print("The worker is stopped.")
     shims.remove(chosen.paths)
     if chosen.data_dir.exists():
-        print(f"Memory is kept in {chosen.data_dir}. Delete that folder to forget everything.")
+        print(f"Memory is kept in {_shown(chosen.data_dir)}. Delete that folder to forget everything.")
+
+
+def _shown(path: Path) -> str:
+    """A path as people write it."""
+    home = Path.home()
+    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
 
 
 def installed(chosen: Settings) -> list[str]:

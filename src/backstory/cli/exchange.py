@@ -26,12 +26,12 @@ BATCH_ROWS = 500
 BATCH_CHARACTERS = 4 << 20
 #: How long to wait for the worker, in seconds.
 TIMEOUT_S = 600.0
-#: table -> what a row of it is, and several
+#: table -> what a row of it is
 FROM_CLAUDE_MEM = {
-    "sdk_sessions": ("session", "sessions"),
-    "user_prompts": ("prompt", "prompts"),
-    "observations": ("observation", "observations"),
-    "session_summaries": ("summary", "summaries"),
+    "sdk_sessions": "session",
+    "user_prompts": "prompt",
+    "observations": "observation",
+    "session_summaries": "summary",
 }
 #: Refused rows that are listed, at most.
 LISTED_ROWS = 20
@@ -130,7 +130,7 @@ def import_claude_mem(options: argparse.Namespace) -> int:
         path = options.path.expanduser().resolve()
         import_id = hashlib.sha256(f"claude-mem {path} {os.getpid()}".encode()).hexdigest()
         added, refused = _send(import_id, claude_mem.rows(source, keys), total)
-    found = [f"{tables[table]} {one if tables[table] == 1 else many}" for table, (one, many) in FROM_CLAUDE_MEM.items()]
+    found = [show.count(tables[table], noun) for table, noun in FROM_CLAUDE_MEM.items()]
     print(f"claude-mem has {', '.join(found)}.")
     return _report(added, total, {f"row {index + 1}": reason for index, reason in refused.items()})
 

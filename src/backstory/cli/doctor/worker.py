@@ -89,8 +89,8 @@ def port(machine: Machine) -> Iterator[Finding]:
     yield Finding(
         "port-taken",
         f"Another program {'used' if is_free else 'uses'} port {wanted}. The worker listens on {actual}.",
-        "Hooks do not need the port, and `backstory open` finds it. To have it back, end that program and run "
-        f"`backstory restart`. To choose another one, run `backstory config set port {actual}`.",
+        "Hooks do not need it, and `backstory open` finds the worker. To have it back, end that program and run "
+        "`backstory restart`.",
         repair if is_free else None,
         note=True,
     )
