@@ -83,11 +83,11 @@ def respond(line: bytes, ipc: Path) -> dict[str, Any] | None:
         return None
     answer = {"jsonrpc": "2.0", "id": message["id"]}
     parameters = message.get("params")
-    perform = METHODS.get(message["method"]) if isinstance(message["method"], str) else None
-    if perform is None:
+    method = METHODS.get(message["method"]) if isinstance(message["method"], str) else None
+    if method is None:
         return answer | {"error": {"code": METHOD_NOT_FOUND, "message": "There is no such method."}}
     try:
-        return answer | {"result": perform(parameters if isinstance(parameters, dict) else {}, ipc)}
+        return answer | {"result": method(parameters if isinstance(parameters, dict) else {}, ipc)}
     except KeyError:
         return answer | {"error": {"code": INVALID_PARAMS, "message": "There is no such tool."}}
 
