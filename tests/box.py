@@ -98,13 +98,14 @@ class Box:
         assert not check or run.returncode == 0, run.stderr
         return run
 
-    def start(self) -> Process:
+    def start(self) -> Process | subprocess.Popen[bytes]:
         """The worker, in the foreground of this test, so that it can be killed by its own id."""
         worker = preloaded.start(["worker"], self.env, self.home)
         self.processes.append(worker)
         until(lambda: self.health() or worker.poll() is not None, "the worker to start")
         if worker.poll() and worker.stderr:  # 0 means that one runs already, which a hook may have started
-            worker.stderr.seek(0)
+            if isinstance(worker, Process):
+                worker.stderr.seek(0)
             raise AssertionError(worker.stderr.read().decode())
         return worker
 

@@ -27,6 +27,7 @@ MODULES = (
     *("backstory.store.sqlite", "backstory.store.postgres", "backstory.observe.offline.select"),
     *("backstory.observe.offline.summary", "uvicorn.loops.asyncio", "uvicorn.lifespan.on"),
 )
+COMMAND = str(Path(sys.executable).parent / "backstory")
 #: Characters of arguments, at most. Longer ones are passed in the ordinary way.
 MAX_ARGUMENTS = 20_000
 
@@ -99,8 +100,16 @@ def _start(
     return _preloaded[os.getpid()].start(request, stdio, stderr)
 
 
-def start(words: Sequence[str], env: Mapping[str, str], cwd: Path) -> Process:
+def _is_forkable(words: Sequence[str], env: Mapping[str, str]) -> bool:
+    """Whether a fork is the same as a new process. `PYTHONPATH` and its like are read when Python starts."""
+    return sum(map(len, words)) <= MAX_ARGUMENTS and not any(name.startswith("PYTHON") for name in env)
+
+
+def start(words: Sequence[str], env: Mapping[str, str], cwd: Path) -> Process | subprocess.Popen[bytes]:
     """Start `backstory WORDS`. What it prints is thrown away; its errors are in `stderr`."""
+    if not _is_forkable(words, env):
+        quiet = subprocess.DEVNULL
+        return subprocess.Popen([COMMAND, *words], env=env, cwd=cwd, stdin=quiet, stdout=quiet, stderr=subprocess.PIPE)
     stderr = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
     with Path(os.devnull).open("r+b") as nothing:
         return _start(words, env, cwd, [nothing.fileno(), nothing.fileno(), stderr.fileno()], stderr)
@@ -110,8 +119,8 @@ def run(
     words: Sequence[str], env: Mapping[str, str], cwd: Path, given: str = "", timeout: float = 120
 ) -> subprocess.CompletedProcess[str]:
     """Run `backstory WORDS`, and return what it printed."""
-    if sum(map(len, words)) > MAX_ARGUMENTS:
-        command = [str(Path(sys.executable).parent / "backstory"), *words]
+    if not _is_forkable(words, env):
+        command = [COMMAND, *words]
         return subprocess.run(command, env=env, cwd=cwd, input=given, capture_output=True, text=True, timeout=timeout)
     with (
         tempfile.TemporaryFile() as stdin,
