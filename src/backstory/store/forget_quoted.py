@@ -35,6 +35,8 @@ def observation(tx: Tx, row: Row, gone: Forgotten) -> None:
     for each in rows:
         gone.beside |= {other["id"] for other in tx.all("observations_of_same_events", id=each["id"])}
         forget_rows.observation(tx, each, gone)
+        # A model that read the rest of the round could tell it again.
+        tx.run("reobserve_skip_round", session_id=each["session_id"], prompt_number=each["prompt_number"])
     forget_rows.events(tx, unshared, gone)
     for session_id in {each["session_id"] for each in rows}:
         _Session(tx, session_id, said, gone).forget(everything)

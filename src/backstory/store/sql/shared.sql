@@ -1285,6 +1285,9 @@ UPDATE events SET lease_until = NULL, lease_owner = NULL WHERE session_id = :ses
 -- name: reobserve_done
 UPDATE events SET instead_of = NULL, lease_until = NULL, lease_owner = NULL WHERE id = :id;
 
+-- name: reobserve_skip_round
+UPDATE events SET instead_of = NULL WHERE session_id = :session_id AND prompt_number = :prompt_number;
+
 -- name: observation_source_sizes
 SELECT e.id, COALESCE(LENGTH(e.payload), 0) AS size FROM observation_events oe JOIN events e ON e.id = oe.event_id WHERE oe.observation_id = :id;
 

@@ -78,8 +78,11 @@ class TurnImports:
         return Taken(added, len(wanted) - added, len(turns) - len(wanted))
 
     def _store(self, tx: Tx, agent: str, turns: Sequence[Said]) -> int:
-        cut = (replace(turn, text=forgotten.cut(tx, self._key, turn.text, turn.at)) for turn in turns)
-        remembered = (turn for turn in cut if turn.text and not forgotten.has(tx, self._key, turn.text, turn.at))
+        # A turn that was private from the beginning keeps its number; one that was forgotten does not come back.
+        cut = ((replace(turn, text=forgotten.cut(tx, self._key, turn.text, turn.at)), turn.text) for turn in turns)
+        remembered = (
+            turn for turn, text in cut if not text or (turn.text and not forgotten.has(tx, self._key, text, turn.at))
+        )
         by_session = groupby(remembered, lambda turn: turn.session)
         return sum(turn_lines.store(tx, agent, list(group)) for _, group in by_session)
 
