@@ -69,7 +69,10 @@ def renamed(hooks: list[tuple[str, dict[str, Any]]], way: str) -> list[tuple[str
 
 
 def work(box: Box, hooks: list[tuple[str, dict[str, Any]]], session: str = "s-one", cwd: Path | None = None) -> None:
+    """Report a session. Tool uses are observed before the reply, as if the agent took its time."""
     for event, payload in hooks:
+        if event == "Stop":
+            box.settle()
         answer = box.hook(event, {"session_id": session, "cwd": str(cwd or box.project)} | payload)
         assert (answer.returncode, answer.stderr) == (0, b"")
     box.settle()
@@ -150,7 +153,6 @@ def remembered_forgotten_and_told_again(box: Box, way: str) -> None:
 def test_i16_what_is_forgotten_is_in_no_file_and_does_not_come_back(box: Box) -> None:
     """Database, free pages, log, index, backups and spool; then hooks, spool and an older export bring nothing back.
     Each way to forget, with words of its own."""
-    box.tuning["settle_seconds"] = 600  # each round is observed at its end, as a whole
     worker = box.start()
     for way in WAYS:
         remembered_forgotten_and_told_again(box, way)

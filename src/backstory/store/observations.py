@@ -113,6 +113,7 @@ def synthesize(session: Session, provider: str) -> MemoryId:
 def _add(tx: Tx, session: Session, round: Round, seen: Observation, memory_id: str, stored: Stored) -> int:
     sources = [event for event in round.events if event.id in seen.event_ids] or list(round.events)
     at = sources[-1].occurred_at
+    sources = [*_unclaimed(tx, round, seen), *sources]
     row = tx.one(
         "observation_add",
         session_id=session.id,
@@ -147,6 +148,12 @@ def _add(tx: Tx, session: Session, round: Round, seen: Observation, memory_id: s
         supersede(tx, same["id"], row["id"])
         tx.run("observation_repeat", id=row["id"], repeats=same["id"], times=same["times_learned"] + 1)
     return int(row["id"])
+
+
+def _unclaimed(tx: Tx, round: Round, seen: Observation) -> list[Event]:
+    """Return sources that were read before the round ended, and of which nothing was told then."""
+    named = [event for event in round.earlier if event.id in seen.event_ids]
+    return [event for event in named if not tx.all("observations_of_event", event_id=event.id)]
 
 
 def _replace(tx: Tx, old: int, number: int, at: str) -> None:

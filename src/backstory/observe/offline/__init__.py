@@ -197,7 +197,7 @@ def _observation(
         concepts=_concepts(choice),
         files_read=tuple(dict.fromkeys(path for path in read if path and path not in touched))[:FILES],
         files_modified=tuple(touched)[:FILES],
-        event_ids=tuple(dict.fromkeys([*(act.id for act in acts if act.fresh), *stop])),
+        event_ids=tuple(dict.fromkeys([*(act.id for act in acts), *stop])),
         importance=_importance(choice.score),
     )
 
@@ -249,7 +249,7 @@ def _by_events(round_: Round, evidence: RoundEvidence) -> Observation | None:
         facts=tuple(map(str, (*evidence.commits[-3:], *evidence.checks[-2:]))),
         concepts=("what-changed",),
         files_modified=tuple(change.path for change in evidence.changes)[:FILES],
-        event_ids=tuple(dict.fromkeys(act.id for act in acts if act.fresh)),
+        event_ids=tuple(dict.fromkeys(act.id for act in acts)),
         importance=EVENTS_IMPORTANCE,
     )
 

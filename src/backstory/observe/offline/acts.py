@@ -43,7 +43,6 @@ class Act:
 
     id: int
     at: int  #: its place in the round
-    fresh: bool  #: to be told now; the others were told before
     verb: str
     tool: str
     input: Mapping[str, Any]
@@ -80,12 +79,11 @@ def first(values: Mapping[str, Any], *keys: str) -> Any:
 
 def read_acts(round_: Round) -> list[Act]:
     """The acts of the whole round, oldest first; interrupted and refused ones did not happen."""
-    told = [(event, False) for event in round_.earlier] + [(event, True) for event in round_.events]
-    acts = (_read(event, fresh, at, round_) for at, (event, fresh) in enumerate(told))
+    acts = (_read(event, at, round_) for at, event in enumerate((*round_.earlier, *round_.events)))
     return [act for act in acts if act is not None]
 
 
-def _read(event: Event, fresh: bool, at: int, round_: Round) -> Act | None:
+def _read(event: Event, at: int, round_: Round) -> Act | None:
     if event.kind not in ("tool", "tool_failure"):
         return None
     payload = mapping(event.payload)
@@ -103,7 +101,7 @@ def _read(event: Event, fresh: bool, at: int, round_: Round) -> Act | None:
     cwd = cwd if isinstance(cwd, str) and cwd else here
     where = first(inputs, *_PATH_KEYS)
     path = relative(where, home, cwd) if isinstance(where, str) else ""
-    return Act(event.id, at, fresh, verb, tool, inputs, response, output, failed, path, cwd, home)
+    return Act(event.id, at, verb, tool, inputs, response, output, failed, path, cwd, home)
 
 
 def verb_of(tool: str, inputs: Mapping[str, Any]) -> str:
