@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from backstory.agents import AGENTS
 from backstory.cli import hints, show
 from backstory.cli.worker import RetryingClient
 from backstory.client import items_of
@@ -63,6 +62,8 @@ def _wanted(client: RetryingClient, options: argparse.Namespace) -> Iterator[dic
     """Yield the transcripts to keep, as the worker's route names them."""
     yield from ({"session": name} for name in options.ids)
     if options.all:
+        from backstory.agents import AGENTS  # it takes long to import
+
         for agent in AGENTS.values():
             roots = agent.transcripts.roots(Path.home(), environment()) if agent.transcripts.keeping else ()
             files = sorted(file for root in roots for file in agent.transcripts.find(root))

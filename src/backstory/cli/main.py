@@ -55,8 +55,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         _hook(words[1:])  # first, because the imports below would slow down every event
     if words == ["mcp"]:
         _mcp()
-    if words == ["version"]:
-        words = ["--version"]
+    if words in (["version"], ["--version"]):
+        print(f"backstory {__version__}")
+        sys.exit()
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]
     if not words:

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from backstory import times
-from backstory.agents import AGENTS
-from backstory.cli import curate, hints, keep, opening, result_lines, session_lines, show
+from backstory.cli import curate, hints, keep, result_lines, session_lines, show
 from backstory.cli.session_lines import Row, route
 from backstory.cli.worker import connect
 from backstory.client import Client
@@ -194,6 +193,7 @@ def _edit(options: argparse.Namespace, changes: dict[str, Any]) -> int:
 def export_session(options: argparse.Namespace) -> int:
     import json
 
+    from backstory.agents import AGENTS
     from backstory.exchange import session_markdown
 
     client = connect()
@@ -223,6 +223,9 @@ def export_session(options: argparse.Namespace) -> int:
 
 
 def delete_sessions(options: argparse.Namespace) -> int:
+    from backstory.agents import AGENTS  # these take long to import
+    from backstory.cli import opening
+
     client = connect(timeout=curate.TIMEOUT_S)
     rows = list({row["id"]: row for row in (get(client, name) for name in options.ids)}.values())
     results = [client.post("/api/forget", {"session": row["id"], "dry_run": not options.yes}) for row in rows]
