@@ -142,7 +142,8 @@ def test_what_the_agent_is_told_and_what_its_commands_see(office: Office) -> Non
     """The shared memory as it is now, except in the main group; instructions of the group; no credentials."""
 
     def script(request: Request) -> Step:
-        if "Look." in request.texts("user")[-1]:
+        last = request.body["messages"][-1]
+        if "Look." in json.dumps(last) and "tool_result" not in json.dumps(last):
             return tool_use("Bash", {"command": "env; echo >> /workspace/global/x", "description": "Look"})
         return "Done."
 
