@@ -33,7 +33,7 @@ Rules = tuple[str, ...]
 def part(path: Path, hooks: Mapping[str, Hook], ours: Ours, record: Path, rules: Rules = ()) -> InstalledPart:
     """Return our hooks as a part of an installation. `rules` are permissions that come with them."""
     return InstalledPart(
-        "hooks and read permissions are" if rules else "hooks are",
+        "hooks and permissions are" if rules else "hooks are",
         path,
         record,
         partial(install, path, hooks, ours, record, rules=rules),
