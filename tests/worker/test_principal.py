@@ -39,7 +39,8 @@ TOOLS: dict[str, dict[str, Any]] = {
     "find_sessions": {},
     "session_context": {"project": "shop"},
     "remember": {"text": "Prices are in cents.", "project": "shop"},
-    "pin": {"id": 1},
+    "pin": {"ids": [1]},
+    "hide": {"ids": [1]},
     "supersede": {"old": 1, "new": None},
     "forget": {"ids": [1]},
 }

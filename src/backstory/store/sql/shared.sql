@@ -234,9 +234,9 @@ FROM sdk_sessions s WHERE project <> '' AND {is_listed} AND forgotten_at IS NULL
 GROUP BY project_key, project ORDER BY last_event_at DESC LIMIT :limit;
 
 -- name: project_of_directory
--- The project of the sessions that were last in a directory.
+-- The repository of the sessions that were last in a directory. Groups, and names given to an import, have no slash.
 SELECT project, project_key FROM sdk_sessions
-WHERE cwd = :cwd AND project_key NOT IN ('', :cwd) AND project_key NOT LIKE 'group:%' AND forgotten_at IS NULL
+WHERE cwd = :cwd AND project_key <> :cwd AND project_key LIKE '%/%' AND forgotten_at IS NULL
 ORDER BY last_event_at DESC LIMIT 1;
 
 -- name: project_key_of
