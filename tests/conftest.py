@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,9 @@ from backstory.store.sqlite import SqliteStore
 settings.register_profile("steady", derandomize=True, database=None, deadline=None)
 settings.register_profile("deep", max_examples=5000, database=None, deadline=None)
 settings.load_profile("steady")
+
+# A shell ignores Ctrl-C for what it runs in the background, and every program that a test starts would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
