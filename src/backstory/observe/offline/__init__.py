@@ -34,7 +34,7 @@ NARRATIVE = 600
 #: Characters of what is kept of a plan.
 PLAN = 500
 #: Two facts are the same if this share of the words of the shorter one is in both.
-SAME_FACT = 0.8
+SAME_FACT = 0.9
 FILES = 40
 #: A fact of another round belongs to a title if they share this part of their words; of the next round, the second.
 SHARED = 0.2

@@ -17,7 +17,7 @@ from backstory.text import is_same, words_of
 #: Characters of a title, at most.
 TITLE = 140
 #: Characters of titles that the first round of a session may leave; `GROWTH` says how this grows with more rounds.
-TITLES = 450
+TITLES = 478
 GROWTH = 0.3
 #: Statements of fewer characters say too little.
 SHORTEST = 25
