@@ -56,7 +56,8 @@ class Parser(argparse.ArgumentParser):
         self._positionals.title = "arguments"
         self.groups: Mapping[str, Sequence[str]] = {}  #: heading -> the commands that the help lists under it
 
-    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+    # Its type has overloads, which differ in how `namespace` is passed.
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Parse a whole command line. An unknown option is named, with the one that was meant."""
         options, unknown = self.parse_known_args(args, namespace)
         if unknown:
