@@ -9,7 +9,6 @@ import os
 import signal
 import sqlite3
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,7 +24,8 @@ from psycopg.rows import dict_row
 from backstory.client import Client
 from backstory.store.payloads import unpack
 
-COMMAND = Path(sys.executable).parent / "backstory"
+#: The command, for tests that need a process of its own.
+COMMAND = preloaded.COMMAND
 
 
 def until(check: Callable[[], Any], what: str = "it", seconds: float = 120) -> Any:

@@ -27,7 +27,7 @@ MODULES = (
     *("backstory.store.sqlite", "backstory.store.postgres", "backstory.observe.offline.select"),
     *("backstory.observe.offline.summary", "uvicorn.loops.asyncio", "uvicorn.lifespan.on"),
 )
-COMMAND = str(Path(sys.executable).parent / "backstory")
+COMMAND = Path(sys.executable).parent / "backstory"
 #: Characters of arguments, at most. Longer ones are passed in the ordinary way.
 MAX_ARGUMENTS = 20_000
 
@@ -109,7 +109,8 @@ def start(words: Sequence[str], env: Mapping[str, str], cwd: Path) -> Process | 
     """Start `backstory WORDS`. What it prints is thrown away; its errors are in `stderr`."""
     if not _is_forkable(words, env):
         quiet = subprocess.DEVNULL
-        return subprocess.Popen([COMMAND, *words], env=env, cwd=cwd, stdin=quiet, stdout=quiet, stderr=subprocess.PIPE)
+        command = [str(COMMAND), *words]
+        return subprocess.Popen(command, env=env, cwd=cwd, stdin=quiet, stdout=quiet, stderr=subprocess.PIPE)
     stderr = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
     with Path(os.devnull).open("r+b") as nothing:
         return _start(words, env, cwd, [nothing.fileno(), nothing.fileno(), stderr.fileno()], stderr)
@@ -120,7 +121,7 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Run `backstory WORDS`, and return what it printed."""
     if not _is_forkable(words, env):
-        command = [COMMAND, *words]
+        command = [str(COMMAND), *words]
         return subprocess.run(command, env=env, cwd=cwd, input=given, capture_output=True, text=True, timeout=timeout)
     with (
         tempfile.TemporaryFile() as stdin,

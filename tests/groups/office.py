@@ -127,3 +127,11 @@ def take(events: Iterator[Event], name: str) -> dict[str, Any]:
         if each == name:
             return data
     raise AssertionError(f"there was no {name}")
+
+
+@pytest.fixture
+def office_fixture(box: Box) -> Iterator[Office]:
+    """A machine whose agents have ended when the test has."""
+    machine = Office(box)
+    yield machine
+    machine.until_no_agent_runs()

@@ -6,26 +6,19 @@ import json
 import os
 import signal
 import threading
-from collections.abc import Iterator
 
 import pytest
-from box import COMMAND, Box, until
+from box import COMMAND, until
 from claude import Claude
 from endpoint import Held, Request, Step, error, hang
-from office import Office, needs_sandbox
+from office import Office, needs_sandbox, office_fixture
 from terminal import PATIENCE, terminal
 
 from backstory import groups
 from backstory.errors import BackstoryError
 
 pytestmark = needs_sandbox
-
-
-@pytest.fixture
-def office(box: Box) -> Iterator[Office]:
-    machine = Office(box)
-    yield machine
-    machine.until_no_agent_runs()
+office = office_fixture
 
 
 def script(request: Request) -> Step:

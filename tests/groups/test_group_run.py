@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
 
 import pytest
-from box import Box, until
+from box import until
 from endpoint import Held, Request, Step, hang, tool_use
-from office import Office, Ran, needs_sandbox, take
+from office import Office, Ran, needs_sandbox, office_fixture, take
 
 pytestmark = needs_sandbox
-
-
-@pytest.fixture
-def office(box: Box) -> Iterator[Office]:
-    machine = Office(box)
-    yield machine
-    machine.until_no_agent_runs()
+office = office_fixture
 
 
 def test_the_four_lifecycles_of_a_session(office: Office) -> None:

@@ -11,9 +11,10 @@ from claude import Claude, binary
 from endpoint import Endpoint, Step, text, tool_use
 from test_damage import backups, flip
 
-pytestmark = pytest.mark.usefixtures("meaning")
-
-pytestmark = pytest.mark.skipif(binary() is None, reason="this platform's wheel has no claude inside")
+pytestmark = [
+    pytest.mark.usefixtures("meaning"),
+    pytest.mark.skipif(binary() is None, reason="this platform's wheel has no claude inside"),
+]
 
 
 def session(box: Box, word: str) -> str:

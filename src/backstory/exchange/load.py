@@ -18,8 +18,9 @@ from backstory.store.payloads import read_or_nothing
 from backstory.store.tables import Table
 
 _INDEXED = {"observations": "observation", "session_summaries": "summary", "user_prompts": "prompt"}
-#: Columns that identify a row.
+#: Columns with the texts of a summary.
 _SUMMARY = tuple(each.name for each in fields(Summary))
+#: Columns that identify a row.
 _IDS = frozenset({"content_session_id", "memory_session_id", "event_id", "tool_use_id", "prompt_id", "mark"})
 
 
