@@ -156,8 +156,7 @@ def forget(options: argparse.Namespace) -> int:
         if options.json:
             show.as_json(listed)
             return 0
-        print_deleted(listed, True)
-        if not _confirmed():
+        if not print_deleted(listed, True) or not _confirmed():
             return 0
     if not options.json:
         _warn_if_large()
@@ -193,16 +192,28 @@ def _warn_if_large() -> None:
         print(f"The database ({size}) is rewritten. This takes a moment.", file=sys.stderr)
 
 
-def print_deleted(deleted: dict[str, Any], dry_run: bool) -> None:
+#: field of the answer -> what one of it is called
+_NOUNS = {
+    "sessions": "session",
+    "prompts": "prompt",
+    "observations": "observation",
+    "summaries": "summary",
+    "turns": "turn",
+    "events": "event",
+    "passages": "sentence",
+    "transcripts": "transcript",
+}
+
+
+def print_deleted(deleted: dict[str, Any], dry_run: bool) -> bool:
+    """Print what was or would be deleted. Return whether there was anything."""
     for item in deleted["items"]:
         kind = item.get("type") or item["kind"]
         when = show.when(item["created_at"]) + " " if "created_at" in item else ""
         show.line(f"{show.mark(item):>6} {when}{kind}: {item['title']}")
-    names = {name: name for name in ("sessions", "prompts", "observations", "summaries", "turns", "events")}
-    names |= {"passages": "sentences", "transcripts": "transcripts"}
     counts = ", ".join(
-        f"{number} {name if number != 1 else name.removesuffix('ies') + 'y' if name.endswith('ies') else name[:-1]}"
-        for field, name in names.items()
+        show.count(number, noun)
+        for field, noun in _NOUNS.items()
         if (number := len(deleted[field]) if field == "observations" else deleted[field])
     )
     if not counts:
@@ -214,3 +225,4 @@ def print_deleted(deleted: dict[str, Any], dry_run: bool) -> None:
         show.paragraph(f"Made from the same events, and {'would stay' if dry_run else 'still stored'}: {others}.")
     if not dry_run and not deleted["wiped"]:
         print("An export or another reader uses the database. Its files are wiped when that ends.", file=sys.stderr)
+    return bool(counts)

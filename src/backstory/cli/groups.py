@@ -68,7 +68,7 @@ def list_groups(options: argparse.Namespace) -> int:
     for row in page["items"]:
         now = f"active since {show.when(row['updated_at'])}" if row["session_id"] else "no active session"
         working = ", its agent works" if row["is_running"] else ""
-        show.line(f"{row['name']:<20} {now}{working}, {_count(row['history'], 'session')} in its history")
+        show.line(f"{row['name']:<20} {now}{working}, {show.count(row['history'], 'session')} in its history")
     return 0
 
 
@@ -168,16 +168,15 @@ def delete(options: argparse.Namespace) -> int:
     if options.json:
         show.as_json({**deleted, "export": str(target)})
     else:
-        print(
-            f"Deleted the group {row['name']} and {_count(deleted['sessions'], 'session')}. Its files are in {target}."
-        )
+        had = show.count(deleted["sessions"], "session")
+        print(f"Deleted the group {row['name']} and {had}. Its files are in {target}.")
     return 0
 
 
 def _confirmed(row: dict[str, Any]) -> bool:
     """Ask whether to delete a group. Without a terminal nobody can answer."""
     had = len(row["history"]) + bool(row["session_id"])
-    question = f"Delete the group {row['name']} with {_count(had, 'session')}, its files and its memory? [y/N] "
+    question = f"Delete the group {row['name']} with {show.count(had, 'session')}, its files and its memory? [y/N] "
     if not sys.stdin.isatty():
         raise BackstoryError(question.removesuffix(" [y/N] "), "Run it again with --yes. This cannot be undone.")
     print(question, end="", flush=True)
@@ -198,7 +197,3 @@ def _export(group: str, target: Path) -> None:
         for folder in (paths.folder, paths.state.parent):
             if folder.is_dir():
                 tar.add(folder, str(folder.relative_to(paths.data)))
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -25,7 +25,7 @@ ALIASES = {
     "unpin": "pin --off",
     "view": "show",
 }
-_HEADING = re.compile(r"^(?:usage|[A-Z][\w ]*|arguments|options|actions|sources)(?=:)", re.MULTILINE)
+_HEADING = re.compile(r"^(?:usage(?=: )|[A-Za-z][\w ]*(?=:$))", re.MULTILINE)
 _REQUIRED = "the following arguments are required: "
 _NO_VALUE = re.compile(r"argument (?:\S+/)?(-\S+?): expected (?:one|at least one) argument")
 

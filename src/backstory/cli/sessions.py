@@ -237,4 +237,6 @@ def delete_sessions(options: argparse.Namespace) -> int:
         curate.print_deleted(result, not options.yes)
         if options.yes and (file := opening.transcript_of(row)):
             print(f"The transcript of {AGENTS[row['agent']].title} itself is not deleted:\n{file}")
+    if not options.yes:
+        print("Run it again with --yes to delete this. It cannot be undone.")
     return 0 if not options.yes or all(result["wiped"] for result in results) else 1

@@ -43,7 +43,6 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 class TranscriptScan:
     """What a transcript says about a session, without its messages."""
 
-    is_available: bool = False
     title: str = ""  #: given in the agent, else made by it, else the beginning of the first prompt
     created_at: str = ""  #: empty if there is no message
     last_mark: str | None = None  #: the last message
@@ -240,7 +239,7 @@ def scan(
     given = ArchivedMessage("", "user", titles.get("custom", ""), "")
     title = given.text if redact(given) is given else ""
     title = title or made or cut(one_line(asked.text if asked else ""), MAX_TITLE)
-    return TranscriptScan(True, title, first.at if first else "", last.mark if last else None)
+    return TranscriptScan(title, first.at if first else "", last.mark if last else None)
 
 
 def messages_of(paths: GroupPaths, archive: Archive) -> Iterator[ArchivedMessage]:

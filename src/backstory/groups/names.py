@@ -39,7 +39,7 @@ def check(name: str) -> str:
 
 
 def fold(name: str) -> str:
-    """Return what two names have in common if they differ only by case. Such names are the same group."""
+    """Return what two names have in common if they differ only by case. Only one group can have them."""
     return name.casefold()
 
 

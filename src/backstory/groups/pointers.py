@@ -49,9 +49,7 @@ class Pointers:
     async def get(self, group: str) -> Pointer:
         """Return the active session of a group and the generation of the pointer."""
         names.check(group)
-        if known := self._known.get(group):
-            return known
-        return self._keep(group, await self._write(lambda tx: _pointer(tx, group)))
+        return self._known.get(group) or await self._now(group)
 
     async def set(self, group: str, session_id: str, generation: int) -> bool:
         """Make a session the active one. Return False if the generation has moved on since it was seen.

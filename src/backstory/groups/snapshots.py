@@ -42,9 +42,8 @@ def write(
 
 
 def write_history(files: IpcFiles, history: Iterable[HistoryEntry]) -> None:
-    """Write the archived sessions of a group, newest first."""
-    newest = sorted(history, key=lambda entry: (entry.archived_at, entry.id), reverse=True)
-    _write(files, HISTORY, [asdict(entry) for entry in newest])
+    """Write the archived sessions of a group, in the order of its history: newest first."""
+    _write(files, HISTORY, [asdict(entry) for entry in history])
 
 
 def _write(files: IpcFiles, name: str, value: object) -> None:

@@ -100,7 +100,7 @@ def check_auth(settings: Settings) -> None:
     """Raise an error if an agent could ask the worker for everything: a sandbox shares the network of the machine."""
     if settings.auth == "off":
         message = "Agents of groups are not started while `auth` is off: they could read all of memory."
-        raise BackstoryError(message, "Run `backstory config set auth on` and `backstory restart`.")
+        raise BackstoryError(message, "Run `backstory config set auth on`.")
 
 
 def check_credentials(paths: GroupPaths, env: Mapping[str, str]) -> None:

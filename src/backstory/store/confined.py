@@ -41,7 +41,7 @@ class ConfinedTx:
     """A transaction that leaves out the rows of others. Rows that do not say whose they are cannot be read."""
 
     def __init__(self, tx: Tx, group: str) -> None:
-        self._tx, self._group, self._key = tx, group, of_group(group).key
+        self._tx, self._key = tx, of_group(group).key
         self._session_ids: frozenset[int] | None = None
         self.engine = tx.engine
 

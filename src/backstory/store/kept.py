@@ -127,7 +127,7 @@ def append(
     """
     if not entries or is_refused(tx, key.session):
         return 0
-    if tx.one("forgotten_texts_any"):
+    if forgotten.is_any(tx):
         tool_uses = _forgotten_tool_uses(tx, key.session.id)
         for each in entries:
             each.replace(_without_forgotten(tx, each.entry, tool_uses, secret))
@@ -160,7 +160,7 @@ def _nth(tx: Tx, kept: KeptTranscript, entry: TranscriptEntry) -> int:
 
 def _hold_forgotten(tx: Tx, entries: Iterable[TranscriptEntry], secret: bytes) -> bool:
     """Whether an entry says what was forgotten, in this session or in another copy of it."""
-    if not tx.one("forgotten_texts_any"):
+    if not forgotten.is_any(tx):
         return False
     for each in entries:
         at = each.entry.get("timestamp")

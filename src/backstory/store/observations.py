@@ -153,7 +153,7 @@ def _add(tx: Tx, session: Session, round: Round, seen: Observation, memory_id: s
 def _unclaimed(tx: Tx, round: Round, seen: Observation) -> list[Event]:
     """Return sources that were read before the round ended, and of which nothing was told then."""
     named = [event for event in round.earlier if event.id in seen.event_ids]
-    return [event for event in named if not tx.all("observations_of_event", event_id=event.id)]
+    return [event for event in named if of_event(tx, event.id) is None]
 
 
 def _replace(tx: Tx, old: int, number: int, at: str) -> None:

@@ -43,10 +43,10 @@ def earlier(tx: Tx, row: Row) -> list[Row]:
     return found
 
 
-def is_same(title: str, other: str, share: float = 0.0) -> bool:
+def is_same(title: str, other: str, share: float = SAME) -> bool:
     """Tell whether two titles say the same, with the same numbers: `port 8080` is not `port 9090`."""
     words, others = words_of(title), words_of(other)
-    is_near = bool(words) and len(words & others) >= (share or SAME) * len(words | others)
+    is_near = bool(words) and len(words & others) >= share * len(words | others)
     return is_near and set(_NUMBER.findall(title)) == set(_NUMBER.findall(other))
 
 

@@ -47,10 +47,10 @@ NEWEST_SCORE = 1e9
 TYPO_LENGTH = 4
 #: The weight of a word with a letter changed, relative to the word itself.
 TYPO_WEIGHT = 0.5
-#: Rows that are assumed at least, when the share of a word in a query is computed.
-MIN_TOTAL = 1000
 #: Words of a query that are searched with a letter changed, at most.
 TYPO_TERMS = 3
+#: Rows that are assumed at least, when the share of a word in a query is computed.
+MIN_TOTAL = 1000
 
 
 def put_words(tx: Tx, item: IndexedItem, title: str, body: str) -> None:

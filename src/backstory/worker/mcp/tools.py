@@ -185,7 +185,7 @@ class Tools:
             raise NotFound(f"There is no tool {name[:80]}.")
         # Stripped like the body of a request: nothing private goes further.
         stripped = bodies.strip(msgspec.json.encode(arguments or {}))
-        if isinstance(stripped, dict) and (unknown := [name for name in stripped if name not in tool.takes]):
+        if isinstance(stripped, dict) and (unknown := [each for each in stripped if each not in tool.takes]):
             raise BadInput(f"{name} has no argument `{_line(unknown[0], 80)}`. It takes: {', '.join(tool.takes)}.")
         answer = await tool.run(_convert(stripped, tool.arguments), caller)
         return answer if tool.fenced else harmless(answer)
