@@ -19,6 +19,7 @@ class Paths:
         self.database = data / "backstory.db"
         self.config = data / "config.toml"
         self.token = data / "token"
+        self.browsers = data / "browsers.json"  #: digests of the sessions of browsers, and when they end
         self.modes = data / "modes"  #: modes that the user has defined
         self.installs = data / "installs"  #: copies of agents' settings files from before backstory edited them
         self.forgotten_key = data / "forgotten.key"  #: key of the hashes in tombstones; without it they reveal nothing

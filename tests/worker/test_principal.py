@@ -21,7 +21,7 @@ from backstory.settings import Settings
 from backstory.worker import endpoints
 from backstory.worker.app import App
 from backstory.worker.endpoints import Endpoint
-from backstory.worker.guard import OPEN_PATHS, OPEN_ROUTE, Guard
+from backstory.worker.guard import OPEN_PATHS, OPEN_ROUTE, Guard, is_open
 from backstory.worker.mcp.tools import Caller, Tools
 from backstory.worker.principal import ANONYMOUS, OWNER, Principal, Scope
 from backstory.worker.viewer.browsers import Browsers
@@ -115,7 +115,16 @@ def test_a_caller_with_its_scope_alone_is_let_through_by_every_route(app: App) -
 def test_without_a_credential_only_what_the_guard_leaves_open_can_be_used(app: App) -> None:
     async def test() -> None:
         public = {(method, path) for method, path, needs in await every_route(app) if ANONYMOUS.may(needs)}
-        assert public == {OPEN_ROUTE, *(("GET", path) for path in OPEN_PATHS)}
+        assert public == {OPEN_ROUTE, ("GET", "/"), ("GET", "/assets/1"), *(("GET", path) for path in OPEN_PATHS)}
+        assert all(is_open(method, path) or path in OPEN_PATHS for method, path in public)
+        for method, path in (
+            ("GET", "/assets"),
+            ("POST", "/assets/x"),
+            ("GET", "/open"),
+            ("DELETE", "/"),
+            ("GET", "//"),
+        ):
+            assert not is_open(method, path)
 
     asyncio.run(test())
 
@@ -187,7 +196,7 @@ def caller_of(
 
 
 def test_the_guard_says_who_calls(tmp_path: Path) -> None:
-    settings, browsers = Settings(data_dir=tmp_path), Browsers()
+    settings, browsers = Settings(data_dir=tmp_path), Browsers(tmp_path / "browsers.json", "token")
     session = browsers.exchange(browsers.make_code())
     token, page = {"Authorization": "Bearer the-token"}, {"Authorization": f"Backstory-Session {session}"}
 

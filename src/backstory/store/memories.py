@@ -9,7 +9,7 @@ from typing import Any
 
 from backstory.model import Session
 from backstory.store import observations, sessions
-from backstory.store.db import LAST, Row, Tx
+from backstory.store.db import Row, Tx
 from backstory.text import json_list
 
 
@@ -75,12 +75,6 @@ def observation(tx: Tx, number: int) -> StoredObservation | None:
     return _observation(row) if row else None
 
 
-def newest_observations(tx: Tx, limit: int) -> list[StoredObservation]:
-    """Return the newest observations of all projects."""
-    rows = tx.all("observations_list", project="", type="", session_id=0, before=LAST, limit=limit)
-    return [_observation(row) for row in rows]
-
-
 def project_observations(tx: Tx, project_key: str, recent: int, important: int) -> list[StoredObservation]:
     """Return the newest observations of a project and the most important of any age, without superseded ones."""
     rows = [
@@ -132,12 +126,6 @@ def notes_of(tx: Tx, session: Session) -> SessionNotes:
     summaries = summaries_of_session(tx, session.id, limit=1)
     hidden = [row["title"] for row in rows if row["hidden_at"]]
     return SessionNotes(session, asked, observed, summaries[0] if summaries else None, hidden)
-
-
-def newest_summaries(tx: Tx, limit: int) -> list[StoredSummary]:
-    """Return the newest summaries of all projects."""
-    rows = tx.all("summaries_list", project="", session_id=0, before=LAST, limit=limit)
-    return [_summary(row) for row in rows]
 
 
 def summaries_of_session(tx: Tx, session_id: int, limit: int) -> list[StoredSummary]:

@@ -67,6 +67,7 @@ from backstory.worker.routes.search import SearchRoute
 from backstory.worker.routes.sessions import SessionRoutes
 from backstory.worker.routes.transcripts import KeptTranscriptRoutes
 from backstory.worker.routes.turns import TurnImports
+from backstory.worker.routes.viewer import ViewerRoutes
 from backstory.worker.viewer.browsers import Browsers
 
 log = logging.getLogger(__name__)
@@ -145,7 +146,7 @@ class App:
         told = (self.group_memory.search, self.group_memory.context, self.group_memory.names)
         around = Surroundings(self.pointers, self.archives, *told)
         self.group_runs = GroupRuns(settings, around)
-        self.browsers = Browsers()
+        self.browsers = Browsers(settings.paths.browsers, self.token)
 
     def _jobs(self) -> list[Job]:
         """Return the background jobs in the order of their start."""
@@ -170,7 +171,8 @@ class App:
             self.pointers, self.archives, self.group_memory, self.group_runs, self.memories.forget_project
         )
         table = [
-            *Admin(settings, store, self.live, self.browsers, self.wake, self._state).table(),
+            *Admin(settings, store, self.live, self.wake, self._state).table(),
+            *ViewerRoutes(self.browsers).table(),
             *self.reporting.table(),
             *SessionRoutes(confined, self.intake, search).table(),
             *endpoints.confinable(Recall(settings, confined).table()),

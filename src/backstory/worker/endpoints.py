@@ -291,7 +291,7 @@ def _operation(endpoint: Endpoint, path: str, by_shape: dict[type, Any]) -> dict
     if endpoint.body:
         content = {"schema": by_shape[endpoint.body]}
         operation["requestBody"] = {"required": True, "content": {"application/json": content}}
-    if endpoint.path == "/api/health":
+    if endpoint.needs is Scope.PUBLIC:
         operation["security"] = []
     return operation
 

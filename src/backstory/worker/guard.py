@@ -19,7 +19,6 @@ from backstory.settings import Settings
 from backstory.worker.endpoints import error_response
 from backstory.worker.principal import ANONYMOUS, OWNER, Principal
 from backstory.worker.viewer.browsers import Browsers
-from backstory.worker.viewer.page import sign_in_page
 
 #: Paths that need no credential. They show only whether the worker is healthy.
 OPEN_PATHS = frozenset({"/api/health", "/health"})
@@ -28,6 +27,9 @@ _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::[0-9]{1,5})?")
 OPEN_ROUTE = ("POST", "/open")
 #: The scheme in `Authorization` of the page's requests. It differs from that of the token.
 SESSION = "backstory-session"
+#: The page, and where its files are. They hold nothing of the memory.
+PAGE = "/"
+ASSETS = "/assets/"
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 #: Requests per second over TCP from all callers without a credential together.
 STRANGERS_PER_SECOND = 1000
@@ -88,10 +90,7 @@ class Guard:
             try:
                 scope["principal"] = self._resolve(scope)
             except BackstoryError as error:
-                # A browser gets the page that signs in.
-                is_page = scope["path"] == "/" and "text/html" in Headers(scope=scope).get("accept", "")
-                response = sign_in_page(error.status) if is_page else error_response(error)
-                await response(scope, receive, send)
+                await error_response(error)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
@@ -117,7 +116,7 @@ class Guard:
             self._check_page(scope["method"], headers)
         if trusted:
             return OWNER
-        if (scope["method"], scope["path"]) != OPEN_ROUTE:
+        if not is_open(scope["method"], scope["path"]):
             raise Refused
         return ANONYMOUS
 
@@ -138,6 +137,13 @@ class Guard:
         came_from = headers.get("sec-fetch-site", "same-origin")
         if came_from != "same-origin" or (method not in ("GET", "HEAD") and "origin" not in headers):
             raise Stranger("The request comes from another site's page.")
+
+
+def is_open(method: str, path: str) -> bool:
+    """Return whether a route needs no credential, although host and origin are checked."""
+    if method in ("GET", "HEAD"):
+        return path == PAGE or path.startswith(ASSETS)
+    return (method, path) == OPEN_ROUTE
 
 
 def _is_address(name: str) -> bool:

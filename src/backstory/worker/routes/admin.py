@@ -1,4 +1,4 @@
-"""Routes about the worker itself: health, queue, live stream, OpenAPI, and the page for browsers."""
+"""Routes about the worker itself: health, queue, live stream and OpenAPI."""
 
 from __future__ import annotations
 
@@ -10,19 +10,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any
 
 import msgspec
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 
 from backstory import __version__
-from backstory.errors import NotFound, Refused, StoreUnavailable
+from backstory.errors import NotFound, StoreUnavailable
 from backstory.observe.model_observer import ProviderState
 from backstory.settings import Settings
 from backstory.store import backups, check, events
 from backstory.store.db import Store, Tx
-from backstory.worker.endpoints import Call, Endpoint, Json, needs_admin, needs_public, needs_read, openapi
+from backstory.worker.endpoints import Call, Endpoint, needs_admin, needs_public, needs_read, openapi
 from backstory.worker.live import Live
 from backstory.worker.routes.recall import Limit, Page, page_of, parse_cursor
-from backstory.worker.viewer.browsers import SESSION_S, Browsers, is_of_another_user
-from backstory.worker.viewer.page import HEADERS, page
 
 
 class Queue(msgspec.Struct):
@@ -70,17 +68,6 @@ class Changed(msgspec.Struct):
     changed: int
 
 
-class Code(msgspec.Struct):
-    code: Annotated[str, msgspec.Meta(max_length=100)] = ""
-
-
-class BrowserSession(msgspec.Struct):
-    """What a page sends as `Authorization: Backstory-Session …`, and the seconds until it expires."""
-
-    session: str
-    expires_in: int
-
-
 class Admin:
     """The routes of the worker itself."""
 
@@ -89,11 +76,10 @@ class Admin:
         settings: Settings,
         store: Store,
         live: Live,
-        browsers: Browsers,
         wake: Callable[[int], None],
         state: Callable[[], Awaitable[tuple[ProviderState, list[str]]]],
     ) -> None:
-        self._settings, self._store, self._live, self._browsers = settings, store, live, browsers
+        self._settings, self._store, self._live = settings, store, live
         self._wake, self._state = wake, state
         self._started = time.monotonic()
 
@@ -105,9 +91,6 @@ class Admin:
             needs_admin("POST", "/api/queue/retry", self.retry, Changed, Which),
             needs_admin("POST", "/api/queue/drop", self.drop, Changed, Which),
             needs_read("GET", "/api/stream", self.stream, media="text/event-stream", bare=True),
-            needs_admin("POST", "/api/open", self.code, Code),
-            needs_public("POST", "/open", self.open, BrowserSession, Code),
-            needs_read("GET", "/", self.page, media="text/html"),
         ]
 
     async def health(self, call: Call) -> Health:
@@ -164,24 +147,6 @@ class Admin:
     async def stream(self, call: Call) -> Response:
         """Send server-sent events, beginning after Last-Event-ID."""
         return self._live.stream(call.request.headers.get("last-event-id"))
-
-    async def code(self, call: Call) -> Code:
-        """Create a code that signs a browser in once."""
-        return Code(self._browsers.make_code())
-
-    async def open(self, call: Call) -> Response:
-        """Exchange a code for the session of a browser."""
-        client = call.request.client
-        if client is not None and await asyncio.to_thread(is_of_another_user, client.host, client.port):
-            raise Refused("The request comes from another user of this machine.", "Use your own browser.")
-        session = self._browsers.exchange(call.body.code)
-        if session is None:
-            raise Refused("This link was used already, or it has expired.", "Run `backstory open` again.")
-        return Json(BrowserSession(session, int(SESSION_S)), headers={"Cache-Control": "no-store"})
-
-    async def page(self, call: Call) -> Response:
-        """Show the newest memories as a web page."""
-        return HTMLResponse(await asyncio.to_thread(self._store.read, page), headers=HEADERS)
 
 
 def document(table: Sequence[Endpoint]) -> Endpoint:

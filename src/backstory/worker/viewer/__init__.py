@@ -1,1 +1,1 @@
-"""The web viewer: its page, and the sessions of browsers."""
+"""The web viewer: the files of its page, and the sessions of browsers."""

@@ -5,11 +5,15 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import ipaddress
+import json
 import os
 import secrets
 import struct
+import threading
 import time
 from pathlib import Path
+
+from backstory.paths import read_object, write_private
 
 #: Seconds in which a code must be used.
 CODE_S = 120.0
@@ -22,45 +26,69 @@ SESSIONS = 64
 
 
 class Browsers:
-    """Codes and sessions. Only their digests are kept, in memory, so they end with the worker."""
+    """Codes and sessions. Only their digests are kept: those of codes in memory, those of sessions in a file, so that a
+    page stays signed in when the worker restarts. Another token ends all sessions."""
 
-    def __init__(self) -> None:
-        self._codes: dict[bytes, tuple[float, bytes]] = {}  #: code -> its end, and its session
-        self._sessions: dict[bytes, float] = {}
+    def __init__(self, path: Path, token: str) -> None:
+        self._path, self._owner = path, _digest(f"browsers of {token}")
+        self._codes: dict[str, tuple[float, str]] = {}  #: code -> its end, and its session
+        self._sessions = self._load()
+        self._lock = threading.Lock()
 
     def make_code(self) -> str:
-        self._expire()
-        code = secrets.token_urlsafe(16)
-        self._codes[_digest(code)] = time.monotonic() + CODE_S, b""
-        return code
+        with self._lock:
+            self._expire()
+            code = secrets.token_urlsafe(16)
+            self._codes[_digest(code)] = time.monotonic() + CODE_S, ""
+            return code
 
     def exchange(self, code: str) -> str | None:
         """Return a session for a code. A code that is used twice was seen by somebody else, so its session ends."""
-        self._expire()
-        until, session = self._codes.get(_digest(code), (0.0, b""))
-        if not until:
-            return None
-        if session:
-            self._sessions.pop(session, None)
-            return None
-        secret = secrets.token_urlsafe(32)
-        while len(self._sessions) >= SESSIONS:
-            del self._sessions[next(iter(self._sessions))]
-        self._sessions[_digest(secret)] = time.monotonic() + SESSION_S
-        self._codes[_digest(code)] = until, _digest(secret)
-        return secret
+        with self._lock:
+            self._expire()
+            until, session = self._codes.get(_digest(code), (0.0, ""))
+            if not until:
+                return None
+            if session:
+                self._sessions.pop(session, None)
+                self._save()
+                return None
+            secret = secrets.token_urlsafe(32)
+            while len(self._sessions) >= SESSIONS:
+                del self._sessions[next(iter(self._sessions))]
+            self._sessions[_digest(secret)] = time.time() + SESSION_S
+            self._codes[_digest(code)] = until, _digest(secret)
+            self._save()
+            return secret
 
     def knows(self, secret: str) -> bool:
-        return self._sessions.get(_digest(secret), 0.0) > time.monotonic()
+        return _is_valid(self._sessions.get(_digest(secret), 0.0), time.time())
 
     def _expire(self) -> None:
-        now = time.monotonic()
+        now, clock = time.monotonic(), time.time()
         self._codes = {code: kept for code, kept in self._codes.items() if kept[0] > now}
-        self._sessions = {session: until for session, until in self._sessions.items() if until > now}
+        self._sessions = {each: until for each, until in self._sessions.items() if _is_valid(until, clock)}
+
+    def _load(self) -> dict[str, float]:
+        kept = read_object(self._path)
+        sessions = kept.get("sessions")
+        if kept.get("owner") != self._owner or not isinstance(sessions, dict):
+            return {}
+        now = time.time()
+        return {each: until for each, until in sessions.items() if isinstance(until, float) and _is_valid(until, now)}
+
+    def _save(self) -> None:
+        with contextlib.suppress(OSError):  # without it, a restart ends the sessions
+            write_private(self._path, json.dumps({"owner": self._owner, "sessions": self._sessions}).encode())
 
 
-def _digest(secret: str) -> bytes:
-    return hashlib.sha256(secret.encode("utf-8", "replace")).digest()
+def _is_valid(until: float, now: float) -> bool:
+    """Return whether a session goes on. It cannot end later than a new one, unless the clock was set back."""
+    return now < until <= now + SESSION_S
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
 
 
 def is_of_another_user(address: str, port: int) -> bool:
