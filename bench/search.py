@@ -28,7 +28,7 @@ from backstory.recall.vectors import Vectors
 from backstory.settings import spare_cores
 from backstory.store import observations, queries, sessions, turns
 from backstory.store.db import Store, Tx
-from backstory.store.index import chunks, search
+from backstory.store.index import chunks, search, word_index
 from backstory.store.index.hits import KINDS, Filter
 from backstory.store.migrate import migrate
 from backstory.store.sqlite import SqliteStore
@@ -128,13 +128,13 @@ def row(name: str, times: Sequence[float], floor: Sequence[float] = ()) -> list[
 
 def agreement(store: Store, asked: Sequence[str]) -> str:
     """How much of the first ten is the same as when every match is weighed roughly, however many there are."""
-    bounded = dict(search.BUDGET)
+    bounded = dict(word_index.BUDGET)
     same = 0
     for query in asked:
         few = {hit.item_id for hit in store.read(lambda tx, q=query: search.by_words(tx, q, limit=10))}  # type: ignore[misc]
-        search.BUDGET.update(dict.fromkeys(bounded, 10**9))
+        word_index.BUDGET.update(dict.fromkeys(bounded, 10**9))
         whole = {hit.item_id for hit in store.read(lambda tx, q=query: search.by_words(tx, q, limit=10))}  # type: ignore[misc]
-        search.BUDGET.update(bounded)
+        word_index.BUDGET.update(bounded)
         same += len(few & whole)
     return f"{same / (10 * len(asked)):.0%}"
 

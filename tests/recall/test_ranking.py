@@ -11,7 +11,7 @@ from backstory.recall.search import MemorySearch, Query
 from backstory.recall.vectors import Vectors
 from backstory.store import sessions as stored
 from backstory.store.db import Row, Store, Tx
-from backstory.store.index import search
+from backstory.store.index import indexing
 from backstory.store.index.hits import Filter, Hit, item_of
 
 #: session -> day and what was said, the user first
@@ -38,7 +38,7 @@ def fill(tx: Tx) -> None:
             role, quoted = ("user", "assistant")[number % 2], text.replace("'", "''")
             tx.script(TURN.format(id=n * 10 + number, n=n, number=number, role=role, text=quoted, day=day))
             item = item_of("turn", n * 10 + number, session, f"{day}T00:00:0{number}.000Z")
-            search.put_words(tx, item, "", text)
+            indexing.put_words(tx, item, "", text)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from backstory.recall import embed
 from backstory.recall.vectors import Vectors
 from backstory.store import sessions
 from backstory.store.db import Store, Tx
-from backstory.store.index import search, vectors
+from backstory.store.index import indexing, vectors
 from backstory.store.index.hits import Filter, Hit, item_of
 from backstory.store.migrate import migrate
 from backstory.store.postgres import PostgresStore
@@ -53,7 +53,7 @@ def fill(tx: Tx) -> None:
 
 def say(tx: Tx, n: int, title: str, body: str = "") -> None:
     session = sessions.get(tx, n)
-    search.put_words(tx, item_of("observation", n, session, f"2026-0{n}-01T00:00:00.000Z"), title, body)
+    indexing.put_words(tx, item_of("observation", n, session, f"2026-0{n}-01T00:00:00.000Z"), title, body)
 
 
 def ready(store: Store, name: str = "static") -> Vectors:
@@ -196,7 +196,7 @@ def test_v4_what_is_removed_is_gone_from_table_and_memory(store: Store) -> None:
     store.write(fill)
     made = ready(store)
     near(made, "anything", EVERY, Filter(), 1)
-    store.write(lambda tx: search.remove_words(tx, "observation", 2))
+    store.write(lambda tx: indexing.remove_words(tx, "observation", 2))
     made.forget()
     assert count(store) == 5
     if store.engine == "sqlite":
@@ -204,7 +204,7 @@ def test_v4_what_is_removed_is_gone_from_table_and_memory(store: Store) -> None:
         assert len(made._index[1]) == 5
     assert found(near(made, "authentication problem", EVERY, Filter(), 10)).count(2) == 0
     store.write(lambda tx: say(tx, 3, "x", "y"))
-    store.write(lambda tx: search.remove_words(tx, "observation", 3))
+    store.write(lambda tx: indexing.remove_words(tx, "observation", 3))
     assert (due(store), count(store)) == (0, 4)
 
 
@@ -221,7 +221,7 @@ def test_v5_what_changes_while_it_is_embedded_keeps_no_vector_of_before(
         if not calls:
             act = {
                 "put": lambda tx: say(tx, 4, "new", ""),
-                "remove": lambda tx: search.remove_words(tx, "observation", 4),
+                "remove": lambda tx: indexing.remove_words(tx, "observation", 4),
             }[change]
             store.write(act)
         calls.append(len(texts))

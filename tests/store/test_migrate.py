@@ -11,7 +11,7 @@ from backstory.errors import StoreUnavailable
 from backstory.store import queries
 from backstory.store.backups import copies
 from backstory.store.db import Store
-from backstory.store.index import reindex, search
+from backstory.store.index import indexing, reindex, search
 from backstory.store.migrate import migrate
 from backstory.store.sqlite import SqliteStore
 
@@ -64,7 +64,7 @@ def test_i17_an_older_index_is_made_anew_from_the_rows(tmp_path: Path, monkeypat
     looked = [found(store, word) for word in ("zebra", "lion", "tiger", "panther", "leopard")]
     prompt = [("chunk", 1), ("turn", 1), ("prompt", 1)]  # and its conversation, which nobody had kept as one
     assert looked == [[], [("summary", 1)], [("summary", 2)], prompt, [("observation", 7)]]
-    store.write(lambda tx: search.remove_words(tx, "summary", 2))
+    store.write(lambda tx: indexing.remove_words(tx, "summary", 2))
     assert found(store, "tiger") == []
     store.write(reindex.begin)
     while store.write(reindex.go_on):

@@ -289,11 +289,11 @@ def test_one_bad_write_takes_no_other_along(store: Store) -> None:
 
 def test_any_text_is_a_safe_query(store: Store) -> None:
     """Operators, quotes, emoji and nonsense give results or an empty list."""
-    from backstory.store.index import search
+    from backstory.store.index import indexing, search
     from backstory.store.index.hits import IndexedItem
 
     item = IndexedItem("prompt", 1, 1, "", "p", "p", "claude-code")
-    store.write(lambda tx: search.put_words(tx, item, "", "parseDate handles week_numbers in src/dates.py"))
+    store.write(lambda tx: indexing.put_words(tx, item, "", "parseDate handles week_numbers in src/dates.py"))
     for query in (
         '"',
         "AND OR NOT",

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from backstory.store.db import Row, Store, Tx
-from backstory.store.index import search
+from backstory.store.index import indexing, search, word_index
 from backstory.store.index.hits import ANYWHERE, KINDS, Filter, IndexedItem
 from backstory.store.migrate import migrate
 from backstory.store.postgres import PostgresStore
@@ -69,12 +69,12 @@ def fill(tx: Tx) -> None:
             f"INSERT INTO user_prompts (id, session_id, prompt_number, prompt, created_at) "
             f"VALUES ({number}, {number}, 1, 'x', '');"
         )
-        search.put_words(tx, prompt(number), title, body)
+        indexing.put_words(tx, prompt(number), title, body)
 
 
 def put_all(tx: Tx, texts: Mapping[int, str]) -> None:
     for number, text in texts.items():
-        search.put_words(tx, prompt(number), "", text)
+        indexing.put_words(tx, prompt(number), "", text)
 
 
 def found(store: Store, query: str, **more: str) -> list[int]:
@@ -110,9 +110,9 @@ def test_w2_filters_pages_and_scores(store: Store) -> None:
 def test_w3_words_that_were_taken_out_are_not_found(store: Store) -> None:
     """Indexed anew, an item is found by its new words only; removed, by none."""
     store.write(fill)
-    store.write(lambda tx: search.put_words(tx, prompt(1), "", "zebra"))
+    store.write(lambda tx: indexing.put_words(tx, prompt(1), "", "zebra"))
     assert found(store, "zebra") == [1] and 1 not in found(store, "discount")
-    store.write(lambda tx: search.remove_words(tx, "prompt", 1))
+    store.write(lambda tx: indexing.remove_words(tx, "prompt", 1))
     assert found(store, "zebra") == []
 
 
@@ -120,7 +120,7 @@ def test_w3_words_that_were_taken_out_are_not_found(store: Store) -> None:
 def test_w4_any_text_can_be_kept_and_looked_for(store: Store, text: str) -> None:
     """However long its words are."""
     store.write(fill)
-    store.write(lambda tx: search.put_words(tx, prompt(2), text, text + " zebra"))
+    store.write(lambda tx: indexing.put_words(tx, prompt(2), text, text + " zebra"))
     assert isinstance(found(store, text), list)
     assert found(store, "discount")
 
@@ -148,7 +148,7 @@ def test_w5_filters_hold_each_and_together(store: Store) -> None:
                 concepts=("gotcha",) if number == 3 else (),
                 files=(f"/home/me/src/cart_{number}.py",),
             )
-            search.put_words(tx, item, "", "a zebra")
+            indexing.put_words(tx, item, "", "a zebra")
 
     store.write(put)
     for where, wanted in (
@@ -237,12 +237,12 @@ def test_w7_any_query_is_safe(store: Store) -> None:
 def test_w8_common_words_are_found_however_many_there_are(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond what an engine may look at: the oldest item with such a word in its title, the oldest that has them all,
     the newest; a rare word beside common ones decides; and with a filter nothing is left out."""
-    monkeypatch.setattr(search, "BUDGET", {"sqlite": 40, "postgres": 40})
+    monkeypatch.setattr(word_index, "BUDGET", {"sqlite": 40, "postgres": 40})
 
     def put(tx: Tx) -> None:
         for number in range(1, 301):
             body = f"lion {'tiger' if number == 2 else 'leopard'} {'zebra' if number == 150 else ''} filler{number}"
-            search.put_words(tx, prompt(number), "lion" if number == 1 else "", body)
+            indexing.put_words(tx, prompt(number), "lion" if number == 1 else "", body)
         tx.one("words_last")
 
     store.write(put)
@@ -295,10 +295,10 @@ class Watched:
 
 def test_w11_nothing_is_counted_twice(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """By searches that share their counts; and what is everywhere is counted again only when much was added."""
-    monkeypatch.setattr(search, "BUDGET", {"sqlite": 40, "postgres": 40})
-    monkeypatch.setattr(search, "COMMON", 1)
+    monkeypatch.setattr(word_index, "BUDGET", {"sqlite": 40, "postgres": 40})
+    monkeypatch.setattr(word_index, "COMMON", 1)
 
-    def ask(known: search.Counts) -> list[str]:
+    def ask(known: word_index.Counts) -> list[str]:
         def work(tx: Tx) -> list[str]:
             watched = Watched(tx)
             for kinds in (("prompt",), ("prompt", "turn"), KINDS):
@@ -315,7 +315,7 @@ def test_w11_nothing_is_counted_twice(store: Store, monkeypatch: pytest.MonkeyPa
         return [told for told in counted if word in told]
 
     put(1, 101)
-    known = search.Counts()
+    known = word_index.Counts()
     counted = ask(known)
     assert about("zebra", counted) and about("lion", counted) and len(counted) == len(set(counted))
     assert ask(known) == []

@@ -13,6 +13,7 @@ from backstory.store.db import Row, Store, Tx
 from backstory.store.index import search as words
 from backstory.store.index import search_rows
 from backstory.store.index.hits import ANYWHERE, Filter, Hit
+from backstory.store.index.word_index import Counts
 from backstory.text import cut, one_line
 
 MEMORY = ("observation", "summary", "prompt")
@@ -86,7 +87,7 @@ class MemorySearch:
 
     def __init__(self, store: Store, vectors: Vectors | None = None) -> None:
         self._store, self._vectors = store, vectors
-        self._known = words.Counts()
+        self._known = Counts()
 
     def find(self, query: Query) -> list[Row]:
         """Return results as the API shows them, best first; none if nothing is about the query. Accepts any text.
@@ -113,7 +114,7 @@ class MemorySearch:
         depth = max(DEPTH if query.kind in ("session", "turn") else ITEMS, query.limit)
 
         def by_words(tx: Tx) -> tuple[list[list[Hit]], dict[str, float]]:
-            known = words.Counts(self._known)
+            known = Counts(self._known)
             hits = [words.by_words(tx, query.query, kinds, query.where, depth, known=known) for kinds in families]
             query_words = _WORD.findall(query.query[:4000].lower())
             weights = words.rarity(tx, query_words, query.where, known) if self._vectors else {}

@@ -13,7 +13,7 @@ from backstory.passages import Cut
 from backstory.store import forget_rows, observations, prompts, repeated, sessions, titles, turns
 from backstory.store.db import Row, Tx
 from backstory.store.forget_rows import Forgotten
-from backstory.store.index import search
+from backstory.store.index import indexing
 from backstory.store.payloads import read_or_nothing
 from backstory.text import json_list
 
@@ -107,7 +107,7 @@ class _Session:
         if turn.role == "user" and (prompt := prompts.by_number(tx, self._id, turn.prompt_number)) and prompt.prompt:
             left = passages.cut_quoted(prompt.prompt, self._said).text or None
             tx.run("prompt_put_text", id=prompt.id, prompt=left)
-            search.remove_words(tx, "prompt", prompt.id)
+            indexing.remove_words(tx, "prompt", prompt.id)
             row = tx.one("prompt_by_id", id=prompt.id)
             if row and left:
                 observations.index_row(tx, "prompt", row, session)

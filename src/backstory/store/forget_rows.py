@@ -12,7 +12,7 @@ from backstory import ids, passages
 from backstory.model import Prompt, Turn
 from backstory.store import forgotten, observations, turns
 from backstory.store.db import Row, Tx
-from backstory.store.index import search
+from backstory.store.index import indexing
 from backstory.store.payloads import read_or_nothing
 from backstory.store.tables import NATURAL
 
@@ -78,14 +78,14 @@ def observation(tx: Tx, row: Row, gone: Forgotten) -> None:
 
 def summary(tx: Tx, row: Row, gone: Forgotten) -> None:
     mark(tx, row["session_id"], "summary", f"{row['prompt_number']}:{row['source']}")
-    search.remove_words(tx, "summary", row["id"])
+    indexing.remove_words(tx, "summary", row["id"])
     gone.summaries += tx.run("summary_remove", id=row["id"])
 
 
 def prompt(tx: Tx, known: Prompt, gone: Forgotten) -> None:
     if known.prompt:
         keep_out(tx, known.prompt, known.created_at, gone)
-    search.remove_words(tx, "prompt", known.id)
+    indexing.remove_words(tx, "prompt", known.id)
     gone.prompts += tx.run("prompt_forget", id=known.id)
 
 

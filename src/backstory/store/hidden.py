@@ -7,7 +7,7 @@ from backstory.errors import NotFound
 from backstory.model import Session
 from backstory.store import observations, repeated, sessions, turns
 from backstory.store.db import LAST, Row, Tx
-from backstory.store.index import chunks, search
+from backstory.store.index import chunks, indexing
 
 
 def hide_observation(tx: Tx, number: int) -> list[Row]:
@@ -17,7 +17,7 @@ def hide_observation(tx: Tx, number: int) -> list[Row]:
     for each in rows:
         if not each["hidden_at"]:
             tx.run("observation_hide", id=each["id"], at=ids.now())
-            search.remove_words(tx, "observation", each["id"])
+            indexing.remove_words(tx, "observation", each["id"])
     return rows
 
 
@@ -39,7 +39,7 @@ def hide_session(tx: Tx, number: int) -> Session:
     if not session.hidden_at:
         tx.run("session_hide", id=number, at=ids.now())
         for row in tx.all("word_rows_of_session", session_id=number):
-            search.remove_words(tx, row["kind"], row["item_id"])
+            indexing.remove_words(tx, row["kind"], row["item_id"])
     return session
 
 

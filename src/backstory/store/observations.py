@@ -14,7 +14,7 @@ from backstory.model import Event, MemoryId, Noted, Observation, Reply, Round, S
 from backstory.store import repeated, sessions, statements, turns
 from backstory.store.db import Row, Tx
 from backstory.store.index.hits import IndexedItem, item_of
-from backstory.store.index.search import index, put_words, remove_words
+from backstory.store.index.indexing import index, put_words, remove_words
 from backstory.text import json_list
 
 #: Indexes the title and the body of an item: `put_words` for a new text, `index` for an unchanged one.

@@ -9,7 +9,7 @@ from backstory.model import Reply, Round
 from backstory.store import events, forget, ledger, observations, payloads, sessions
 from backstory.store.db import Tx
 from backstory.store.events import Claim
-from backstory.store.index import search
+from backstory.store.index import indexing
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,6 @@ def put(tx: Tx, round: Round, reply: Reply) -> observations.StoredRows | None:
         tx.run("reobserve_done", id=event.id)
     if round.stop and reply.summary is None:  # the model made no summary
         for row in tx.all("reobserve_summaries", session_id=round.session_id, prompt_number=round.prompt_number):
-            search.remove_words(tx, "summary", row["id"])
+            indexing.remove_words(tx, "summary", row["id"])
             tx.run("summary_remove", id=row["id"])
     return observations.store(tx, round, observations.Stored(reply, reply.provider))

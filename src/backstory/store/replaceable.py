@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from backstory.model import Round
 from backstory.store import observations, sessions
 from backstory.store.db import Tx
-from backstory.store.index import search, search_rows, tokens
+from backstory.store.index import search, search_rows, tokens, word_index
 from backstory.store.index.hits import Filter
 
 #: Observations that a model is shown, at most.
@@ -43,7 +43,7 @@ def find(tx: Tx, round: Round, about: str, files: Sequence[str]) -> tuple[Standi
     here = Filter(project=session.project_key)
     weights = search_rows.token_weights(tx, about, here, MIN_TOTAL)
     scores: dict[int, float] = {}
-    counts = search.Counts()
+    counts = word_index.Counts()
     for path in (*files[:MAX_FILES], ""):  # files first, so that `SAME_FILE` counts
         where = Filter(project=here.project, file=path)
         for hit in search.by_words(tx, about, ("observation",), where, MAX_HITS, known=counts):

@@ -10,7 +10,7 @@ from backstory.model import OBSERVED, Prompt, Report, Session
 from backstory.store import events, forget, observations, prompts, sessions, turns
 from backstory.store.db import Tx
 from backstory.store.events import StoredEvent
-from backstory.store.index import chunks, search
+from backstory.store.index import chunks, indexing
 from backstory.store.prompts import PromptPlace
 
 
@@ -123,7 +123,7 @@ def _of_round(tx: Tx, session_id: int, number: int) -> list[StoredEvent]:
 def _remove_summary(tx: Tx, session_id: int, number: int) -> None:
     for row in tx.all("summaries_of_round", session_id=session_id, prompt_number=number):
         if row["source"] == "stop":
-            search.remove_words(tx, "summary", row["id"])
+            indexing.remove_words(tx, "summary", row["id"])
             tx.run("summary_remove", id=row["id"])
 
 

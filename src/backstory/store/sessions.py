@@ -16,7 +16,7 @@ from backstory.sessions.states import SessionKind
 from backstory.store import prompts, turns
 from backstory.store.db import Row, Tx
 from backstory.store.index.hits import item_of
-from backstory.store.index.search import put_words
+from backstory.store.index.indexing import put_words
 from backstory.store.prompts import PromptPlace
 
 #: Milliseconds between a `/clear` and the session that follows it, at most.

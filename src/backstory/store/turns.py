@@ -9,7 +9,7 @@ from backstory.model import FROM_LINE, Report, Session, Turn
 from backstory.store import prompts
 from backstory.store.db import Row, Tx
 from backstory.store.index.hits import IndexedItem, item_of
-from backstory.store.index.search import put_words, remove_words
+from backstory.store.index.indexing import put_words, remove_words
 from backstory.store.payloads import read_or_nothing
 
 #: The id of a prompt that was imported as a turn begins with this. Search finds the turn, not the prompt.

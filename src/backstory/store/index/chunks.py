@@ -10,7 +10,7 @@ from backstory.model import Session, Turn
 from backstory.store import sessions
 from backstory.store.db import Row, Tx
 from backstory.store.index.hits import item_of
-from backstory.store.index.search import put_words, remove_words
+from backstory.store.index.indexing import put_words, remove_words
 from backstory.store.payloads import read_or_nothing
 from backstory.store.turns import of_session, with_speaker
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from backstory.store import observations, sessions, turns
 from backstory.store.db import LAST, Row, Tx
-from backstory.store.index import chunks, search
+from backstory.store.index import chunks, indexing
 
 #: Rows in one transaction, so that other writers do not wait long.
 BATCH = 25
@@ -29,14 +29,14 @@ def _listed(query: str, **values: object) -> Callable[[Tx, int], list[Row]]:
 def _indexed(kind: str) -> Callable[[Tx, Row], None]:
     def take(tx: Tx, row: Row) -> None:
         if session := sessions.by_id(tx, row["session_id"]):
-            observations.index_row(tx, kind, row, session, search.index)
+            observations.index_row(tx, kind, row, session, indexing.index)
 
     return take
 
 
 def _turn(tx: Tx, row: Row) -> None:
     if session := sessions.by_id(tx, row["session_id"]):
-        turns.index(tx, session, turns.from_row(row), search.index)
+        turns.index(tx, session, turns.from_row(row), indexing.index)
 
 
 def _chunks(tx: Tx, row: Row) -> None:
@@ -57,7 +57,7 @@ STEPS = {
     "turns": Step(_listed("turns_list"), _turn, "count_turns"),
     # One session at a time: a long one has many chunks.
     "chunks": Step(lambda tx, before: tx.all("sessions_before", before=before, limit=1), _chunks, "count_sdk_sessions"),
-    "leftovers": Step(_orphans, lambda tx, row: search.remove_words(tx, row["kind"], row["item_id"])),
+    "leftovers": Step(_orphans, lambda tx, row: indexing.remove_words(tx, row["kind"], row["item_id"])),
 }
 
 
