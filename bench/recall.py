@@ -1,5 +1,6 @@
-"""Bench: does search find it? Four sets of questions, loaded and asked through the product, beside plain FTS5, vectors
-alone and both fused with equal weights.
+"""Bench: does search find it? Four sets of questions, loaded and asked through the product, beside plain FTS5 (an index
+for each set), vectors alone and both fused with equal weights. A fifth set, `amended.jsonl`, is part of this repo:
+of two statements about one thing, is the newer one found first?
 
 The sets are not part of this repository: `--data` names the folder (its README says what is in it).
 """
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +48,15 @@ WANTED = (
     ("longmemeval-pooled", "turns", "", "rec@10", 75),
     ("longmemeval-pooled", "sessions", "", "newest first", 85),
 )
+#: set, what is asked for, kind of question, whose figures are printed beside those of FTS5
+MEASURED = (
+    ("claude-code", "sessions", "commit-to-session"),
+    ("claude-code", "sessions", "session-start"),
+    *((name, level, "") for name in SETS[1:] for level in ("sessions", "turns")),
+    ("longmemeval-pooled", "sessions", "knowledge-update"),
+)
+METRICS = ("any@1", "any@5", "MRR", "rec@10", "ndcg@10")
+AMENDED = Path(__file__).with_name("amended.jsonl")
 COMMON = frozenset(
     "a an and are as at be but by did do does for from had has have he her him his how i in is it its me my of on or "  # noqa: SIM905 - a list of words reads as one
     "our she so that the their them they this to was we were what when where which who why will with you your".split()
@@ -63,9 +73,12 @@ def measured(ranked: Sequence[str], question: dict[str, Any], level: str) -> dic
     hits = [name in gold for name in ranked]
     gain = sum(1 / math.log2(at + 2) for at, hit in enumerate(hits[:10]) if hit)
     ideal = sum(1 / math.log2(at + 2) for at in range(min(10, len(gold))))
+    first = next((at for at, hit in enumerate(hits, 1) if hit), math.inf)
     made: dict[str, float] = {
+        "any@1": any(hits[:1]),
         "any@5": any(hits[:5]),
         "all@5": sum(hits[:5]) >= min(5, len(gold)),
+        "MRR": 1 / first,
         "rec@10": sum(hits[:10]) / len(gold),
         "ndcg@10": gain / ideal,
     }
@@ -93,12 +106,13 @@ def score(questions: Iterable[dict[str, Any]], level: str, ranked: Ranked) -> di
 
 
 class Plain:
-    """FTS5 as it comes: turns for turns, pieces of about 900 characters for sessions; ties in no order of ours."""
+    """FTS5 as it comes, an index for each set: turns for turns, pieces of about 900 characters for sessions; ties in no
+    order of ours."""
 
-    def __init__(self, store: Store) -> None:
-        self.db = sqlite3.connect(":memory:", check_same_thread=False)
-        for name in ("turns", "sessions"):
-            self.db.execute(f"CREATE VIRTUAL TABLE {name} USING fts5(project, name, text, tokenize='porter unicode61')")
+    def __init__(self, store: Store, set_of: dict[str, str]) -> None:
+        """`set_of` says to which set a project belongs."""
+        self.set_of = set_of
+        self.indexes: dict[str, sqlite3.Connection] = {}
         self.names: dict[int, tuple[str, str]] = {}
         self.turns: dict[int, str] = {}
         store.read(self._read)
@@ -113,16 +127,25 @@ class Plain:
             for chunk in tx.all("chunks_from", session_id=number, number=0):
                 self._put("sessions", project, name, chunk["text"])
 
-    def _put(self, level: str, *values: str | None) -> None:
-        self.db.execute(f"INSERT INTO {level} VALUES (?, ?, ?)", values)  # noqa: S608 - our words
+    def _index(self, project: str) -> sqlite3.Connection:
+        name = self.set_of.get(project, "")
+        if name not in self.indexes:
+            self.indexes[name] = sqlite3.connect(":memory:", check_same_thread=False)
+            for level in ("turns", "sessions"):
+                columns = "project UNINDEXED, name UNINDEXED, text, tokenize='porter unicode61'"
+                self.indexes[name].execute(f"CREATE VIRTUAL TABLE {level} USING fts5({columns})")
+        return self.indexes[name]
+
+    def _put(self, level: str, project: str, *values: str | None) -> None:
+        self._index(project).execute(f"INSERT INTO {level} VALUES (?, ?, ?)", (project, *values))  # noqa: S608 - our words
 
     def ranked(self, question: dict[str, Any], level: str) -> list[str]:
         words = re.findall(r"\w+", question["query"][:1500].lower())
-        wanted = " OR ".join(f'"{word}"' for word in dict.fromkeys(words) if word not in COMMON)
-        asked = f"text : ({wanted or chr(34) * 2})"
-        order = f"ORDER BY bm25({level}, 0, 0, 1) LIMIT 1500"
+        asked = " OR ".join(f'"{word}"' for word in dict.fromkeys(words) if word not in COMMON) or '""'
+        order = f"ORDER BY bm25({level}) LIMIT 1500"
         query = f"SELECT name FROM {level} WHERE {level} MATCH ? AND project = ? {order}"  # noqa: S608 - our words
-        return list(dict.fromkeys(row[0] for row in self.db.execute(query, (asked, question["project"]))))
+        found = self._index(question["project"]).execute(query, (asked, question["project"]))
+        return list(dict.fromkeys(row[0] for row in found))
 
 
 @dataclass(frozen=True)
@@ -173,18 +196,62 @@ def made_of(store: Store, vectors: Vectors, names: dict[int, tuple[str, str]], *
     return ranked
 
 
-def fill(here: Lab, data: Path, sets: Sequence[str], env: dict[str, str]) -> None:
+def load_sets(here: Lab, data: Path, sets: Sequence[str]) -> None:
     for name in sets:
         began = time.perf_counter()
         words = ["claude-code", data / name / "transcripts"]
         if (corpus := data / name / "corpus.jsonl.gz").exists():
             words = ["conversations", corpus]
-        subprocess.run([COMMAND, "import", *map(str, words)], env=env, check=True, capture_output=True, cwd=here.home)
-        here.settle()
+        take(here, *map(str, words))
         say(f"{name} loaded in {time.perf_counter() - began:.0f} s")
+    amended = here.home / "amended.jsonl"
+    amended.write_text("".join(json.dumps(line) + "\n" for line in amended_turns()))
+    take(here, "conversations", str(amended))
     with closing(Wire(here)) as wire:
         while json.loads(wire.call("GET", "/api/vectors"))["due"]:
             time.sleep(0.5)
+
+
+def take(here: Lab, *words: str) -> None:
+    subprocess.run([COMMAND, "import", *words], env=here.env, check=True, capture_output=True, cwd=here.home)
+    here.settle()
+
+
+def amended_pairs() -> list[dict[str, Any]]:
+    """Pairs of an older and a newer talk, and a question. Of the kind `apart` they are about different things, or the
+    question asks for what was before: there the older one is right."""
+    return [json.loads(line) for line in AMENDED.read_text().splitlines()]
+
+
+def amended_turns() -> Iterator[dict[str, Any]]:
+    """The talks as `import conversations` reads them. The newer ones are told half a year after the older ones."""
+    for number, pair in enumerate(amended_pairs()):
+        for age, month in (("old", 1), ("new", 7)):
+            for turn, (role, text) in enumerate(zip(("user", "assistant"), pair[age], strict=True)):
+                at = f"2026-{month + number % 3:02}-{1 + number % 28:02}T10:{number:02}:{turn:02}.000Z"
+                place = {"project": "amended", "session": f"{age}-{number}", "turn": turn}
+                yield place | {"role": role, "text": text, "at": at}
+
+
+def amended_first(here: Lab) -> dict[str, dict[str, float]]:
+    """By kind of pair and what is asked for: in how many per cent the right one of a pair is found, and first."""
+    right: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
+    with closing(Wire(here)) as wire:
+        for number, pair in enumerate(amended_pairs()):
+            for level in ("sessions", "turns", "all"):
+                asked = {"query": pair["query"], "project": "amended", "kind": level, "limit": 50}
+                items = json.loads(wire.call("GET", f"/api/search?{urlencode(asked)}"))["items"]
+                own = [item["session"] for item in items if item["session"].partition("-")[2] == str(number)]
+                wanted = f"{'old' if pair['kind'] == 'apart' else 'new'}-{number}"
+                right[pair["kind"]][level].append(own[:1] == [wanted])
+    return {
+        kind: {level: 100 * sum(found) / len(found) for level, found in levels.items()}
+        for kind, levels in right.items()
+    }
+
+
+def questions_of(data: Path, name: str, every: int) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (data / name / "queries.jsonl").read_text().splitlines()][::every]
 
 
 def report(data: Path, sets: Sequence[str], ways: Ways, observed: Sequence[tuple[str, Ranked]], every: int) -> None:
@@ -194,10 +261,7 @@ def report(data: Path, sets: Sequence[str], ways: Ways, observed: Sequence[tuple
         "vectors": ways.near,
         "equal": ways.equal,
     }
-    asked = {
-        name: [json.loads(line) for line in (data / name / "queries.jsonl").read_text().splitlines()][::every]
-        for name in sets
-    }
+    asked = {name: questions_of(data, name, every) for name in sets}
     took: list[float] = []
     found: dict[tuple[str, str, str], dict[str, dict[str, float]]] = {}
     for name in sets:
@@ -214,6 +278,16 @@ def report(data: Path, sets: Sequence[str], ways: Ways, observed: Sequence[tuple
             values = [found[name, level, system].get(kind, {}).get(metric, math.nan) for system in systems]
             rows.append([f"{name} {kind or level} {metric}", *(f"{value:.1f}" for value in values), str(aim)])
     print(table(["per cent", *systems, "at least"], rows))
+    rows = []
+    for name, level, kind in MEASURED:
+        both = [found[name, level, system].get(kind, {}) for system in ("product", "FTS5")] if name in sets else []
+        if all(both) and both:
+            cells = (" / ".join(f"{one[metric]:.1f}" for one in both) for metric in METRICS)
+            rows.append([f"{name} {kind or level}", *cells])
+    print(f"\nEvery set, product / FTS5:\n\n{table(['per cent', *METRICS], rows)}")
+    rows = [[kind, *(f"{value:.1f}" for value in one.values())] for kind, one in amended_first(ways.here).items()]
+    print("\nOf two statements about one thing, the newer one first (`apart`: the older one, which is asked for):\n")
+    print(table(["per cent", "sessions", "turns", "all items"], rows))
     if "claude-code" in sets:
         commits = [question for question in asked["claude-code"] if question["kind"] == "commit-to-session"]
         rows = []
@@ -247,12 +321,14 @@ def main() -> None:
             stack.callback(server.remove)
             here.settings["BACKSTORY_DATABASE_URL"] = server.make()
         here.start()
-        fill(here, options.data.resolve(), options.sets, here.env)
+        load_sets(here, options.data.resolve(), options.sets)
         url = here.settings.get("BACKSTORY_DATABASE_URL")
         store = PostgresStore(url, here.data) if url else SqliteStore(here.data / "backstory.db")
         stack.callback(store.close)
         vectors = Vectors(store, embed.name_of("static"))
-        ways = Ways(here, Plain(store), vectors)
+        asked = {name: questions_of(options.data, name, 1) for name in options.sets}
+        set_of = {question["project"]: name for name, questions in asked.items() for question in questions}
+        ways = Ways(here, Plain(store, set_of), vectors)
         indexed: dict[str, tuple[tuple[str, ...], ...]] = {
             "observations": (("observation",),),
             "observations, summaries, prompts": (MEMORY,),
