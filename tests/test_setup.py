@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent.parent
 def clone(tmp_path: Path) -> Path:
     """What `make` needs for setting up, with an environment that claims to be ready."""
     (tmp_path / "scripts").mkdir()
-    for name in ("Makefile", "pyproject.toml", "scripts/setup"):
+    for name in ("Makefile", "pyproject.toml", "hatch_build.py", "scripts/setup"):
         shutil.copy2(ROOT / name, tmp_path / name)
     (tmp_path / ".venv" / "bin").mkdir(parents=True)
     (tmp_path / ".venv" / "bin" / "python").symlink_to(sys.executable)

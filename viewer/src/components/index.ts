@@ -1,0 +1,10 @@
+// What pages are made of.
+export { Chart, type Series } from "./chart";
+export { Badge, Button, Copy, Dialog } from "./controls";
+export { Card } from "./card";
+export { Filters, useFilters } from "./filters";
+export { Rows } from "./rows";
+export { State } from "./state";
+export { Markdown, Text } from "./text";
+export { Time } from "./time";
+export { toast } from "./toast";

@@ -1,0 +1,100 @@
+// Corrects the memory: pin, hide, edit, merge, supersede and forget.
+import { signal } from "@preact/signals";
+import { patch, post, toApiError } from "./api";
+import { toast } from "./components/toast";
+import { plural } from "./text";
+import type { Observation } from "./types";
+
+/** Seconds in which forgetting can be taken back. */
+const UNDO_S = 10;
+/** Ids of observations that are not shown, because they are hidden or wait to be forgotten. */
+export const leaving = signal<ReadonlySet<number>>(new Set());
+const waiting = new Set<number>();
+
+function leave(ids: number[]): void {
+  leaving.value = new Set([...leaving.value, ...ids]);
+}
+
+function stay(ids: number[]): void {
+  leaving.value = new Set([...leaving.value].filter((id) => !ids.includes(id)));
+}
+
+/** Runs a change, and shows why it failed if it does. */
+async function tried<T>(work: () => Promise<T>): Promise<T | null> {
+  try {
+    return await work();
+  } catch (error) {
+    const { error: text, hint } = toApiError(error);
+    toast(`${text} ${hint}`.trim(), { seconds: 8 });
+    return null;
+  }
+}
+
+export type Change = Partial<
+  Pick<Observation, "type" | "title" | "subtitle" | "narrative" | "facts" | "concepts" | "superseded_by">
+>;
+
+export const edit = (id: number, change: Change) =>
+  tried(() => patch<Observation>(`/api/observations/${id}`, change));
+
+export async function pin(id: number, pinned = true): Promise<Observation | null> {
+  const row = await tried(() => patch<Observation>(`/api/observations/${id}`, { pinned }));
+  if (row) toast(pinned ? `#${id} is in every context of its project now.` : `#${id} is not pinned any more.`);
+  return row;
+}
+
+/** Takes observations out of context and search. They stay stored. */
+export async function hide(ids: number[]): Promise<boolean> {
+  leave(ids);
+  if (!(await tried(() => post("/api/hide", { ids })))) {
+    stay(ids);
+    return false;
+  }
+  toast(`${ids.length === 1 ? `#${ids[0]} is` : `${ids.length} observations are`} hidden.`, { undo: () => show(ids) });
+  return true;
+}
+
+/** Shows hidden observations again. */
+export async function show(ids: number[]): Promise<boolean> {
+  const shown = await tried(() => post("/api/hide", { ids, undo: true }));
+  if (shown) stay(ids);
+  return shown !== null;
+}
+
+/** Makes one observation of several. Returns the one that stands. */
+export async function merge(ids: number[], title?: string): Promise<Observation | null> {
+  const row = await tried(() => post<Observation>("/api/observations/merge", title ? { ids, title } : { ids }));
+  if (row) toast(`#${row.id} has the facts of ${plural(ids.length, "observation")} now.`);
+  return row;
+}
+
+/** Says which observation replaces another; `null` restores it. */
+export async function supersede(id: number, by: number | null): Promise<Observation | null> {
+  const row = await edit(id, { superseded_by: by });
+  if (row) toast(by ? `#${by} replaces #${id} now.` : `#${id} stands again.`);
+  return row;
+}
+
+/** Forgets observations after ten seconds in which it can be undone. */
+export function forget(ids: number[]): void {
+  leave(ids);
+  for (const id of ids) waiting.add(id);
+  const settle = () => ids.filter((id) => waiting.delete(id));
+  toast(`${ids.length === 1 ? `#${ids[0]} is` : `${ids.length} observations are`} being forgotten, for good.`, {
+    seconds: UNDO_S,
+    undo: () => {
+      settle();
+      stay(ids);
+    },
+    done: async () => {
+      const left = settle();
+      if (left.length && !(await tried(() => post("/api/forget", { ids: left })))) stay(left);
+    },
+  });
+}
+
+// Somebody who closes the page has decided.
+addEventListener("pagehide", () => {
+  if (waiting.size) void post("/api/forget", { ids: [...waiting] }, { keepalive: true });
+  waiting.clear();
+});

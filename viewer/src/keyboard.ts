@@ -1,0 +1,33 @@
+// Keys that work anywhere on the page, except while somebody types.
+import { useEffect } from "preact/hooks";
+
+export type Keys = Record<string, (event: KeyboardEvent) => void>;
+
+/** The newest is asked first. */
+const layers: Keys[] = [];
+
+/** Binds keys while a component is shown. */
+export function useKeys(keys: Keys): void {
+  useEffect(() => {
+    layers.push(keys);
+    return () => void layers.splice(layers.indexOf(keys), 1);
+  });
+}
+
+function isTyping(target: EventTarget | null): boolean {
+  return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
+}
+
+addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+  if (isTyping(event.target) && event.key !== "Escape") return;
+  if (document.querySelector("dialog[open]") && event.key !== "Escape") return;
+  for (const keys of layers.toReversed()) {
+    const act = keys[event.key];
+    if (act) {
+      event.preventDefault();
+      act(event);
+      return;
+    }
+  }
+});

@@ -1,0 +1,12 @@
+// Starts the page.
+import { render } from "preact";
+import { signIn } from "./api";
+import { Shell } from "./shell";
+import { follow } from "./stream";
+
+const app = document.getElementById("app");
+if (app) {
+  await signIn();
+  render(<Shell />, app);
+  void follow();
+}

@@ -1,0 +1,4 @@
+// Context.
+export default function Context() {
+  return <h1>Context</h1>;
+}

@@ -1,0 +1,4 @@
+// Entry.
+export default function Entry() {
+  return <h1>Entry</h1>;
+}

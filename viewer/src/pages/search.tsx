@@ -1,0 +1,4 @@
+// Search.
+export default function Search() {
+  return <h1>Search</h1>;
+}

@@ -1,0 +1,167 @@
+// The rows as the worker sends them. `/openapi.json` describes the routes.
+
+export type Kind = "observation" | "summary" | "prompt";
+export const TYPES = ["decision", "bugfix", "feature", "refactor", "change", "discovery"] as const;
+
+export interface Page<T> {
+  items: T[];
+  next: string | null;
+}
+
+/** An entry of the feed. */
+export interface Entry {
+  kind: Kind;
+  id: number;
+  session_id: number;
+  project: string;
+  branch: string | null;
+  agent: string;
+  prompt_number: number;
+  created_at: string;
+  title: string;
+  text: string;
+  type: string;
+  pinned: boolean;
+  superseded_by: number | null;
+  importance: number;
+}
+
+export interface Observation {
+  id: number;
+  session_id: number;
+  content_session_id: string;
+  agent: string;
+  project: string;
+  project_key: string;
+  prompt_number: number;
+  type: string;
+  title: string;
+  subtitle: string;
+  narrative: string;
+  facts: string[];
+  concepts: string[];
+  files_read: string[];
+  files_modified: string[];
+  created_at: string;
+  pinned_at: string | null;
+  hidden_at: string | null;
+  superseded_by: number | null;
+  importance: number;
+  times_learned: number;
+  branch?: string | null;
+  event_ids?: number[];
+}
+
+export interface Summary {
+  id: number;
+  session_id: number;
+  project: string;
+  agent: string;
+  prompt_number: number;
+  source: string;
+  request: string;
+  investigated: string;
+  learned: string;
+  completed: string;
+  next_steps: string;
+  notes: string;
+  created_at: string;
+}
+
+export interface Prompt {
+  id: number;
+  session_id: number;
+  project: string;
+  agent: string;
+  prompt_number: number;
+  prompt: string | null;
+  is_private: boolean;
+  created_at: string;
+}
+
+/** What an observation rests on, and what it replaced. */
+export interface Sources {
+  events: SourceEvent[];
+  turns: { number: number; role: string; text: string | null; at: string }[];
+  prompt: Prompt | null;
+  replaces: Observation[];
+  replaced_by: Observation | null;
+  repeats: Observation[];
+}
+
+export interface SourceEvent {
+  id: number;
+  kind: string;
+  tool_name: string | null;
+  tool_input: unknown;
+  tool_response: unknown;
+  error?: unknown;
+  occurred_at: string;
+}
+
+export interface Hit {
+  kind: string;
+  id: number;
+  session_id: number;
+  project: string;
+  agent: string;
+  type: string | null;
+  title: string;
+  snippet: string;
+  created_at: string;
+  number?: number;
+  prompt_number?: number;
+  pinned_at?: string | null;
+  superseded_by?: number | null;
+  why?: string[];
+  marks?: string[];
+}
+
+export interface Found extends Page<Hit> {
+  note: string;
+  project: string;
+}
+
+export interface TimelineItem {
+  kind: Kind;
+  id: number;
+  session_id: number;
+  prompt_number: number;
+  created_at: string;
+  type: string | null;
+  title: string;
+  is_anchor: boolean;
+}
+
+export interface ContextLine {
+  text: string;
+  reason: string;
+  kind: string;
+  id: number | null;
+  session_id: number | null;
+  part: string;
+}
+
+export interface Context {
+  text: string;
+  tokens: number;
+  lines: ContextLine[];
+}
+
+export interface Project {
+  name: string;
+  key: string;
+  [more: string]: unknown;
+}
+
+export interface Health {
+  status: string;
+  version: string;
+  queue: { queued: number; leased: number; dead: number };
+  provider: string;
+  model: string;
+  provider_trouble: string;
+  store: string;
+  notice: string;
+  failing: string[];
+}
