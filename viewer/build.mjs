@@ -24,5 +24,6 @@ await build({
   legalComments: "eof", // the licences of the libraries stay with them
   logLevel: "warning",
 });
+await copyFile(here("node_modules/@fontsource-variable/source-sans-3/LICENSE"), `${assets}FONTS-LICENSE.txt`);
 await copyFile(here("src/icon.svg"), `${assets}icon.svg`);
 await copyFile(here("src/index.html"), `${assets}index.html`); // the last: it says that the build is whole

@@ -1,6 +1,7 @@
 // Starts the page.
 import { render } from "preact";
 import { signIn } from "./api";
+import { followHealth } from "./health";
 import { Shell } from "./shell";
 import { follow } from "./stream";
 
@@ -8,5 +9,6 @@ const app = document.getElementById("app");
 if (app) {
   await signIn();
   render(<Shell />, app);
+  followHealth();
   void follow();
 }

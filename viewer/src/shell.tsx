@@ -2,15 +2,14 @@
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { address, go, href } from "./address";
-import { get, refusal, signedOut, useLoad } from "./api";
+import { refusal, signedOut } from "./api";
 import { Button, Dialog } from "./components";
 import { Toasts } from "./components/toast";
+import { health } from "./health";
 import { useKeys } from "./keyboard";
 import { PAGES } from "./pages";
-import { connection, subscribe } from "./stream";
-import { plural } from "./text";
+import { connection } from "./stream";
 import { choice, nextTheme } from "./theme";
-import type { Health } from "./types";
 
 const isHelp = signal(false);
 
@@ -87,15 +86,7 @@ const SAYS = { live: "Live", connecting: "Connecting …", gone: "The worker doe
 
 /** Whether the worker is there, and what waits in its queue. */
 function Worker() {
-  const { data, reload } = useLoad(() => get<Health>("/api/health"), [connection.value]);
-  useEffect(() => {
-    let timer = 0;
-    return subscribe(() => {
-      clearTimeout(timer);
-      timer = setTimeout(reload, 300);
-    });
-  }, []);
-  const queue = data?.queue;
+  const queue = health.value?.queue;
   return (
     <div class="worker" role="status">
       <span class={`dot ${connection.value}`}>{SAYS[connection.value]}</span>
@@ -103,7 +94,7 @@ function Worker() {
         <a href={href("/health")}>
           {queue.leased > 0 && <span>{queue.leased} being observed</span>}
           {queue.queued > 0 && <span>{queue.queued} queued</span>}
-          {queue.dead > 0 && <span class="warn">{plural(queue.dead, "event")} set aside</span>}
+          {queue.dead > 0 && <span class="warn">{queue.dead} set aside</span>}
         </a>
       )}
     </div>

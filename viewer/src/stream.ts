@@ -11,7 +11,7 @@ const listeners = new Set<Listener>();
 const SILENCE_MS = 40_000;
 let last = "";
 
-/** Calls `listener` for each event. `reset` means that events may be missing: load anew. */
+/** Calls `listener` for each event. After `reset` and `resumed` changes may be missing: load anew. */
 export function subscribe(listener: Listener): () => void {
   listeners.add(listener);
   return () => listeners.delete(listener);
@@ -42,7 +42,7 @@ export async function follow(): Promise<void> {
 async function read(onOpen: () => void): Promise<void> {
   const abort = new AbortController();
   const resumed: Record<string, string> = last ? { "Last-Event-ID": last } : {};
-  const answer = await fetch("/api/stream", { headers: { ...headers(), ...resumed }, signal: abort.signal });
+  const answer = await fetch("/api/stream?groups=true", { headers: { ...headers(), ...resumed }, signal: abort.signal });
   if (answer.status === 401) signedOut.value = true;
   if (!answer.ok || !answer.body) throw new Error(String(answer.status));
   onOpen();

@@ -20,10 +20,21 @@ export interface Entry {
   created_at: string;
   title: string;
   text: string;
-  type: string;
+  type: string | null;
   pinned: boolean;
   superseded_by: number | null;
-  importance: number;
+  importance: number | null;
+  times_learned: number | null;
+  is_private: boolean;
+}
+
+/** What filters can be set to. */
+export interface Choices {
+  projects: { name: string; key: string }[];
+  branches: string[];
+  agents: string[];
+  types: string[];
+  groups: string[];
 }
 
 export interface Observation {
@@ -52,12 +63,7 @@ export interface Observation {
   event_ids?: number[];
 }
 
-export interface Summary {
-  id: number;
-  session_id: number;
-  project: string;
-  agent: string;
-  prompt_number: number;
+export interface Summary extends Entry {
   source: string;
   request: string;
   investigated: string;
@@ -65,38 +71,38 @@ export interface Summary {
   completed: string;
   next_steps: string;
   notes: string;
-  created_at: string;
 }
 
-export interface Prompt {
-  id: number;
-  session_id: number;
-  project: string;
-  agent: string;
-  prompt_number: number;
+export interface Prompt extends Entry {
   prompt: string | null;
-  is_private: boolean;
-  created_at: string;
 }
 
 /** What an observation rests on, and what it replaced. */
 export interface Sources {
   events: SourceEvent[];
-  turns: { number: number; role: string; text: string | null; at: string }[];
-  prompt: Prompt | null;
-  replaces: Observation[];
-  replaced_by: Observation | null;
-  repeats: Observation[];
+  turns: { number: number; role: string; speaker: string | null; text: string | null; at: string }[];
+  prompt: { id: number; prompt_number: number; created_at: string; prompt: string | null } | null;
+  replaces: ShortObservation[];
+  replaced_by: ShortObservation | null;
+  repeats: ShortObservation[];
+}
+
+export interface ShortObservation {
+  id: number;
+  session_id: number;
+  type: string;
+  title: string;
+  created_at: string;
 }
 
 export interface SourceEvent {
   id: number;
   kind: string;
   tool_name: string | null;
+  occurred_at: string;
   tool_input: unknown;
   tool_response: unknown;
-  error?: unknown;
-  occurred_at: string;
+  text: string | null;
 }
 
 export interface Hit {
@@ -111,15 +117,17 @@ export interface Hit {
   created_at: string;
   number?: number;
   prompt_number?: number;
+  role?: string | null;
   pinned_at?: string | null;
   superseded_by?: number | null;
-  why?: string[];
-  marks?: string[];
+  /** Why it was found, as sentences. */
+  reasons?: string[];
+  /** Its words that match the query. */
+  terms?: string[];
 }
 
 export interface Found extends Page<Hit> {
   note: string;
-  project: string;
 }
 
 export interface TimelineItem {
@@ -146,12 +154,11 @@ export interface Context {
   text: string;
   tokens: number;
   lines: ContextLine[];
-}
-
-export interface Project {
-  name: string;
-  key: string;
-  [more: string]: unknown;
+  project: string;
+  project_key: string;
+  branch: string | null;
+  directory: string;
+  branches: string[];
 }
 
 export interface Health {

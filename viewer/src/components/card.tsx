@@ -7,46 +7,59 @@ import { Time } from "./time";
 
 interface CardProps {
   entry: Pick<Entry, "kind" | "id" | "title" | "created_at"> & Partial<Entry>;
+  /** Words to highlight. */
   marks?: string[] | undefined;
   /** Buttons and notes of the place where it stands. */
   children?: ComponentChildren;
   /** Leaves out project, branch and agent, where all entries have the same. */
   isPlain?: boolean;
+  isSelected?: boolean;
 }
 
-export function Card({ entry, marks, children, isPlain }: CardProps) {
-  const { kind, id, title, text, type, created_at, project, branch, agent, pinned, superseded_by } = entry;
-  const label = kind === "observation" ? type || "observation" : kind;
+export function Card({ entry, marks, children, isPlain, isSelected }: CardProps) {
+  const { kind, id, text, type, superseded_by } = entry;
+  const title = entry.title || text || (entry.is_private ? "A private prompt" : "Without a title");
   return (
-    <div class={`card ${kind} ${superseded_by ? "replaced" : ""}`}>
-      <span class={`label type-${kind === "observation" ? type : kind}`}>{label}</span>
+    <div class={`card ${kind} ${superseded_by ? "replaced" : ""} ${isSelected ? "selected" : ""}`}>
+      <span class={`label type-${kind === "observation" ? type : kind}`}>
+        {kind === "observation" ? type : kind}
+      </span>
       <div class="body">
         <a class="title" href={entryHref(kind, id)}>
-          <Text text={title || (kind === "prompt" ? "A private prompt" : "Without a title")} marks={marks} />
+          <Text text={title} marks={marks} />
         </a>
         {text && text !== title && (
           <p class="excerpt">
             <Text text={text} marks={marks} />
           </p>
         )}
-        <p class="meta">
-          <Time at={created_at} />
+        <div class="meta">
+          <Time at={entry.created_at} />
           {kind === "observation" && <span class="id">#{id}</span>}
-          {pinned && <span class="pinned">pinned</span>}
-          {superseded_by && (
-            <a href={entryHref("observation", superseded_by)}>replaced by #{superseded_by}</a>
-          )}
-          {!isPlain && project && <a href={href("/", { project })}>{project}</a>}
-          {!isPlain && branch && (
-            <a href={href("/", { project, branch })} class="branch">
-              {branch}
-            </a>
-          )}
-          {!isPlain && agent && <span>{agent}</span>}
-          {entry.session_id && !isPlain ? <a href={href(`/s/${entry.session_id}`)}>session {entry.session_id}</a> : null}
+          {entry.pinned && <span class="pinned">pinned</span>}
+          {(entry.times_learned ?? 1) > 1 && <span>learned {entry.times_learned} times</span>}
+          {superseded_by && <a href={entryHref("observation", superseded_by)}>replaced by #{superseded_by}</a>}
+          {!isPlain && <Origin entry={entry} />}
           {children}
-        </p>
+        </div>
       </div>
     </div>
+  );
+}
+
+/** Project, branch, agent and session of an entry, as links to what else they have. */
+export function Origin({ entry }: { entry: Partial<Entry> }) {
+  const { project, branch, agent, session_id } = entry;
+  return (
+    <>
+      {project && <a href={href("/", { project })}>{project}</a>}
+      {branch && (
+        <a class="branch" href={href("/", { project, branch })}>
+          {branch}
+        </a>
+      )}
+      {agent && agent !== "backstory" && <span>{agent}</span>}
+      {session_id && <a href={href(`/s/${session_id}`, { prompt: entry.prompt_number })}>session {session_id}</a>}
+    </>
   );
 }

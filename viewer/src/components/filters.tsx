@@ -1,11 +1,13 @@
 // Filters of a page, which live in its address.
 import { address, setParams } from "../address";
 import { get, useLoad } from "../api";
-import type { Page, Project } from "../types";
+import type { Choices } from "../types";
 import { TYPES } from "../types";
 import { Button } from "./controls";
 
-export type FilterName = "project" | "branch" | "agent" | "type" | "group" | "kind" | "since" | "until" | "status" | "tag";
+export type FilterName =
+  | ("project" | "branch" | "agent" | "type" | "group" | "kind" | "file" | "since" | "until")
+  | ("status" | "tag");
 
 /** The values of the filters in the address. */
 export function useFilters(names: readonly FilterName[]): Record<string, string> {
@@ -15,20 +17,34 @@ export function useFilters(names: readonly FilterName[]): Record<string, string>
 
 const KINDS = ["observation", "summary", "prompt"];
 const STATUSES = ["created", "active", "paused", "completed", "expired", "failed"];
+/** A filter that makes others mean something else clears them. */
+const CLEARS: Partial<Record<FilterName, FilterName[]>> = { project: ["branch", "group"], group: ["branch", "project"] };
 
-export function Filters({ names }: { names: readonly FilterName[] }) {
+interface FiltersProps {
+  names: readonly FilterName[];
+  /** Options in place of the usual ones. */
+  options?: Partial<Record<FilterName, string[]>>;
+}
+
+export function Filters({ names, options = {} }: FiltersProps) {
   const values = useFilters(names);
-  const { data: projects } = useLoad(() => get<Page<Project>>("/api/projects"), []);
-  const options: Partial<Record<FilterName, string[]>> = {
-    project: [...new Set(projects?.items.map((one) => String(one.name)))],
-    type: [...TYPES],
+  const { project, group } = values;
+  const { data } = useLoad((abort) => get<Choices>("/api/feed/choices", { project, group }, abort), [project, group]);
+  const known: Partial<Record<FilterName, string[]>> = {
+    project: [...new Set(data?.projects.map((one) => one.name))],
+    branch: data?.branches ?? [],
+    agent: data?.agents ?? [],
+    type: data?.types ?? [...TYPES],
+    group: data?.groups ?? [],
     kind: KINDS,
     status: STATUSES,
+    ...options,
   };
+  const isShown = (name: FilterName) => name !== "group" || known.group?.length || values.group;
   return (
     <form class="filters" aria-label="Filters" onSubmit={(event) => event.preventDefault()}>
-      {names.map((name) => (
-        <Filter key={name} name={name} value={values[name] ?? ""} options={options[name]} />
+      {names.filter(isShown).map((name) => (
+        <Filter key={name} name={name} value={values[name] ?? ""} options={known[name]} />
       ))}
       {Object.values(values).some(Boolean) && (
         <Button kind="quiet" onClick={() => setParams(Object.fromEntries(names.map((name) => [name, ""])))}>
@@ -46,27 +62,21 @@ interface FilterProps {
 }
 
 function Filter({ name, value, options }: FilterProps) {
-  const set = (event: Event) => setParams({ [name]: (event.target as HTMLInputElement).value });
-  const label = name === "since" ? "from" : name;
-  if (options) {
-    const known = !value || options.includes(value) ? options : [value, ...options];
-    return (
-      <label class={value ? "set" : ""}>
-        <span>{label}</span>
+  const set = (event: Event) => {
+    const cleared = (CLEARS[name] ?? []).map((other) => [other, ""]);
+    setParams({ ...Object.fromEntries(cleared), [name]: (event.target as HTMLInputElement).value.trim() });
+  };
+  return (
+    <label class={value ? "set" : ""}>
+      <span>{name === "since" ? "from" : name}</span>
+      {options ? (
         <select value={value} onChange={set}>
           <option value="">any</option>
-          {known.map((option) => (
+          {(!value || options.includes(value) ? options : [value, ...options]).map((option) => (
             <option key={option}>{option}</option>
           ))}
         </select>
-      </label>
-    );
-  }
-  const isDate = name === "since" || name === "until";
-  return (
-    <label class={value ? "set" : ""}>
-      <span>{label}</span>
-      {isDate ? (
+      ) : name === "since" || name === "until" ? (
         <input type="date" value={value} onChange={set} />
       ) : (
         <input type="text" value={value} onChange={set} placeholder="any" spellcheck={false} />

@@ -1,4 +1,197 @@
-// Search.
+// Search as you type, over everything that is remembered.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { address, href, setParams } from "../address";
+import { type ApiError, get, toApiError } from "../api";
+import { Button, Card, Filters, Rows, State, Text, Time, useFilters } from "../components";
+import type { FilterName } from "../components/filters";
+import { leaving } from "../curate";
+import type { Found, Hit, Kind } from "../types";
+
+const FILTERS: readonly FilterName[] = ["project", "kind", "type", "agent", "file", "since", "until"];
+const KINDS = ["observations", "summaries", "prompts", "turns", "sessions", "all"];
+/** Milliseconds after the last key until a search starts. */
+const PAUSE_MS = 120;
+
+interface Results {
+  hits: Hit[];
+  next: string | null;
+  note: string;
+  error: ApiError | null;
+  loading: boolean;
+}
+
+const NONE: Results = { hits: [], next: null, note: "", error: null, loading: false };
+
+/** Searches, and keeps the last results while the next ones are on their way. */
+function useSearch(params: Record<string, string>): Results & { more: () => void } {
+  const [results, setResults] = useState<Results>(NONE);
+  const key = JSON.stringify(params);
+  const ask = (cursor: string, abort?: AbortSignal) =>
+    get<Found>("/api/search", { ...params, explain: "true", limit: 30, cursor }, abort);
+  useEffect(() => {
+    if (!Object.values(params).some(Boolean)) return setResults(NONE);
+    const abort = new AbortController();
+    setResults((before) => ({ ...before, loading: true }));
+    const timer = setTimeout(async () => {
+      try {
+        const { items, next, note } = await ask("", abort.signal);
+        setResults({ hits: items, next, note, error: null, loading: false });
+      } catch (error) {
+        if (!abort.signal.aborted) setResults({ ...NONE, error: toApiError(error) });
+      }
+    }, PAUSE_MS);
+    return () => {
+      clearTimeout(timer);
+      abort.abort();
+    };
+  }, [key]);
+  const more = async () => {
+    const { next, loading } = results;
+    if (!next || loading) return;
+    setResults((before) => ({ ...before, loading: true }));
+    try {
+      const page = await ask(next);
+      setResults((before) =>
+        before.next === next
+          ? { ...before, hits: [...before.hits, ...page.items], next: page.next, loading: false }
+          : before,
+      );
+    } catch (error) {
+      setResults((before) => ({ ...before, error: toApiError(error), loading: false }));
+    }
+  };
+  return { ...results, more };
+}
+
 export default function Search() {
-  return <h1>Search</h1>;
+  const input = useRef<HTMLInputElement>(null);
+  const query = address.value.params.get("q") ?? "";
+  const filters = useFilters(FILTERS);
+  const { hits, next, note, error, loading, more } = useSearch({ query, ...filters });
+  useEffect(() => input.current?.focus(), []);
+  const isAsked = !!query || Object.values(filters).some(Boolean);
+  const shown = hits.filter((hit) => !(hit.kind === "observation" && leaving.value.has(hit.id)));
+  return (
+    <>
+      <header>
+        <h1 class="for-readers">Search</h1>
+        <input
+          ref={input}
+          id="query"
+          type="search"
+          role="searchbox"
+          aria-label="Search"
+          placeholder="What was decided, learned, changed …"
+          autocomplete="off"
+          spellcheck={false}
+          value={query}
+          onInput={(event) => setParams({ q: event.currentTarget.value })}
+          onKeyDown={(event) => event.key === "Escape" && event.currentTarget.blur()}
+        />
+      </header>
+      <Filters names={FILTERS} options={{ kind: KINDS }} />
+      {isAsked && (
+        <>
+          <p class="count quiet" role="status">
+            {!loading && !error && count(shown.length, !!next)}
+          </p>
+          <Rows
+            label="Results"
+            items={shown}
+            name={(hit) => `${hit.kind} ${hit.id}`}
+            render={(hit) => <Result hit={hit} />}
+            onEnd={more}
+            onOpen={(hit) => {
+              location.hash = hitHref(hit);
+            }}
+            estimate={96}
+          />
+        </>
+      )}
+      <State
+        loading={loading && !hits.length}
+        error={error}
+        empty={shown.length ? null : isAsked ? <Nothing query={query} note={note} /> : <Hints />}
+      />
+    </>
+  );
+}
+
+function count(number: number, hasMore: boolean): string {
+  if (!number) return "";
+  return `${number}${hasMore ? " or more" : ""} ${number === 1 ? "result" : "results"}, best first`;
+}
+
+/** Where a result is shown. A turn is a place in its session. */
+function hitHref(hit: Hit): string {
+  if (hit.kind === "observation") return href(`/o/${hit.id}`);
+  if (hit.kind === "summary" || hit.kind === "prompt") return href(`/${hit.kind}/${hit.id}`);
+  return href(`/s/${hit.session_id}`, { prompt: hit.prompt_number, turn: hit.number });
+}
+
+const MEMORY: Kind[] = ["observation", "summary", "prompt"];
+
+function Result({ hit }: { hit: Hit }) {
+  const why = hit.reasons?.length ? <span class="why">{hit.reasons.join(" · ")}</span> : null;
+  const kind = MEMORY.find((one) => one === hit.kind);
+  const { created_at, title, snippet, terms } = hit;
+  if (kind) {
+    const { id, session_id, project, agent, type, prompt_number } = hit;
+    const entry = { kind, id, session_id, project, agent, type, prompt_number, created_at, title, text: snippet };
+    return (
+      <Card entry={{ ...entry, pinned: !!hit.pinned_at, superseded_by: hit.superseded_by ?? null }} marks={terms}>
+        {why}
+      </Card>
+    );
+  }
+  return (
+    <div class="card turn">
+      <span class="label">{hit.kind === "turn" ? (hit.role ?? "turn") : hit.kind}</span>
+      <div class="body">
+        <a class="title" href={hitHref(hit)}>
+          <Text text={title || snippet} marks={terms} />
+        </a>
+        {snippet !== title && (
+          <p class="excerpt">
+            <Text text={snippet} marks={terms} />
+          </p>
+        )}
+        <div class="meta">
+          <Time at={created_at} />
+          <a href={href("/", { project: hit.project })}>{hit.project}</a>
+          {why}
+        </div>
+      </div>
+    </div>
+  );
+}
+
+function Nothing({ query, note }: { query: string; note: string }) {
+  return (
+    <>
+      <h2>{query ? `Nothing is about “${query}”` : "Nothing matches these filters"}</h2>
+      <p>{note || "Try other words, fewer filters, or search the conversations themselves."}</p>
+      {query && !note && <Button onClick={() => setParams({ kind: "turns" })}>Search the conversations</Button>}
+    </>
+  );
+}
+
+function Hints() {
+  const examples: [string, Record<string, string>][] = [
+    ["decisions", { type: "decision" }],
+    ["bugs that were fixed", { type: "bugfix" }],
+    ["what you asked", { kind: "prompts" }],
+  ];
+  return (
+    <>
+      <p>Words and meaning both count. A file name in “file” shows what is known about that file, and who changed it.</p>
+      <p class="buttons">
+        {examples.map(([label, params]) => (
+          <Button key={label} onClick={() => setParams(params)}>
+            {label}
+          </Button>
+        ))}
+      </p>
+    </>
+  );
 }
