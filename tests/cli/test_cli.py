@@ -81,7 +81,9 @@ def test_a_line_fits_a_terminal_of_eighty_columns(filled: Box) -> None:
     for words in (("sessions",), ("search", "discount"), ("status",), ("sessions", "show", "1"), ("queue",)):
         shown = in_terminal(filled, *words)
         assert shown.strip(), words
-        assert all(len(line) <= 80 for line in shown.replace("\r", "").split("\n")), words
+        # Paths are printed whole, because people copy them.
+        lines = [line for line in shown.replace("\r", "").split("\n") if str(filled.root) not in line]
+        assert all(len(line) <= 80 for line in lines), words
 
 
 def test_stored_text_can_not_drive_the_terminal(running: Box) -> None:
