@@ -110,10 +110,13 @@ def tree(folder: Path) -> dict[str, bytes | None]:
 
 @pytest.mark.parametrize("scope", ["user", "project"])
 def test_install_brings_hooks_server_and_skill_and_uninstall_takes_them(box: Box, scope: str) -> None:
-    """`--dry-run` shows all three and changes nothing; afterwards no file or folder is left or changed."""
+    """`--dry-run` names all three files and `--diff` shows every line; neither changes anything. Afterwards no file or
+    folder is left or changed."""
     (box.home / ".claude.json").write_text('{"numStartups": 1}')
     before = tree(box.home), tree(box.project)
-    shown = box.cli("install", "--scope", scope, "--dry-run").stdout
+    named = box.cli("install", "--scope", scope, "--dry-run").stdout.splitlines()
+    assert len(named) == 4 and "(skill): +" in named[2] and named[2].endswith(" lines, a new file")
+    shown = box.cli("install", "--scope", scope, "--diff").stdout
     assert (tree(box.home), tree(box.project)) == before
     for part in ("SessionStart", "mcpServers", "# What earlier sessions know"):
         assert part in shown
@@ -123,6 +126,8 @@ def test_install_brings_hooks_server_and_skill_and_uninstall_takes_them(box: Box
     assert there["mcpServers"]["backstory"] == ENTRY
     assert (place / ".claude" / "skills" / "backstory" / "SKILL.md").exists()
     assert "already" in box.cli("install", "--scope", scope).stdout
+    named = box.cli("uninstall", "--scope", scope, "--dry-run").stdout.splitlines()
+    assert named[2].endswith(" lines, the file goes")
     box.cli("uninstall", "--scope", scope)
     after = {name: value for name, value in tree(box.home).items() if not name.startswith(".backstory")}
     assert (after, tree(box.project)) == before

@@ -16,7 +16,8 @@ import pytest
 from box import COMMAND, Box, until
 from terminal import in_terminal
 
-from backstory.cli import main
+from backstory.cli import main, worker
+from backstory.settings import Settings
 
 RECORDED = Path(__file__).parent.parent / "agents" / "recorded" / "claude-code"
 COMMANDS = ["install", "uninstall", "start", "stop", "restart", "status", "worker", "open", "search", "show", "context"]
@@ -188,7 +189,7 @@ def test_install_and_uninstall_leave_no_trace(box: Box) -> None:
     settings.parent.mkdir()
     original = b'{\t"model":"opus",\r\n "hooks": {"Stop": [{"hooks":[{"type":"command","command":"say done"}]}]}  }'
     settings.write_bytes(original)
-    plan = box.cli("install", "--agent", "claude-code", "--dry-run").stdout
+    plan = box.cli("install", "--agent", "claude-code", "--diff").stdout
     assert "backstory-hook" in plan and "mcp__backstory__search" in plan
     assert settings.read_bytes() == original
     assert not box.data.exists()
@@ -289,6 +290,22 @@ def test_a_hung_worker_is_named_at_once(running: Box) -> None:
         os.kill(running.processes[0].pid, signal.SIGCONT)
     assert run.returncode == 1
     assert "does not answer" in run.stderr
+
+
+def test_a_worker_that_does_not_start_says_why(box: Box) -> None:
+    """The last line that it wrote to its log, not one of an earlier worker. A hint follows an error there."""
+    box.data.mkdir(mode=0o700)
+    (box.data / "backstory.db").mkdir()
+    refused = box.cli("start", check=False).stderr
+    assert refused.startswith("backstory: The worker did not start. ") and "~/.backstory/worker.log" in refused
+    assert "backstory.db" in refused or "database" in refused
+    log = box.data / "worker.log"
+    before = log.stat().st_size
+    chosen = Settings(data_dir=box.data)
+    assert "wrote nothing" in str(worker._not_started(chosen, 7, before))
+    log.write_text(log.read_text() + "backstory: The disk is slow.\nWait for it.\n")
+    waited = worker._not_started(chosen, 7, before)
+    assert str(waited).endswith("(pid 7) does not answer after 30 seconds. The last line of its log: The disk is slow.")
 
 
 def test_a_data_directory_may_be_named_by_a_relative_path(box: Box) -> None:

@@ -58,12 +58,22 @@ class FileChange:
         lines = difflib.unified_diff(old, new, source, target)
         return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
+    def summary(self) -> str:
+        """What was or would be done to the file, in a few words."""
+        if self.before == self.after:
+            return "no change"
+        lines = self.diff().splitlines()[2:]
+        added, removed = (sum(line.startswith(sign) for line in lines) for sign in "+-")
+        counts = [f"{sign}{count}" for sign, count in (("+", added), ("-", removed)) if count]
+        whole = ", a new file" if self.before is None else ", the file goes" if self.after is None else ""
+        return f"{' '.join(counts)} {'line' if added + removed == 1 else 'lines'}{whole}"
+
 
 @dataclass(frozen=True, slots=True)
 class InstalledPart:
     """Something that we install in a file or folder of an agent. Each file format has a function that makes one."""
 
-    what: str  #: the beginning of a sentence about it, such as "hooks are"
+    what: str  #: what it is and its verb, such as "hooks are"
     path: Path
     record: Path  #: a JSON object for uninstall; "made_dirs" are the folders that we made
     #: dry_run -> what was or would be changed

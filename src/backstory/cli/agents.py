@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from backstory import settings
 from backstory.agents import AGENTS, DEFAULT_AGENT
-from backstory.agents.install import Place, remove_empty
-from backstory.cli import shims
+from backstory.agents.install import FileChange, InstalledPart, Place, remove_empty
+from backstory.cli import shims, show
 from backstory.settings import Settings
 
 
@@ -25,7 +26,8 @@ def add(commands: Any) -> None:
         command.add_argument(
             "--scope", default="user", choices=["user", "project"], help="for all your projects, or for this one"
         )
-        command.add_argument("--dry-run", action="store_true", help="show the changes without making them")
+        command.add_argument("--dry-run", action="store_true", help="say what would be changed, and change nothing")
+        command.add_argument("--diff", action="store_true", help="the same, line by line")
         command.set_defaults(run=run)
 
 
@@ -34,15 +36,14 @@ def install(options: argparse.Namespace) -> int:
     place = place_of(chosen, options.scope)
     parts = agent.parts(place)
     planned = [part.install(True) for part in parts]  # raises on an unreadable file before any file is changed
-    if options.dry_run:
-        print("".join(change.diff() or f"{change.path} would not change.\n" for change in planned), end="")
-        return 0
+    if options.dry_run or options.diff:
+        return _plan(options, parts, planned)
     chosen.paths.prepare()
     shims.write(chosen)
     changes = [part.install(False) for part in parts]
     for part, change in zip(parts, changes, strict=True):
         already = " already" if change.what == "unchanged" else ""
-        print(f"{agent.name}: the {part.what}{already} in {_shown(change.path)}.")
+        print(f"{agent.name}: the {part.what}{already} in {show.path(change.path)}.")
     if changes[0].what != "unchanged":
         print(agent.muted(place) or "The next session is recorded and gets the context of earlier ones.")
         if options.scope == "project":
@@ -55,15 +56,14 @@ def uninstall(options: argparse.Namespace) -> int:
     chosen, agent = settings.bare(), AGENTS[options.agent]
     parts = agent.parts(place_of(chosen, options.scope))
     made_dirs = [directory for part in parts for directory in part.made_dirs()]
-    changes = [part.uninstall(options.dry_run) for part in parts]
-    if options.dry_run:
-        print("".join(change.diff() or f"{change.path} would not change.\n" for change in changes), end="")
-        return 0
+    changes = [part.uninstall(options.dry_run or options.diff) for part in parts]
+    if options.dry_run or options.diff:
+        return _plan(options, parts, changes)
     # A folder that was created for one part may have held another until now.
     remove_empty(made_dirs)
     for part, change in zip(parts, changes, strict=True):
         if change.what != "absent":
-            print(f"{agent.name}: the {part.what} no longer in {_shown(change.path)}.")
+            print(f"{agent.name}: the {part.what} no longer in {show.path(change.path)}.")
     if all(change.what == "absent" for change in changes):
         print(f"{agent.name}: nothing of backstory is in its files.")
     if not installed(chosen):
@@ -79,13 +79,19 @@ def _remove_shims(chosen: Settings) -> None:
         print("The worker is stopped.")
     shims.remove(chosen.paths)
     if chosen.data_dir.exists():
-        print(f"Memory is kept in {_shown(chosen.data_dir)}. Delete that folder to forget everything.")
+        print(f"Memory is kept in {show.path(chosen.data_dir)}. Delete that folder to forget everything.")
 
 
-def _shown(path: Path) -> str:
-    """A path as people write it."""
-    home = Path.home()
-    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
+def _plan(options: argparse.Namespace, parts: Sequence[InstalledPart], changes: Sequence[FileChange]) -> int:
+    """Print what would be changed: a line for each file, or every line with --diff."""
+    for part, change in zip(parts, changes, strict=True):
+        if options.diff:
+            print(change.diff() or f"{change.path} would not change.\n", end="")
+        else:
+            print(f"{show.path(change.path)} ({part.what.rpartition(' ')[0]}): {change.summary()}")
+    if not options.diff:
+        print("Nothing was changed. --diff shows every line.")
+    return 0
 
 
 def installed(chosen: Settings) -> list[str]:

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, Any, TextIO
 
 from backstory.cli.spinner import Spinner
@@ -167,6 +168,12 @@ def padded(text: str, columns: int) -> str:
     """Return a text that takes so many columns of a terminal, cut or filled up with blanks."""
     cut = fit(text, columns) if columns else ""
     return cut + " " * (columns - width(cut))
+
+
+def path(file: Path) -> str:
+    """A path as people write it."""
+    home = Path.home()
+    return f"~/{file.relative_to(home)}" if file.is_relative_to(home) else str(file)
 
 
 def when(stamp: str | None) -> str:

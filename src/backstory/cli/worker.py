@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import time
 from collections.abc import Callable
@@ -97,7 +98,7 @@ def start_worker(chosen: Settings, patient: bool = True) -> dict[str, Any]:
     from backstory.worker import process
 
     client = Client(chosen.paths.socket, timeout=ANSWER_S)
-    child = None
+    child, log_bytes = None, chosen.paths.log.stat().st_size if chosen.paths.log.exists() else 0
     until = time.monotonic() + START_S
     while time.monotonic() < until:
         pid = None if patient else process.serving_pid(chosen.paths)
@@ -114,17 +115,26 @@ def start_worker(chosen: Settings, patient: bool = True) -> dict[str, Any]:
         time.sleep(0.03)
     if pid := process.serving_pid(chosen.paths):
         raise _hung(pid)
-    raise WorkerAway(f"The worker did not start. {_last_error(chosen)}".strip(), f"Its log is {chosen.paths.log}.")
+    raise _not_started(chosen, process.running_pid(chosen.paths), log_bytes)
 
 
-def _last_error(chosen: Settings) -> str:
-    """The last error in the worker's log, without the hint after it."""
+def _not_started(chosen: Settings, pid: int | None, log_bytes: int) -> WorkerAway:
+    """Say what a worker that does not answer wrote to its log, which had so many bytes before."""
     try:
-        lines = chosen.paths.log.read_text("utf-8", "replace").strip().splitlines()[-2:]
-        sentence = next((line for line in reversed(lines) if line.startswith("backstory: ")), lines[-1])
-        return sentence.removeprefix("backstory: ")[:300]
-    except (OSError, IndexError):
-        return ""
+        with chosen.paths.log.open("rb") as log:
+            log.seek(log_bytes if os.fstat(log.fileno()).st_size >= log_bytes else 0)  # it may have been rotated
+            lines = log.read().decode("utf-8", "replace").strip().splitlines()[-2:]
+    except OSError:
+        lines = []
+    # An error is followed by its hint.
+    said = next((line for line in reversed(lines) if line.startswith("backstory: ")), lines[-1] if lines else "")
+    said = said.removeprefix("backstory: ")[:300]
+    hint = f"Its log is {show.path(chosen.paths.log)}."
+    if pid is None:
+        return WorkerAway(f"The worker did not start. {said}".strip(), hint)
+    last = f"The last line of its log: {said}" if said else "It wrote nothing to its log."
+    waited = f"The worker (pid {pid}) does not answer after {START_S:.0f} seconds. {last}"
+    return WorkerAway(waited, f"{hint} `backstory status` shows whether it answers later.")
 
 
 def start(options: argparse.Namespace) -> int:
