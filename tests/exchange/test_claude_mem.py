@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -132,7 +133,14 @@ def test_an_early_version_is_read_too(running: Box) -> None:
 
 
 def test_every_session_is_listed_and_counted(running: Box) -> None:
-    """Also one whose prompts claude-mem did not count, and one that holds nothing."""
+    """Also one whose prompts claude-mem did not count, and one that holds nothing. Projects are those of the
+    directories in which the agent has worked, by its transcripts, or in which this is run."""
+    attic = running.root / "old" / "attic"
+    transcript = running.home / ".claude" / "projects" / "-old-attic" / "c-old.jsonl"
+    transcript.parent.mkdir(parents=True)
+    entry = {"type": "user", "sessionId": "c-old", "uuid": "u", "timestamp": "2025-09-01T08:00:00.000Z"}
+    message = {"role": "user", "content": "Look at the roof"}
+    transcript.write_text(json.dumps(entry | {"cwd": str(attic), "message": message}) + "\n")
     running.cli("import", "claude-mem", str(made(running.root / "old.db", EARLY)))
     running.cli("import", "claude-mem", str(made(running.root / "new.db", NOW)))
     listed = running.client.get("/api/sessions")["items"]
@@ -141,8 +149,8 @@ def test_every_session_is_listed_and_counted(running: Box) -> None:
         ("c-one", 2),
         ("c-old", 1),
     ]
-    projects = {row["name"]: row["sessions"] for row in running.client.get("/api/projects")["items"]}
-    assert projects == {"shop": 2, "attic": 1}
+    projects = {row["key"]: row["sessions"] for row in running.client.get("/api/projects")["items"]}
+    assert projects == {str(running.project): 2, str(attic): 1}
     assert running.client.get("/api/stats")["counts"]["sessions"] == 3
 
 

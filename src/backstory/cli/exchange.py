@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import gzip
 import hashlib
+import itertools
 import os
 import sys
 from collections import Counter
@@ -19,6 +20,7 @@ from backstory.cli.worker import connect
 from backstory.client import Client
 from backstory.errors import BackstoryError, WorkerAway
 from backstory.exchange.lines import Reader
+from backstory.paths import is_observers
 
 #: Rows in one request of an import, at most.
 BATCH_ROWS = 500
@@ -121,10 +123,7 @@ def import_claude_mem(options: argparse.Namespace) -> int:
     from backstory.store.claude_mem import opened
 
     with opened(options.path) as source:
-        known = connect().get("/api/projects")["items"]
-        # A name that two projects share does not identify a project.
-        names = Counter(row["name"] for row in known)
-        keys = {row["name"]: row["key"] for row in known if names[row["name"]] == 1}
+        keys = _project_keys()
         tables = Counter(table for table, _ in claude_mem.rows(source, keys))
         total = tables.total()
         path = options.path.expanduser().resolve()
@@ -133,6 +132,33 @@ def import_claude_mem(options: argparse.Namespace) -> int:
     found = [show.count(tables[table], noun) for table, noun in FROM_CLAUDE_MEM.items()]
     print(f"claude-mem has {', '.join(found)}.")
     return _report(added, total, {f"row {index + 1}": reason for index, reason in refused.items()})
+
+
+def _project_keys() -> dict[str, str]:
+    """Return the keys of projects by their names: of those that memory has, and of the directories in which an agent
+    has worked. claude-mem has only names. A name that two projects share does not identify one."""
+    from backstory import project
+
+    here = [str(Path.cwd()), *_directories()]
+    places = {(found.name, found.key) for found in map(project.find, here)}
+    known = {(row["name"], row["key"]) for row in connect().get("/api/projects")["items"]}
+    stored = {name for name, _ in known}
+    known |= {(name, key) for name, key in places if name not in stored}
+    names = Counter(name for name, _ in known)
+    return {name: key for name, key in known if names[name] == 1}
+
+
+def _directories() -> Iterator[str]:
+    """Yield the directories in which agents have worked, from one transcript of each folder."""
+    from backstory.agents import AGENTS
+    from backstory.agents.transcripts import Mark
+    from backstory.settings import environment
+
+    for agent in AGENTS.values():
+        for root in agent.transcripts.roots(Path.home(), environment()):
+            for file in {file.parent: file for file in agent.transcripts.find(root) if not is_observers(file)}.values():
+                with contextlib.suppress(OSError):
+                    yield from (r.cwd for r in itertools.islice(agent.transcripts.read(file, Mark(), True), 1) if r.cwd)
 
 
 def _report(added: int, total: int, refused: dict[str, str]) -> int:
