@@ -57,3 +57,8 @@ def number(text: str) -> int | None:
     """Parse a row number from a request: up to 18 ASCII digits, which fit a 64-bit column; else None."""
     # `int` alone also accepts signs, spaces, underscores and non-ASCII digits, and fails on thousands of digits.
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None
+
+
+def session_number(text: str) -> int | None:
+    """Parse the id of a session as search prints it: `S12` or `s12`; else None."""
+    return number(text[1:]) if text[:1] in ("S", "s") else None

@@ -20,8 +20,9 @@ VENDORS = {
     "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
     "openai": ("OPENAI_API_KEY", "OPENAI_BASE_URL"),
 }
-#: (setting, value) -> the package that it needs, and the extra that installs it
+#: (setting, value) -> the package that it needs, and the extra that installs it; * is any value but an empty one
 PACKAGES = {
+    ("database_url", "*"): ("psycopg", "backstory[postgres]"),
     ("provider", "claude"): ("claude_agent_sdk", "backstory[claude]"),
     ("provider", "anthropic"): ("anthropic", "backstory[anthropic]"),
     ("provider", "openai"): ("openai", "backstory[openai]"),

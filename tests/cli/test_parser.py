@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -64,7 +65,7 @@ def test_every_help_has_examples_that_parse_and_fits_eighty_columns(monkeypatch:
             words = re.findall(r"\"[^\"]*\"|'[^']*'|\S+", example)
             if words[0] not in ("COMMAND", "hook", "mcp", "version"):
                 top.parse_args(words)
-    assert sorted(word for words in main.GROUPS.values() for word in words) == sorted(top.children())
+    assert sorted(word for words in main.HEADINGS.values() for word in words) == sorted(top.children())
 
 
 def test_colours_are_for_terminals(box: Box) -> None:
@@ -80,29 +81,41 @@ def test_help_is_a_word_too(box: Box) -> None:
     assert box.cli("help", "search").stdout == box.cli("search", "--help").stdout
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        (["se"], ["search", "sessions"]),
-        (["sessions", "sh"], ["show"]),
-        (["sessions", "show", "--tu"], ["--turns"]),
-        (["search", "--kind", "s"], ["summaries", "sessions"]),
-        (["search", "--project", ""], []),
-        (["config", "set", "prov"], ["provider"]),
-        (["import", "claude-m"], ["claude-mem"]),
-        (["completion", ""], ["bash", "zsh", "fish", "--help"]),
-    ],
-)
-def test_bash_completes(tmp_path: Path, line: list[str], expected: list[str]) -> None:
-    """The real bash, with the script that is printed."""
-    script = tmp_path / "completion.bash"
-    script.write_text(completion._bash(dict(completion.places(main.parser()))))
-    program = '. "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($#-1)); _backstory; printf "%s\\n" "${COMPREPLY[@]}"'
-    run = subprocess.run(
-        ["bash", "-c", program, "bash", str(script), "backstory", *line], capture_output=True, text=True, check=True
-    )
-    assert run.stdout.split() == expected
-    assert run.stderr == ""
+#: A command line, and what its last word can become.
+COMPLETED: list[tuple[list[str], list[str]]] = [
+    (["se"], ["search", "sessions"]),
+    (["sessions", "sh"], ["show"]),
+    (["sessions", "show", "--tu"], ["--turns"]),
+    (["search", "--kind", "s"], ["summaries", "sessions"]),
+    (["config", "set", "prov"], ["provider"]),
+    (["import", "claude-m"], ["claude-mem"]),
+    (["completion", "b"], ["bash"]),
+]
+#: shell -> a program that reads the script $1 and prints the completions of the other words, each on a line. That of
+#: zsh has its own `_describe` and `compadd`, because the real ones need a terminal.
+PROGRAMS = {
+    "bash": '. "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($#-1)); _backstory; printf "%s\\n" "${COMPREPLY[@]}"',
+    "zsh": 'compdef() { : }; _files() { : }; compadd() { shift; print -l -- "$@" }; _describe() { print -l -- $reply }'
+    '\n. "$1"; shift; words=("$@"); CURRENT=$#; _backstory',
+    "fish": 'source $argv[1]; complete -C"$argv[2..]"',
+}
+
+
+@pytest.mark.parametrize("shell", completion.SHELLS)
+def test_shells_complete(tmp_path: Path, shell: str) -> None:
+    """The real shell reads what `backstory completion` prints."""
+    if not shutil.which(shell):
+        pytest.skip(f"there is no {shell} here")
+    script = tmp_path / "script"
+    table = dict(completion.places(main.parser()))
+    script.write_text(getattr(completion, f"_{shell}")(table))
+    for line, expected in COMPLETED:
+        name = [shell] if shell != "fish" else []  # the others count it as $0
+        command = [shell, "-c", PROGRAMS[shell], *name, str(script), "backstory", *line]
+        run = subprocess.run(command, capture_output=True, text=True, check=True, env={"HOME": str(tmp_path)})
+        found = [re.split("[:\t]", word)[0] for word in run.stdout.splitlines() if word.startswith(line[-1])]
+        assert sorted(found) == sorted(expected), (line, run.stdout)
+        assert run.stderr == ""
 
 
 def test_a_spinner_is_gone_before_anything_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from test_forgetting import everything, work
+from test_forgetting import everything, report, work
 
 from backstory.errors import NotFound
+from backstory.project import Project
 from backstory.recall import context, embed
 from backstory.recall.search import MemorySearch, Query
 from backstory.recall.vectors import Vectors
@@ -92,3 +93,11 @@ def test_what_a_later_session_says_again_is_hidden_too(store: Store) -> None:
     rows, _ = store.read(lambda tx: hidden.listed(tx, "", 9))
     assert [row["id"] for row in rows] == [2, 1]
     assert "observation" not in found(store, "quokka")
+
+
+def test_what_is_hidden_in_a_group_is_listed_for_who_names_it(store: Store) -> None:
+    group = Project("group:family", "group:family")
+    session = store.write(lambda tx: sessions.get_or_create(tx, report("session_start", "in-group"), group))
+    store.write(lambda tx: hidden.hide_session(tx, session.id))
+    assert store.read(lambda tx: hidden.listed(tx, "", 9)) == ([], [])
+    assert len(store.read(lambda tx: hidden.listed(tx, "group:family", 9))[1]) == 1

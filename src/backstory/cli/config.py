@@ -109,9 +109,8 @@ def _warn(name: str, value: Any) -> None:
     """Say what is missing before the setting works."""
     from importlib.util import find_spec
 
-    package, extra = settings.PACKAGES.get((name, value), ("", ""))
-    if name == "database_url" and value:
-        package, extra = "psycopg", "backstory[postgres]"
+    packages = settings.PACKAGES
+    package, extra = packages.get((name, value)) or packages.get((name, "*" if value else ""), ("", ""))
     if package and find_spec(package) is None:
         show.paragraph(f"The package `{package}` is missing. Install it: pip install '{extra}'", code=show.YELLOW)
     variable = settings.VENDORS.get(value, ("",))[0] if name == "provider" else ""

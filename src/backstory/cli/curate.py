@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from backstory import ids, settings
-from backstory.cli import show
+from backstory.cli import session_lines, show
 from backstory.cli.memory import number_of
 from backstory.cli.worker import connect
 from backstory.errors import BackstoryError
@@ -53,6 +53,7 @@ def add(commands: Any) -> None:
     hide_.add_argument("ids", nargs="*", metavar="ID", help="12 or #12 is an observation, S3 a session")
     hide_.add_argument("--undo", action="store_true", help="bring them back")
     hide_.add_argument("--list", action="store_true", help="list what is hidden")
+    hide_.add_argument("--project", default="", help="with --list: only in this project (name or key)")
     hide_.add_argument("--json", action="store_true", help="print JSON")
     hide_.set_defaults(run=hide)
     forget_ = commands.add_parser("forget", help="delete from memory permanently")
@@ -119,11 +120,11 @@ def supersede(options: argparse.Namespace) -> int:
 
 
 def hide(options: argparse.Namespace) -> int:
-    if options.list == bool(options.ids):
+    if options.list == bool(options.ids) or (options.project and options.ids):
         raise BackstoryError("Give ids to hide, or --list.", "Find ids with `backstory search`.")
     client = connect(timeout=TIMEOUT_S)
     if options.list:
-        page = client.get("/api/hidden", limit="200")
+        page = client.get("/api/hidden", project=options.project, limit="200")
     else:
         page = client.post("/api/hide", split_ids(options.ids) | {"undo": options.undo})
     if options.json:
@@ -144,9 +145,7 @@ def forget(options: argparse.Namespace) -> int:
     body: dict[str, Any] = {"project": options.project} | split_ids(options.ids)
     client = connect(timeout=TIMEOUT_S)
     if options.session:
-        from urllib.parse import quote
-
-        body["session"] = client.get(f"/api/sessions/{quote(options.session, safe='', errors='replace')}")["id"]
+        body["sessions"].append(client.get(session_lines.route(options.session))["id"])
     if options.matching:
         body["matching"] = " ".join(f'"{word}"' if " " in word else word for word in options.matching)
     if not (options.ids or options.session or options.project or options.matching):
@@ -170,10 +169,10 @@ def forget(options: argparse.Namespace) -> int:
 
 def split_ids(marks: list[str]) -> dict[str, list[int]]:
     """Return the ids of observations and of sessions: `12` and `#12` are an observation, `S3` is a session."""
-    sessions = [mark for mark in marks if mark[:1] in "sS" and ids.number(mark[1:]) is not None]
+    found = {mark: ids.session_number(mark) for mark in marks}
     return {
-        "ids": [number_of(mark) for mark in marks if mark not in sessions],
-        "sessions": [number_of(mark[1:]) for mark in sessions],
+        "ids": [number_of(mark) for mark, session in found.items() if session is None],
+        "sessions": [session for session in found.values() if session is not None],
     }
 
 

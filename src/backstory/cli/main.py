@@ -36,7 +36,7 @@ NOUNS = {
     "completion": ("completion",),
 }
 #: heading -> the commands that `--help` lists under it
-GROUPS = {
+HEADINGS = {
     "Start": ("install", "uninstall", "status", "doctor", "repair"),
     "Memory": ("search", "show", "context", "timeline", "remember", "pin", "supersede", "hide", "forget", "stats"),
     "Sessions": ("sessions", "resume", "groups"),
@@ -142,7 +142,7 @@ def parser(command: str = "") -> Parser:
     version = commands.add_parser("version", help="show the version")
     version.add_argument("--json", action="store_true", help="print JSON")
     version.set_defaults(run=_version)
-    top.groups = GROUPS
+    top.headings = HEADINGS
     top.describe()
     examples.add(top)
     return top

@@ -98,10 +98,10 @@ def show_items(options: argparse.Namespace) -> int:
     """Show observations and sessions in the order in which they are named."""
     client, rows = connect(), []
     for position, word in enumerate(options.ids):
-        if word[:1] in ("S", "s") and word[1:].isdigit():
+        if ids.session_number(word) is not None:
             from backstory.cli import sessions
 
-            row, printed = client.get(session_lines.route(word[1:])), sessions.put
+            row, printed = client.get(session_lines.route(word)), sessions.put
         else:
             number = number_of(word)
             found = client.post("/api/observations/batch", {"ids": [number]})["items"]
@@ -122,7 +122,7 @@ def number_of(word: str) -> int:
     """Return the number of an observation that a user names."""
     if (number := ids.number(word.removeprefix("#"))) is not None:
         return number
-    if ids.number(word.removeprefix("S")) is not None:
+    if ids.session_number(word) is not None:
         raise BackstoryError(f"{word} is a session, not an observation.", f"`backstory show {word}` lists its own.")
     raise BackstoryError(f"`{word}` is not an id.", "An id is a number. Find ids with `backstory search`.")
 

@@ -54,7 +54,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(**defaults | given)
         self.add_argument("-h", "--help", action="help", help="show this help")
         self._positionals.title = "arguments"
-        self.groups: Mapping[str, Sequence[str]] = {}  #: heading -> the commands that the help lists under it
+        self.headings: Mapping[str, Sequence[str]] = {}  #: heading -> the commands that the help lists under it
 
     # Its type has overloads, which differ in how `namespace` is passed.
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -125,11 +125,11 @@ class Parser(argparse.ArgumentParser):
         if not lines:
             return super().format_help()
         below = next(action for action in self._actions if _lines(action))
-        groups = self.groups or {f"{str(below.metavar or 'action').lower()}s": tuple(lines)}
+        headings = self.headings or {f"{str(below.metavar or 'action').lower()}s": tuple(lines)}
         formatter = self._get_formatter()
         formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
         formatter.add_text(self.description)
-        for heading, names in groups.items():
+        for heading, names in headings.items():
             formatter.start_section(heading)
             formatter.add_arguments([lines[name] for name in names if name in lines])
             formatter.end_section()

@@ -228,7 +228,7 @@ def delete_sessions(options: argparse.Namespace) -> int:
 
     client = connect(timeout=curate.TIMEOUT_S)
     rows = list({row["id"]: row for row in (get(client, name) for name in options.ids)}.values())
-    results = [client.post("/api/forget", {"session": row["id"], "dry_run": not options.yes}) for row in rows]
+    results = [client.post("/api/forget", {"sessions": [row["id"]], "dry_run": not options.yes}) for row in rows]
     if options.json:
         show.as_json({"items": results})
         return 0 if not options.yes or all(result["wiped"] for result in results) else 1

@@ -88,7 +88,7 @@ def _ranked(tx: Tx, words: str, where: Filter, hits: Mapping[int, Candidate], li
 def named(tx: Tx, text: str) -> list[int]:
     """Return the sessions that a text names: by number, by the agent's id or its beginning, or by the whole title."""
     text = text.strip()
-    number = ids.number(text.removeprefix("S"))
+    number = ids.number(text) or ids.session_number(text)
     session = sessions.by_id(tx, number) if number is not None else None
     if session is None and any(char.isdigit() for char in text) and " " not in text:
         session = sessions.by_prefix(tx, text)

@@ -68,7 +68,8 @@ def _session(tx: Tx, number: int) -> Session:
 
 
 def listed(tx: Tx, project: str, limit: int) -> tuple[list[Row], list[Session]]:
-    """Return the hidden observations as the API shows them, and the hidden sessions, the last hidden first."""
+    """Return the hidden observations as the API shows them, and the hidden sessions, the last hidden first. Those of a
+    group are listed for who names its project."""
     about = {"project": project, "limit": limit}
     seen = [observations.decode(row) for row in tx.all("observations_hidden", **about)]
     return seen, [sessions.from_row(row) for row in tx.all("sessions_hidden", **about)]

@@ -1135,12 +1135,14 @@ UPDATE sdk_sessions SET hidden_at = :at WHERE id = :id;
 
 -- name: observations_hidden
 SELECT o.*, s.agent, s.content_session_id FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
-WHERE o.hidden_at IS NOT NULL AND (:project = '' OR o.project = :project OR o.project_key = :project)
+WHERE o.hidden_at IS NOT NULL
+  AND ((:project = '' AND substr(o.project_key, 1, 6) <> 'group:') OR o.project = :project OR o.project_key = :project)
 ORDER BY o.hidden_at DESC, o.id DESC LIMIT :limit;
 
 -- name: sessions_hidden
 SELECT * FROM sdk_sessions
-WHERE hidden_at IS NOT NULL AND (:project = '' OR project = :project OR project_key = :project)
+WHERE hidden_at IS NOT NULL
+  AND ((:project = '' AND substr(project_key, 1, 6) <> 'group:') OR project = :project OR project_key = :project)
 ORDER BY hidden_at DESC, id DESC LIMIT :limit;
 
 -- name: observations_hidden_of_project

@@ -227,12 +227,12 @@ class Tools:
         return "\n\n".join([*parts, *(f"There is no observation {number}." for number in missing)])
 
     async def get_session(self, arguments: SessionArguments, caller: Caller) -> str:
-        row = await self._request(caller, "GET", "/api/sessions/{id}", id=_session_name(arguments.id))
+        row = await self._request(caller, "GET", "/api/sessions/{id}", id=str(arguments.id))
         return "\n".join(_session_lines(row))
 
     async def get_turns(self, arguments: TurnsArguments, caller: Caller) -> str:
-        name, query = _session_name(arguments.id), {"segment": arguments.segment, "page": arguments.page}
-        page = await self._request(caller, "GET", "/api/sessions/{id}/turns/text", query, id=name)
+        query = {"segment": arguments.segment, "page": arguments.page}
+        page = await self._request(caller, "GET", "/api/sessions/{id}/turns/text", query, id=str(arguments.id))
         segment = f"segment {page['segment']} of {page['segments']}, " if page["segment"] else ""
         more = "" if page["page"] == page["pages"] else f"\n\n(page {page['page'] + 1} goes on)"
         return f"S{page['session_id']}, {segment}page {page['page']} of {page['pages']}\n\n{page['text']}{more}"
@@ -271,11 +271,12 @@ class Tools:
 
     async def hide(self, arguments: HideArguments, caller: Caller) -> str:
         marks = [str(each).removeprefix("#") for each in arguments.ids]
-        whole = [mark for mark in marks if mark[:1] == "S"]
-        if any(ids.number(mark.removeprefix("S")) is None for mark in marks):
+        whole = [number for mark in marks if (number := ids.session_number(mark)) is not None]
+        single = [number for mark in marks if (number := ids.number(mark)) is not None]
+        if len(whole) + len(single) < len(marks):
             raise BadInput("An id is a number, or S and a number for a session.")
-        body: dict[str, Any] = {"ids": [int(mark) for mark in marks if mark not in whole], "undo": arguments.undo}
-        page = await self._request(caller, "POST", "/api/hide", body | {"sessions": [int(mark[1:]) for mark in whole]})
+        body = {"ids": single, "sessions": whole, "undo": arguments.undo}
+        page = await self._request(caller, "POST", "/api/hide", body)
         lines = [*map(_item_line, page["observations"]), *(f"S{row['id']}" for row in page["sessions"])]
         return f"{'Shown again' if arguments.undo else 'Hidden'}: " + "\n".join(lines)
 
@@ -291,12 +292,6 @@ def _convert(value: Any, shape: type | None) -> Any:
         return msgspec.convert(value, shape) if shape else None
     except msgspec.ValidationError as error:
         raise BadInput(f"{error}.") from None
-
-
-def _session_name(given: int | str) -> str:
-    """Return the number or the agent's id of a session. `S12` is the session with the number 12."""
-    name = str(given)
-    return name.removeprefix("S") if ids.number(name[1:]) is not None else name
 
 
 def _shortened(schema: Any) -> Any:

@@ -68,7 +68,6 @@ class Forget(msgspec.Struct):
     """What to forget: observations by id, sessions, a project, or all rows with some words. `dry_run` only lists."""
 
     ids: Annotated[list[Number], msgspec.Meta(max_length=1000)] = []
-    session: Number | None = None
     sessions: Annotated[list[Number], msgspec.Meta(max_length=1000)] = []
     project: Path = ""
     matching: Annotated[str, msgspec.Meta(max_length=500)] = ""
@@ -228,9 +227,8 @@ class Memories:
     async def forget(self, call: Call) -> Gone:
         """Forget observations, a session, a project, or all rows with some words. This cannot be undone."""
         body: Forget = call.body
-        whole = [*body.sessions, *([body.session] if body.session else [])]
-        if not (body.ids or whole or body.project or body.matching.strip()):
-            raise BadInput("There is nothing to forget.", "Send `ids`, a `session`, a `project`, or `matching` words.")
+        if not (body.ids or body.sessions or body.project or body.matching.strip()):
+            raise BadInput("There is nothing to forget.", "Send `ids`, `sessions`, a `project`, or `matching` words.")
         items: list[Row] = []
 
         def work(tx: Tx, gone: Forgotten) -> None:
@@ -241,7 +239,7 @@ class Memories:
                 forget.project(tx, body.project, gone)
             for number in body.ids:
                 forget.observation(tx, number, gone)
-            for number in whole:
+            for number in body.sessions:
                 forget.session(tx, number, gone)
 
         if not body.dry_run:

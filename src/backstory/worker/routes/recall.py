@@ -218,7 +218,7 @@ def _full_observation(tx: Tx, number: int) -> Row:
 
 def find_session(tx: Tx, name: str) -> Session | None:
     """Find a session by our id (12 or S12), the agent's id or its beginning."""
-    number = ids.number(name.removeprefix("S"))
+    number = ids.number(name) or ids.session_number(name)
     return (None if number is None else sessions.by_id(tx, number)) or sessions.by_prefix(tx, name)
 
 

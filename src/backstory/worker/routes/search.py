@@ -130,23 +130,27 @@ class SearchRoute:
             if names := list(dict.fromkeys(str(row["name"]) for row in rows)):
                 hint = near(search.project, names) or f"Memory has {', '.join(names[:NAMED])}."
                 return f"There is no project `{search.project[:80]}`. {hint}"
-        types: Iterable[str] = TYPES
-        concepts: Iterable[str] = CONCEPTS
-        try:
-            chosen = self._current()
-            mode = await asyncio.to_thread(modes.load, chosen.mode, chosen.paths.modes)
-            types, concepts = {**dict.fromkeys(TYPES), **mode.types}, {**dict.fromkeys(CONCEPTS), **mode.concepts}
-        except BadSetting:
-            pass  # `status` says so
-        for noun, name, known in (
-            ("type", search.type, types),
-            ("concept", search.concept, concepts),
+        for noun, name, usual in (
+            ("type", search.type, TYPES),
+            ("concept", search.concept, CONCEPTS),
             ("agent", search.agent, AGENTS),
         ):
-            if name and name not in known:
+            if not name or name in usual:
+                continue
+            known = dict.fromkeys((*usual, *(await self._of_mode(noun))))
+            if name not in known:
                 hint = near(name, known) or f"There are {', '.join(known)}."
                 return f"There is no {noun} `{name[:80]}`. {hint}"
         return ""
+
+    async def _of_mode(self, noun: str) -> Iterable[str]:
+        """Return the types or concepts of the current mode, which is a file."""
+        try:
+            chosen = self._current()
+            mode = await asyncio.to_thread(modes.load, chosen.mode, chosen.paths.modes)
+        except BadSetting:
+            return ()  # `status` says so
+        return {"type": mode.types, "concept": mode.concepts}.get(noun, ())
 
 
 def _parse_kind(name: str) -> str:
