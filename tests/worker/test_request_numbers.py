@@ -47,7 +47,7 @@ def test_an_odd_number_in_a_path_or_query_is_a_4xx_on_every_route(running: Box) 
 
 def test_a_cursor_that_is_none_of_ours_is_refused_by_every_list(running: Box) -> None:
     """Also by the queue, which took it for the beginning."""
-    for route in ("observations", "summaries", "prompts", "sessions", "queue"):
+    for route in ("observations", "summaries", "prompts", "sessions", "queue", "feed"):
         for cursor in ("²", "x", "-1", "9" * 19):
             assert running.http("GET", f"/api/{route}?cursor={quote(cursor)}").status == 400, (route, cursor)
 

@@ -12,6 +12,7 @@ from backstory.observe.observer import Observer
 from backstory.project import Project
 from backstory.store import events, sessions
 from backstory.store.db import Store, Tx
+from backstory.store.feed import Newest
 from backstory.worker.live import Live
 
 #: So many steps of the event loop after it was woken, a task is cancelled. `asyncio.wait_for` of Python 3.11 loses a
@@ -59,10 +60,10 @@ def test_a_stream_that_is_told_something_and_closed_at_once_ends() -> None:
     """A reader that goes away at the moment of a message is let go."""
 
     async def close_after(steps: int) -> None:
-        live = Live()
+        live = Live(Newest(), lambda *_: [])
 
         async def listen() -> None:
-            async for _ in live._messages(None):
+            async for _ in live.stream(None).body_iterator:
                 pass
 
         reader = asyncio.create_task(listen())

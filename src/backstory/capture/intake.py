@@ -22,9 +22,9 @@ from backstory.paths import OBSERVING
 from backstory.project import Project, group_of, of_group
 from backstory.sessions import lock
 from backstory.settings import ConfigWatch, Settings
-from backstory.store import events, observations, rounds, sessions, titles, turns
+from backstory.store import events, feed, observations, rounds, sessions, titles, turns
 from backstory.store import projects as known_projects
-from backstory.store.db import Store, Tx
+from backstory.store.db import Row, Store, Tx
 from backstory.store.index import chunks
 from backstory.text import cut
 
@@ -53,6 +53,7 @@ class Receipt:
     prompt_number: int = 0
     is_private: bool = False
     skipped: str | None = None
+    told: Row | None = None  #: a new prompt, as the live stream tells it
 
 
 class Intake:
@@ -122,7 +123,11 @@ class Intake:
         def store(tx: Tx) -> Receipt:
             if untold != "take" and rounds.is_prompt_missing(tx, _session(tx, report), report):
                 return take_untold(tx, self.settings, report, where, untold)
-            return work(tx, self.settings, report, where, number)
+            receipt = work(tx, self.settings, report, where, number)
+            if report.kind == "prompt" and receipt.session and receipt.prompt_number and not receipt.skipped:
+                told = feed.prompt_told(tx, receipt.session.id, receipt.prompt_number)
+                return replace(receipt, told=told)
+            return receipt
 
         taken = await self.write(store)
         if report.kind == "prompt" and taken.is_private:
@@ -188,13 +193,15 @@ class Intake:
             "content_session_id": session.content_session_id,
             "agent": session.agent,
             "project": session.project,
+            "project_key": session.project_key,
             "prompt_number": taken.prompt_number,
         }
+        rests = {"stop": False, "session_end": False, "prompt": True}
         if session.is_new:
             self._send("session_started", about)
         if report.kind == "prompt" and taken.prompt_number:
             text = None if taken.is_private else report.payload.get("prompt")
-            self._send("new_prompt", about | {"prompt": text, "is_private": taken.is_private})
+            self._send("new_prompt", (taken.told or {}) | about | {"prompt": text, "is_private": taken.is_private})
         elif report.kind in ("tool", "tool_failure", "stop", "subagent_stop") and not taken.skipped:
             self._send(
                 "observation_queued",
@@ -202,6 +209,8 @@ class Intake:
             )
         elif report.kind == "session_end":
             self._send("session_completed", about | {"reason": report.payload.get("reason")})
+        if report.kind in rests and not taken.skipped:
+            self._send("processing_status", {"is_processing": rests[report.kind]} | about)
 
 
 def _session(tx: Tx, report: Report) -> Session | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -55,6 +56,22 @@ class ProviderState:
     model: str = ""
     trouble: str = ""  #: what is wrong, as a sentence; empty if nothing is
     needs_action: bool = False  #: the trouble stays until somebody fixes it
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderTest:
+    """What came of asking the provider a question."""
+
+    ok: bool
+    provider: str
+    model: str
+    says: str
+    seconds: float = 0.0
+    calls: tuple[ModelCall, ...] = ()
+
+
+#: The question of a test. It contains nothing of the memory.
+TEST = Ask("Answer with one word.", "Are you there? Answer yes.")
 
 
 class ModelObserver:
@@ -139,6 +156,23 @@ class ModelObserver:
             raise ReobserveFailed(str(failure), calls) from None
         self._pauses.reset()  # the model answers again
         return reply if reply.provider else replace(reply, provider=self.settings.provider)
+
+    async def test(self) -> ProviderTest:
+        """Ask the model a small question, to see whether it answers."""
+        await self._reload_settings()
+        name, model = self.settings.provider, self._model_name
+        if name == OFFLINE:
+            return ProviderTest(True, OFFLINE, "", "The rules observe. No model is asked.")
+        calls: list[ModelCall] = []
+        begun = time.monotonic()
+        try:
+            answer = await self._call(TEST, calls)
+        except (ProviderFailure, OverBudget) as failure:
+            return ProviderTest(False, name, model, str(failure), time.monotonic() - begun, tuple(calls))
+        if answer.memory_id:
+            await asyncio.to_thread(self._conversations.remove, only=answer.memory_id)
+        self._pauses.reset()  # the model answers again
+        return ProviderTest(True, name, model, "The model answered.", time.monotonic() - begun, tuple(calls))
 
     async def estimate(self, round: Round) -> int:
         """An estimate of the tokens that a model would read about a round."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
+from typing import Any
 
 from backstory.model import Session
 from backstory.recall import changed_files, compacted
@@ -22,6 +23,8 @@ OPEN = "<backstory-context>"
 CLOSE = "</backstory-context>"
 BEFORE = "## Before that"
 STANDING = "## Still worth knowing, of older sessions"
+#: part of a context -> how its heading begins. What comes before them is the head.
+PARTS = {"last": "## Last session", "pinned": "## Pinned", "before": BEFORE, "standing": STANDING}
 #: The most characters that Claude Code accepts. With one more, the model gets only a preview.
 MAX_CHARS = 9_500
 #: The share of the budget for a session that continues. It knows most of the context, and repeating it costs tokens.
@@ -68,6 +71,22 @@ class SessionContext:
     def explained(self) -> str:
         """The lines, each with the reason why it is there."""
         return harmless("\n".join(f"{line.text}\n    ({line.why})" if line.why else line.text for line in self.lines))
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The lines as the API shows them: what each tells, its reason, and the part of the context that it is in."""
+        part = "head"
+        for line in self.lines:
+            part = next((name for name, title in PARTS.items() if line.text.startswith(title)), part)
+            kind = "observation" if line.observation_id else "summary" if line.summary_id else "session"
+            is_heading = line.text.startswith("## ")
+            yield {
+                "text": harmless(line.text),
+                "reason": line.why,
+                "part": part,
+                "kind": "heading" if is_heading else kind if line.session_id else "text",
+                "id": line.observation_id or line.summary_id,
+                "session_id": line.session_id,
+            }
 
     def with_trouble(self, trouble: str) -> SessionContext:
         """Add a line about what is wrong with the observer, so that the agent can tell its user."""
@@ -245,7 +264,7 @@ def _pinned(observations: Sequence[StoredObservation], here: str | None) -> Iter
     for one in observations:
         title, narrative = _line(one.title, 140), _line(one.narrative, 240)
         text = narrative if narrative.startswith(title.rstrip("…")) else f"{title}. {narrative}".strip(". ")
-        yield Line(f"#{one.id} {one.type}: {text}{other_branch(one, here)}", "pinned", one.id)
+        yield Line(f"#{one.id} {one.type}: {text}{other_branch(one, here)}", "pinned", one.id, None, one.session_id)
 
 
 class _Room:

@@ -33,6 +33,8 @@ class Line(NamedTuple):
     text: str
     why: str = ""  #: why it is there
     observation_id: int | None = None  #: the observation that it tells
+    summary_id: int | None = None  #: the summary that it is from
+    session_id: int | None = None  #: the session that it is about
 
 
 class Repetitions:
@@ -55,37 +57,42 @@ def hand_off(notes: SessionNotes, ranked: Iterable[Ranked], where: str, is_clean
     uncommitted changes now."""
     session, said = notes.session, Repetitions()
     yield Line("")
-    yield Line(f"## Last session ({local(session.last_event_at)}{branch(session)})", where)
+    title = f"## Last session ({local(session.last_event_at)}{branch(session)})"
+    yield Line(title, where, session_id=session.id)
     for line in asked(notes.prompts):
         said.add(line.text)
-        yield line
+        yield line._replace(session_id=session.id)
     yield from results(notes, ranked, said, is_clean)
 
 
 def results(notes: SessionNotes, ranked: Iterable[Ranked], said: Repetitions, is_clean: bool = False) -> Iterator[Line]:
     """What came of a session: what is open, its observations, and what its last summary adds to them."""
     summary = notes.summary
+    source = {"summary_id": summary.id if summary else None, "session_id": notes.session.id}
     for title in notes.hidden:
         said.add(title)  # its summary may say it, too
     if summary and summary.next_steps:
-        yield Line(f"Open: {_field(summary.next_steps)}", "left open by this session")
+        yield Line(f"Open: {_field(summary.next_steps)}", "left open by this session", **source)
     if summary and summary.notes and not (is_clean and summary.notes.startswith(NOT_COMMITTED)):
-        yield Line(f"Note: {_field(summary.notes)}", "the state in which it ended")
+        yield Line(f"Note: {_field(summary.notes)}", "the state in which it ended", **source)
     for one in ranked:
         text = told(one.observation, MAX_LINE, said)
         said.add(text)
         yield observation_line(one, text)
     for label, text in (("Done", summary.completed), ("Learned", summary.learned)) if summary else ():
         if rest := " ".join(part for part in _SENTENCE_END.split(one_line(text)) if part and not said.has(part)):
-            yield Line(f"{label}: {cut(rest, MAX_FIELD)}", "from the summary of its last round")
+            yield Line(f"{label}: {cut(rest, MAX_FIELD)}", "from the summary of its last round", **source)
 
 
 def heading(notes: SessionNotes) -> Iterator[Line]:
     """The lines on an earlier session above its observations."""
+    session, summary = notes.session, notes.summary
     request = "".join(telling(notes.prompts)[:1]) or "what was asked is not known"
-    yield Line(f"{local(notes.session.last_event_at)}{branch(notes.session)}: {cut(request, 120)}", "a recent session")
-    if notes.summary and notes.summary.next_steps:
-        yield Line(f"Open: {cut(one_line(notes.summary.next_steps), 240)}", "left open by this session")
+    title = f"{local(session.last_event_at)}{branch(session)}: {cut(request, 120)}"
+    yield Line(title, "a recent session", session_id=session.id)
+    if summary and summary.next_steps:
+        text = f"Open: {cut(one_line(summary.next_steps), 240)}"
+        yield Line(text, "left open by this session", summary_id=summary.id, session_id=session.id)
 
 
 def asked(prompts: Sequence[str]) -> Iterator[Line]:
@@ -127,7 +134,7 @@ def observation_line(ranked: Ranked, text: str, here: str | None = None) -> Line
     one = ranked.observation
     times = f" ({one.times_learned} times)" if one.times_learned > 1 else ""
     where = other_branch(one, here)
-    return Line(f"#{one.id} {one.type}: {text}{times}{where}", ", ".join(ranked.reasons), one.id)
+    return Line(f"#{one.id} {one.type}: {text}{times}{where}", ", ".join(ranked.reasons), one.id, None, one.session_id)
 
 
 def other_branch(observation: StoredObservation, here: str | None) -> str:

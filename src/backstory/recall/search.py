@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from backstory.recall import fuse
+from backstory.recall import fuse, reasons
 from backstory.recall.fuse import Candidate, Key, QueryStyle, Span, TurnPlace
 from backstory.recall.vectors import Vectors
 from backstory.store.db import Row, Store, Tx
@@ -253,6 +253,8 @@ def _result(item: Candidate, row: Row, source: Row, query: Query, style: QuerySt
     }
     if query.explain:
         result["why"] = item.why | {"look": {"meaning": style.meaning, "is_talk": style.is_talk}}
+        result["terms"] = reasons.terms(query.query, f"{result['title']} {result['snippet']}")
+        result["reasons"] = list(reasons.of_result(row, item.parts, query.query, query.where, result["terms"]))
     return result
 
 

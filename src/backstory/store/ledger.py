@@ -16,6 +16,12 @@ def add(tx: Tx, session_id: int, calls: Iterable[ModelCall]) -> None:
         tx.run("ledger_add", day=ids.today(), session_id=session_id, **asdict(call))
 
 
+def add_unnamed(tx: Tx, calls: Iterable[ModelCall]) -> None:
+    """Add calls that belong to no project."""
+    for call in calls:
+        tx.run("ledger_add_unnamed", day=ids.today(), **asdict(call))
+
+
 def spent(tx: Tx, day: str) -> tuple[int, int]:
     """Return the tokens and the millionths of a dollar of a day."""
     row = tx.one("ledger_spent", day=day)

@@ -62,5 +62,15 @@ def listed(tx: Tx, project: str, before: int, limit: int, *, session_id: int = 0
     return tx.all("prompts_list", project=project, session_id=session_id, before=before, limit=limit)
 
 
+def shown(tx: Tx, number: int) -> Row | None:
+    """Return a prompt as the API shows it."""
+    row = tx.one("prompt_shown", id=number)
+    return (
+        row | {"is_private": bool(row["is_private"]), "prompt": None if row["is_private"] else row["prompt"]}
+        if row
+        else None
+    )
+
+
 def place_of(prompt: Prompt) -> PromptPlace:
     return PromptPlace(prompt.prompt_number, prompt.is_private, is_new=False)

@@ -37,7 +37,7 @@ from backstory.recall import embed
 from backstory.recall.search import MemorySearch
 from backstory.recall.vectors import Vectors
 from backstory.settings import Settings, environment
-from backstory.store import events, forgotten, memories, observations, open_store
+from backstory.store import events, feed, forgotten, memories, observations, open_store, sessions
 from backstory.store.confined import ConfinedStore
 from backstory.store.db import Tx
 from backstory.store.observations import StoredRows
@@ -48,13 +48,17 @@ from backstory.worker.forgotten_files import ForgottenFiles
 from backstory.worker.group_memory import GroupMemory
 from backstory.worker.jobs.embedding import EmbeddingJob
 from backstory.worker.jobs.maintenance import Maintenance
+from backstory.worker.jobs.queue_counts import QueueCounts
 from backstory.worker.jobs.reindex import Reindex
 from backstory.worker.jobs.sweep import Sweep
 from backstory.worker.live import Live
 from backstory.worker.mcp.server import Mcp
 from backstory.worker.routes.admin import Admin, document
 from backstory.worker.routes.agent_sessions import AgentSessions
+from backstory.worker.routes.curate import Curation
+from backstory.worker.routes.entries import EntryRoutes
 from backstory.worker.routes.exchange import Exchange
+from backstory.worker.routes.feed import FeedRoutes
 from backstory.worker.routes.group_runs import GroupRunRoutes
 from backstory.worker.routes.groups import GroupParts, GroupRoutes
 from backstory.worker.routes.hooks import Reporting
@@ -65,6 +69,7 @@ from backstory.worker.routes.recall import Recall
 from backstory.worker.routes.reobserve import Reobserve
 from backstory.worker.routes.search import SearchRoute
 from backstory.worker.routes.sessions import SessionRoutes
+from backstory.worker.routes.settings import SettingRoutes
 from backstory.worker.routes.transcripts import KeptTranscriptRoutes
 from backstory.worker.routes.turns import TurnImports
 from backstory.worker.routes.viewer import ViewerRoutes
@@ -84,7 +89,8 @@ class App:
         self.settings = settings
         self.store = open_store(settings)
         self.token = guard.make_token(settings.paths.token)
-        self.live = Live()
+        newest = self.store.read(feed.newest)
+        self.live = Live(newest, lambda since, limit: self.store.read(lambda tx: feed.stored_since(tx, since, limit)))
         self._announcing: set[asyncio.Task[None]] = set()
         self._build(settings, provider)
         self.jobs = self._jobs()
@@ -125,11 +131,12 @@ class App:
         replies = ContextReplies(settings, store, self.intake, MemorySearch(store), self.model)
         self.reporting = Reporting(store, self.intake, self.live, replies, self.reconcile)
         self.spool = Spool(settings.paths, self.reporting.deliver, spool_looked)
+        self.queue_counts = QueueCounts(store, self.live)
         self.maintenance = Maintenance(settings, store)
         self.reindex = Reindex(store)
         self.archives = Archives(store, settings.paths.data, settings.assistant_name, self.forgotten_key)
         self.pointers = Pointers(store, settings.paths.data, self.archives)
-        self.sweep = Sweep(settings, store, self.archives)
+        self.sweep = Sweep(settings, store, self.archives, self.live.publish)
         forgotten_archives = ForgottenArchives(store, settings.paths.data, self.archives, self.pointers.forget)
         self.memories = Memories(
             store,
@@ -160,6 +167,7 @@ class App:
             self.memories.job,
             self.reindex.job,
             self.embedding.job,
+            self.queue_counts.job,
         ]
 
     def _table(self) -> list[Endpoint]:
@@ -173,9 +181,12 @@ class App:
         table = [
             *Admin(settings, store, self.live, self.wake, self._state).table(),
             *ViewerRoutes(self.browsers).table(),
+            *SettingRoutes(settings, store, self.model).table(),
             *self.reporting.table(),
-            *SessionRoutes(confined, self.intake, search).table(),
+            *SessionRoutes(confined, self.intake, search, self.live.publish).table(),
             *endpoints.confinable(Recall(settings, confined).table()),
+            *endpoints.confinable(FeedRoutes(settings, confined).table()),
+            *endpoints.confinable(EntryRoutes(confined).table()),
             *endpoints.confinable(SearchRoute(settings, confined, search).table()),
             *Imports(store, self.backfill).table(),
             *TurnImports(self.intake, self.embedding.wake, self.forgotten_key).table(),
@@ -183,6 +194,7 @@ class App:
             *KeptTranscriptRoutes(store, self.kept).table(),
             *self.embedding.table(),
             *self.memories.table(),
+            *Curation(store, self.intake, self.live, self.embedding).table(),
             *endpoints.confinable(Overview(settings, confined, search).table()),
             *Exchange(store, self.wake, self.forgotten_key).table(),
             *self.reindex.table(),
@@ -233,19 +245,23 @@ class App:
         """Wake the observer and the embedding, because something was stored. It is observed at `due_ms`."""
         self.observer.wake(due_ms)
         self.embedding.wake()
+        self.queue_counts.wake()
 
     def _observed(self, round: Round, stored: StoredRows) -> None:
         """Publish the observations and the summary of a round."""
         self.embedding.wake()
+        self.queue_counts.wake()
 
         def rows(tx: Tx) -> list[tuple[str, dict[str, Any]]]:
+            if sessions.get(tx, round.session_id).hidden_at:
+                return []
             messages = [
-                ("new_observation", observations.decode(row))
+                ("new_observation", feed.told("observation", row))
                 for number in stored.observation_ids
-                if (row := observations.by_id(tx, number))
+                if (row := observations.by_id(tx, number)) and not row["hidden_at"]
             ]
             if stored.summary_id and (row := memories.shown_summary(tx, stored.summary_id)):
-                messages.append(("new_summary", row))
+                messages.append(("new_summary", feed.told("summary", row)))
             return messages
 
         async def announce() -> None:

@@ -671,7 +671,8 @@ ORDER BY prompt_number DESC LIMIT 1;
 UPDATE session_summaries SET instead_of = :instead_of WHERE id = :id;
 
 -- name: summary_by_id
-SELECT m.*, s.agent, s.content_session_id FROM session_summaries m JOIN sdk_sessions s ON s.id = m.session_id WHERE m.id = :id;
+SELECT m.*, s.agent, s.content_session_id, s.git_branch, s.hidden_at
+FROM session_summaries m JOIN sdk_sessions s ON s.id = m.session_id WHERE m.id = :id;
 
 -- name: summaries_list
 SELECT m.*, s.agent, s.content_session_id FROM session_summaries m JOIN sdk_sessions s ON s.id = m.session_id
@@ -1447,3 +1448,133 @@ DELETE FROM archives WHERE id = :id AND group_folder = :group_folder;
 
 -- name: archives_remove_all
 DELETE FROM archives WHERE group_folder = :group_folder;
+
+-- part: feed_observations
+SELECT o.id, o.session_id, o.project, o.project_key, o.prompt_number, o.created_at, o.type, o.title, o.narrative, o.pinned_at,
+  o.superseded_by, o.importance, o.times_learned, s.agent, s.git_branch
+FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
+WHERE (o.created_at, o.id) < (:at, :before) AND o.created_at >= :since AND (:type = '' OR o.type = :type)
+  AND (:agent = '' OR s.agent = :agent) AND (:branch = '' OR s.git_branch = :branch) AND o.hidden_at IS NULL AND s.hidden_at IS NULL
+
+-- part: feed_summaries
+SELECT m.id, m.session_id, m.project, m.project_key, m.prompt_number, m.created_at, m.source, m.request, m.learned, m.completed,
+  m.next_steps, m.notes, s.agent, s.git_branch
+FROM session_summaries m JOIN sdk_sessions s ON s.id = m.session_id
+WHERE (m.created_at, m.id) < (:at, :before) AND m.created_at >= :since
+  AND (:agent = '' OR s.agent = :agent) AND (:branch = '' OR s.git_branch = :branch) AND s.hidden_at IS NULL
+
+-- part: feed_prompts
+SELECT p.id, p.session_id, s.project, s.project_key, p.prompt_number, p.created_at, p.prompt, p.is_private, s.agent, s.git_branch
+FROM user_prompts p JOIN sdk_sessions s ON s.id = p.session_id
+WHERE (p.created_at, p.id) < (:at, :before) AND p.created_at >= :since AND (p.prompt IS NOT NULL OR p.is_private <> 0)
+  AND (:agent = '' OR s.agent = :agent) AND (:branch = '' OR s.git_branch = :branch) AND s.hidden_at IS NULL
+
+-- name: feed_observations
+{feed_observations} AND substr(o.project_key, 1, 6) <> 'group:' ORDER BY o.created_at DESC, o.id DESC LIMIT :limit;
+
+-- name: feed_observations_of_project
+{feed_observations} AND o.project_key = :project_key ORDER BY o.created_at DESC, o.id DESC LIMIT :limit;
+
+-- name: feed_summaries
+{feed_summaries} AND substr(m.project_key, 1, 6) <> 'group:' ORDER BY m.created_at DESC, m.id DESC LIMIT :limit;
+
+-- name: feed_summaries_of_project
+{feed_summaries} AND m.project_key = :project_key ORDER BY m.created_at DESC, m.id DESC LIMIT :limit;
+
+-- name: feed_prompts
+{feed_prompts} AND substr(s.project_key, 1, 6) <> 'group:' ORDER BY p.created_at DESC, p.id DESC LIMIT :limit;
+
+-- name: feed_prompts_of_project
+-- Prompts are read by time. By the key of their sessions, all of a project would be read and sorted.
+{feed_prompts} AND s.project_key || '' = :project_key ORDER BY p.created_at DESC, p.id DESC LIMIT :limit;
+
+-- name: feed_sessions
+-- Sessions of an agent or on a branch. If they are few, their entries are read by session.
+SELECT id, project_key FROM sdk_sessions
+WHERE (:agent = '' OR agent = :agent) AND (:branch = '' OR git_branch = :branch) AND hidden_at IS NULL
+  AND ((:project = '' AND substr(project_key, 1, 6) <> 'group:') OR project = :project OR project_key = :project)
+LIMIT :limit;
+
+-- name: feed_observations_of_sessions
+{feed_observations} AND o.id IN (SELECT x.id FROM observations x WHERE x.session_id {in_ids})
+ORDER BY o.created_at DESC, o.id DESC LIMIT :limit;
+
+-- name: feed_summaries_of_sessions
+{feed_summaries} AND m.id IN (SELECT x.id FROM session_summaries x WHERE x.session_id {in_ids})
+ORDER BY m.created_at DESC, m.id DESC LIMIT :limit;
+
+-- name: feed_prompts_of_sessions
+{feed_prompts} AND p.id IN (SELECT x.id FROM user_prompts x WHERE x.session_id {in_ids})
+ORDER BY p.created_at DESC, p.id DESC LIMIT :limit;
+
+-- name: project_keys
+-- The keys of the projects with a name, or the one with this key.
+SELECT DISTINCT project_key FROM sdk_sessions WHERE project = :project OR project_key = :project ORDER BY project_key LIMIT :limit;
+
+-- name: prompt_shown
+SELECT p.id, p.session_id, p.prompt_number, p.prompt, p.is_private, p.created_at, s.project, s.project_key, s.agent, s.content_session_id,
+  s.git_branch, s.hidden_at
+FROM user_prompts p JOIN sdk_sessions s ON s.id = p.session_id WHERE p.id = :id;
+
+-- name: branches_of_project
+SELECT git_branch, project_key, MAX(last_event_at) AS last_event_at FROM sdk_sessions
+WHERE git_branch IS NOT NULL AND git_branch <> '' AND forgotten_at IS NULL
+  AND ((:project = '' AND substr(project_key, 1, 6) <> 'group:') OR project = :project OR project_key = :project)
+GROUP BY git_branch, project_key ORDER BY last_event_at DESC LIMIT :limit;
+
+-- name: agents_of_project
+SELECT agent, project_key, COUNT(*) AS sessions FROM sdk_sessions
+WHERE forgotten_at IS NULL AND ((:project = '' AND substr(project_key, 1, 6) <> 'group:') OR project = :project OR project_key = :project)
+GROUP BY agent, project_key ORDER BY sessions DESC;
+
+-- name: observation_events_shown
+SELECT e.id, e.session_id, e.prompt_number, e.kind, e.occurred_at, e.tool_name, e.tool_use_id, e.payload, e.status
+FROM observation_events oe JOIN events e ON e.id = oe.event_id WHERE oe.observation_id = :observation_id ORDER BY e.id LIMIT :limit;
+
+-- name: observations_replaced
+SELECT id, session_id, project_key, type, title, created_at, superseded_at, superseded_by, repeats FROM observations
+WHERE superseded_by = :observation_id ORDER BY id LIMIT :limit;
+
+-- name: observation_short
+SELECT id, session_id, project_key, type, title, created_at, superseded_at, superseded_by, repeats FROM observations WHERE id = :id;
+
+-- name: turns_of_prompt
+SELECT id, session_id, number, role, speaker, text, at FROM turns
+WHERE session_id = :session_id AND prompt_number = :prompt_number ORDER BY number LIMIT :limit;
+
+-- name: ledger_add_unnamed
+INSERT INTO model_calls (day, project_key, provider, model, project, calls, input_tokens, output_tokens, cached_tokens, cost_micros)
+VALUES (:day, '', :provider, :model, '', 1, :input_tokens, :output_tokens, :cached_tokens, CAST(:cost_micros AS BIGINT))
+ON CONFLICT (day, project_key, provider, model) DO UPDATE SET
+  calls = model_calls.calls + 1, input_tokens = model_calls.input_tokens + excluded.input_tokens,
+  output_tokens = model_calls.output_tokens + excluded.output_tokens, cached_tokens = model_calls.cached_tokens + excluded.cached_tokens,
+  cost_micros = COALESCE(model_calls.cost_micros + excluded.cost_micros, model_calls.cost_micros, excluded.cost_micros);
+
+-- name: feed_newest
+SELECT (SELECT MAX(id) FROM observations) AS observation, (SELECT MAX(id) FROM session_summaries) AS summary,
+  (SELECT MAX(id) FROM user_prompts) AS prompt;
+
+-- name: observations_stored_since
+SELECT o.*, s.agent, s.content_session_id, s.git_branch FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
+WHERE o.id > :after AND o.hidden_at IS NULL AND s.hidden_at IS NULL ORDER BY o.id LIMIT :limit;
+
+-- name: summaries_stored_since
+SELECT m.*, s.agent, s.content_session_id, s.git_branch FROM session_summaries m JOIN sdk_sessions s ON s.id = m.session_id
+WHERE m.id > :after AND s.hidden_at IS NULL ORDER BY m.id LIMIT :limit;
+
+-- part: prompt_told
+SELECT p.id, p.session_id, p.prompt_number, p.prompt, p.is_private, p.created_at, s.project, s.project_key, s.agent, s.content_session_id,
+  s.git_branch
+FROM user_prompts p JOIN sdk_sessions s ON s.id = p.session_id
+
+-- name: prompts_stored_since
+{prompt_told}
+WHERE p.id > :after AND s.hidden_at IS NULL AND (p.prompt IS NOT NULL OR p.is_private <> 0) ORDER BY p.id LIMIT :limit;
+
+-- name: prompt_told
+{prompt_told}
+WHERE p.session_id = :session_id AND p.prompt_number = :prompt_number;
+
+-- name: observation_takes_events
+INSERT INTO observation_events (observation_id, event_id) SELECT :id, oe.event_id FROM observation_events oe
+WHERE oe.observation_id = :other ON CONFLICT DO NOTHING;

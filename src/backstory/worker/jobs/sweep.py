@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from backstory import ids
+from backstory.capture.intake import Announce
 from backstory.errors import SessionBusy, SessionUnreadable, StoreUnavailable
 from backstory.groups.archive import Archives
 from backstory.jobs import Job
@@ -44,9 +45,11 @@ class Swept:
 class Sweep:
     """A job that looks for idle sessions every `sweep_minutes`."""
 
-    def __init__(self, settings: Settings, store: Store, archives: Archives | None = None) -> None:
+    def __init__(
+        self, settings: Settings, store: Store, archives: Archives | None = None, announce: Announce = lambda *_: None
+    ) -> None:
         self._current, self._paths = LiveSettings(settings), settings.paths
-        self._store, self._archives = store, archives
+        self._store, self._archives, self._announce = store, archives, announce
         self.job = Job("sweep", self._repeat, self._end)
         self._stopping = False
 
@@ -67,6 +70,7 @@ class Sweep:
             last = time.monotonic()
             try:
                 swept = await asyncio.to_thread(self.run, ids.now_ms())
+                await self._tell([*swept.paused, *swept.expired])
                 await self.archive(swept.expired)
             except StoreUnavailable as error:
                 log.warning("the sweep has to wait: %s", error)
@@ -78,6 +82,12 @@ class Sweep:
             paused=self._sweep(idle_sessions.active, "idle", chosen.pause_minutes, now_ms),
             expired=self._sweep(idle_sessions.paused_agents, "timeout", chosen.expire_minutes, now_ms),
         )
+
+    async def _tell(self, moved: list[int]) -> None:
+        """Announce the new states of sessions."""
+        known = await asyncio.to_thread(self._store.read, lambda tx: sessions.by_ids(tx, moved)) if moved else {}
+        for one in known.values():
+            self._announce("session", {"id": one.id, "project_key": one.project_key, "status": one.status})
 
     async def archive(self, expired: list[int]) -> None:
         """Write the expired sessions of groups as markdown."""

@@ -5,22 +5,28 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 from starlette.responses import Response
 
 from backstory import __version__
-from backstory.errors import NotFound, StoreUnavailable
+from backstory.errors import Broken, NotFound, StoreUnavailable
 from backstory.observe.model_observer import ProviderState
-from backstory.settings import Settings
+from backstory.settings import Settings, environment
 from backstory.store import backups, check, events
 from backstory.store.db import Store, Tx
 from backstory.worker.endpoints import Call, Endpoint, needs_admin, needs_public, needs_read, openapi
 from backstory.worker.live import Live
 from backstory.worker.routes.recall import Limit, Page, page_of, parse_cursor
+
+#: Seconds that `doctor` may take. It reads the whole database.
+DOCTOR_S = 300.0
 
 
 class Queue(msgspec.Struct):
@@ -52,10 +58,24 @@ class Checked(msgspec.Struct):
     problems: list[str]
 
 
+class Findings(msgspec.Struct):
+    """What `backstory doctor --json` prints. A finding has `name`, `level` (wrong or note), `says`, `do` and `mends`:
+    whether `backstory repair` fixes it."""
+
+    ok: bool
+    findings: list[dict[str, Any]]
+
+
 class QueueQuery(msgspec.Struct):
     status: str = ""
     limit: Limit = 50
     cursor: str = ""
+
+
+class StreamQuery(msgspec.Struct):
+    """With `groups`, also what belongs to groups is told."""
+
+    groups: bool = False
 
 
 class Which(msgspec.Struct):
@@ -82,15 +102,17 @@ class Admin:
         self._settings, self._store, self._live = settings, store, live
         self._wake, self._state = wake, state
         self._started = time.monotonic()
+        self._examining = asyncio.Lock()
 
     def table(self) -> list[Endpoint]:
         return [
             needs_public("GET", "/api/health", self.health, Health, bare=True),
             needs_admin("GET", "/api/check", self.check, Checked),
+            needs_admin("GET", "/api/doctor", self.doctor, Findings, fails=(500,)),
             needs_admin("GET", "/api/queue", self.queue, Page, query=QueueQuery),
             needs_admin("POST", "/api/queue/retry", self.retry, Changed, Which),
             needs_admin("POST", "/api/queue/drop", self.drop, Changed, Which),
-            needs_read("GET", "/api/stream", self.stream, media="text/event-stream", bare=True),
+            needs_read("GET", "/api/stream", self.stream, query=StreamQuery, media="text/event-stream", bare=True),
         ]
 
     async def health(self, call: Call) -> Health:
@@ -120,6 +142,15 @@ class Admin:
         """Read the whole database and list its problems."""
         return Checked(await asyncio.to_thread(check, self._settings))
 
+    async def doctor(self, call: Call) -> Findings:
+        """Look for problems as `backstory doctor` does. Nothing is changed."""
+        async with self._examining:
+            output = await asyncio.to_thread(_doctor, self._settings)
+        try:
+            return msgspec.json.decode(output, type=Findings)
+        except msgspec.MsgspecError:
+            raise Broken("`backstory doctor` could not be run.", "Run it in a terminal to see why.") from None
+
     async def queue(self, call: Call) -> Page:
         """List the events that wait, are being observed, or are set aside."""
         query: QueueQuery = call.query
@@ -146,7 +177,19 @@ class Admin:
 
     async def stream(self, call: Call) -> Response:
         """Send server-sent events, beginning after Last-Event-ID."""
-        return self._live.stream(call.request.headers.get("last-event-id"))
+        return self._live.stream(call.request.headers.get("last-event-id"), call.query.groups)
+
+
+def _doctor(settings: Settings) -> bytes:
+    """Run `backstory doctor --json`. The checks belong to the command, which also works when the worker does not."""
+    # -P: nothing is imported from the directory that it runs in.
+    command = [sys.executable, "-P", "-m", "backstory", "doctor", "--json"]
+    env = {**environment(), "BACKSTORY_DATA_DIR": str(settings.data_dir)}
+    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    try:
+        return bytes(subprocess.run(command, env=env, cwd=Path.home(), timeout=DOCTOR_S, **quiet).stdout)  # type: ignore[call-overload]
+    except (OSError, subprocess.TimeoutExpired):
+        return b""
 
 
 def document(table: Sequence[Endpoint]) -> Endpoint:

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from backstory import ids
 from backstory.capture.intake import Intake
@@ -20,11 +19,11 @@ from backstory.jobs import Job
 from backstory.model import OURSELVES, ContentId, Event, Observation, Reply, Report, Round, Session
 from backstory.observe.own_transcripts import OwnTranscripts
 from backstory.project import Project
-from backstory.store import events, forget, forget_rows, hidden, memories, observations, projects, sessions
+from backstory.store import events, feed, forget, memories, observations, projects, sessions
 from backstory.store.db import Row, Store, Tx
 from backstory.store.forget_rows import Forgotten
 from backstory.text import cut, one_line
-from backstory.worker.endpoints import Call, Endpoint, needs_read, needs_write
+from backstory.worker.endpoints import Call, Endpoint, needs_write
 from backstory.worker.forgotten_files import ForgottenFiles
 from backstory.worker.jobs.embedding import EmbeddingJob
 from backstory.worker.live import Live
@@ -50,20 +49,6 @@ class Memory(msgspec.Struct):
     event_id: Short | None = None
 
 
-class Edit(msgspec.Struct):
-    """Changes to an observation. Fields that are left out stay as they are. `superseded_by` names the observation that
-    replaces it; `null` restores it."""
-
-    type: Literal["bugfix", "feature", "refactor", "change", "discovery", "decision"] | UnsetType = UNSET
-    title: Annotated[str, msgspec.Meta(min_length=1, max_length=500)] | UnsetType = UNSET
-    subtitle: Short | UnsetType = UNSET
-    narrative: Text | UnsetType = UNSET
-    facts: Annotated[list[Text], msgspec.Meta(max_length=50)] | UnsetType = UNSET
-    concepts: Annotated[list[Short], msgspec.Meta(max_length=20)] | UnsetType = UNSET
-    pinned: bool | UnsetType = UNSET
-    superseded_by: Number | UnsetType | None = UNSET
-
-
 class Forget(msgspec.Struct):
     """What to forget: observations by id, sessions, a project, or all rows with some words. `dry_run` only lists."""
 
@@ -72,26 +57,6 @@ class Forget(msgspec.Struct):
     project: Path = ""
     matching: Annotated[str, msgspec.Meta(max_length=500)] = ""
     dry_run: bool = False
-
-
-class Hide(msgspec.Struct):
-    """Observations and sessions to hide from context and search, or to show again."""
-
-    ids: Annotated[list[Number], msgspec.Meta(max_length=1000)] = []
-    sessions: Annotated[list[Number], msgspec.Meta(max_length=1000)] = []
-    undo: bool = False
-
-
-class HiddenQuery(msgspec.Struct):
-    project: Path = ""
-    limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = 50
-
-
-class Hidden(msgspec.Struct):
-    """Observations and sessions that are hidden, or that were hidden or shown by a request."""
-
-    observations: list[dict[str, Any]]
-    sessions: list[dict[str, Any]]
 
 
 class Gone(msgspec.Struct):
@@ -138,56 +103,8 @@ class Memories:
         return [
             needs_write("POST", "/api/memories", self.remember, None, Memory),
             needs_write("POST", "/api/forget", self.forget, Gone, Forget, fails=(404,)),
-            needs_write("POST", "/api/hide", self.hide, Hidden, Hide, fails=(404,)),
-            needs_read("GET", "/api/hidden", self.hidden, Hidden, query=HiddenQuery),
-            needs_write("PATCH", "/api/observations/{id:int}", self.edit, None, Edit),
             needs_write("DELETE", "/api/observations/{id:int}", self.forget_one, Gone, fails=(503,)),
         ]
-
-    async def edit(self, call: Call) -> Row:
-        """Edit, pin or supersede an observation."""
-        number = call.number("id")
-        changes = {name: value for name, value in msgspec.structs.asdict(call.body).items() if value is not UNSET}
-        pinned, by = changes.pop("pinned", UNSET), changes.pop("superseded_by", UNSET)
-
-        def work(tx: Tx) -> Row:
-            before = observations.get(tx, number)
-            after = observations.edit(tx, number, changes) if changes else before
-            if forget_rows.digest_of(after) != forget_rows.digest_of(before):
-                forget.keep_out_version(tx, before)
-            if by is not UNSET:
-                observations.supersede(tx, number, by)
-            if pinned is not UNSET:
-                observations.pin(tx, number, pinned)
-            return memories.shown_observation(tx, number)
-
-        row = await self._intake.write(work)
-        self._embedding.wake()
-        return row
-
-    async def hide(self, call: Call) -> Hidden:
-        """Hide observations and sessions from context and search, or show them again."""
-        body: Hide = call.body
-        if not (body.ids or body.sessions):
-            raise BadInput("There is nothing to hide.", "Send `ids` of observations or `sessions`.")
-        observation = hidden.show_observation if body.undo else hidden.hide_observation
-        session = hidden.show_session if body.undo else hidden.hide_session
-
-        def work(tx: Tx) -> Hidden:
-            rows = {row["id"]: row for number in body.ids for row in observation(tx, number)}
-            held = [session(tx, number) for number in body.sessions]
-            shown = [memories.shown_observation(tx, number) for number in rows]
-            return Hidden(shown, [sessions.shown(sessions.get(tx, one.id)) for one in held])
-
-        result = await self._intake.write(work)
-        self._embedding.wake()
-        return result
-
-    async def hidden(self, call: Call) -> Hidden:
-        """List what is hidden, the last hidden first."""
-        query: HiddenQuery = call.query
-        listed = await asyncio.to_thread(self._store.read, lambda tx: hidden.listed(tx, query.project, query.limit))
-        return Hidden(listed[0], [sessions.shown(one) for one in listed[1]])
 
     async def remember(self, call: Call) -> Row:
         """Store a text as an observation."""
@@ -208,7 +125,7 @@ class Memories:
         if await self._intake.unwanted(report, where):
             raise BadInput("This project is excluded.", "See the setting `exclude_projects`.")
         row = await self._intake.write(lambda tx: _remember(tx, report, where))
-        self._live.publish("new_observation", row)
+        self._live.publish("new_observation", row | feed.entry_of("observation", row))
         self._embedding.wake()
         return row
 
@@ -280,6 +197,10 @@ class Memories:
 
         await self._intake.write(delete)
         self._live.clear()
+        counts = {name: getattr(gone, name) for name in ("sessions", "summaries", "prompts")}
+        self._live.publish("gone", {"observations": sorted(gone.observations)} | counts)
+        if any(counts.values()):
+            self._live.publish("reset", {})  # their ids are not known any more
         await self._embedding.forget()
         await asyncio.to_thread(self._spool.forget, gone.names)
         # The conversations of the observer quote it, and are sent again with each round that continues them.

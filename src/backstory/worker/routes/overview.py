@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -25,7 +25,10 @@ Span = Annotated[int, msgspec.Meta(ge=0, le=200)]
 
 
 class TimelineQuery(msgspec.Struct):
+    """The entry in the middle: its id as `anchor` and its `kind`, or the best match of `query`."""
+
     anchor: str = ""
+    kind: Literal["observation", "summary", "prompt"] = "observation"
     query: str = ""
     before: Span = 10
     after: Span = 10
@@ -72,7 +75,7 @@ class Overview:
         ]
 
     async def timeline(self, call: Call) -> Timeline:
-        """Show what happened around an observation (its id as `anchor`) or around the best match of `query`."""
+        """Show what happened around an observation, a summary or a prompt, or around the best match of `query`."""
         query: TimelineQuery = call.query
         best: list[Row] = []
         if not query.anchor:
@@ -116,9 +119,9 @@ def _find_anchor(tx: Tx, query: TimelineQuery, best: list[Row]) -> TimelineAncho
     number = ids.number(query.anchor.removeprefix("#"))
     if number is None:
         raise BadInput("The anchor is not an id.", "Ids are numbers. Search shows them.")
-    anchor = find_anchor(tx, "observation", number)
+    anchor = find_anchor(tx, query.kind, number)
     if anchor is None or query.project not in ("", anchor.project, anchor.project_key):
-        raise NotFound(f"There is no observation {number}.", "Search shows the ids of observations.")
+        raise NotFound(f"There is no {query.kind} {number}.", "Search shows the ids.")
     return anchor
 
 

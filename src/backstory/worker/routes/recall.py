@@ -16,13 +16,19 @@ from backstory.errors import BadInput, NotFound
 from backstory.live_settings import LiveSettings
 from backstory.model import Session
 from backstory.recall import changed_files, context, session_rows, turn_pages, worktree
+from backstory.recall.context import SessionContext
 from backstory.recall.relevance import SessionStart
 from backstory.settings import Settings
-from backstory.store import memories, observations, projects, prompts, segments, sessions, turns
+from backstory.store import feed, memories, observations, projects, prompts, segments, sessions, turns
 from backstory.store.db import LAST, Row, Store, Tx
+from backstory.store.projects import KnownProject
+from backstory.text import tokens
 from backstory.worker.endpoints import Call, Endpoint, needs_read
 
 T = TypeVar("T")
+#: Directories of a project that are looked into for a branch, and branches that are listed.
+MAX_DIRECTORIES = 5
+MAX_BRANCHES = 200
 Limit = Annotated[int, msgspec.Meta(ge=1, le=200)]
 
 
@@ -72,6 +78,31 @@ class ContextQuery(msgspec.Struct):
     why: bool = False
 
 
+class ContextLinesQuery(msgspec.Struct):
+    """A project and a branch. Without a `branch`, the one that is checked out where the project was last used."""
+
+    project: str = ""
+    branch: str = ""
+    cwd: str = ""
+
+
+class ContextLines(msgspec.Struct):
+    """The context of a new session, as the agent gets it and line by line.
+
+    A line has `text`, `reason`, `part` (head, last, pinned, before or standing), `kind` (observation, summary, session,
+    heading or text), `id` of the observation or summary, and `session_id`.
+    """
+
+    text: str
+    tokens: int
+    lines: list[dict[str, Any]]
+    project: str
+    project_key: str
+    branch: str | None
+    directory: str  #: whose uncommitted changes count; empty if none was found
+    branches: list[str]
+
+
 class Ids(msgspec.Struct):
     ids: Annotated[list[int], msgspec.Meta(max_length=200)]
 
@@ -91,6 +122,7 @@ class Recall:
             needs_read(
                 "GET", "/api/context/inject", self.context, query=ContextQuery, media="text/markdown", bare=True
             ),
+            needs_read("GET", "/api/context", self.context_lines, ContextLines, query=ContextLinesQuery),
             needs_read("GET", "/api/observations", self.observations, Page, query=ObservationsQuery),
             needs_read("GET", "/api/observations/{id:int}", self.observation),
             needs_read("POST", "/api/observations/batch", self.batch, Page, Ids),
@@ -112,17 +144,38 @@ class Recall:
         here = await asyncio.to_thread(project.find, query.cwd) if query.cwd else None
         start = SessionStart(here.branch, await worktree.changed_files(query.cwd)) if here else SessionStart()
         name_or_key = query.project or (here.key if here else "")
-
-        def work(tx: Tx) -> context.SessionContext:
-            known = projects.find(tx, name_or_key)
-            key = known.key if known else name_or_key
-            name = known.name if known else name_or_key.rstrip("/").rpartition("/")[2]
-            budget, command = self._settings.context_tokens, self._settings.paths.called
-            return context.for_start(tx, name, key, budget, command, start)
-
-        rendered = await self.read(work)
+        rendered = await self.read(lambda tx: self._rendered(tx, _known(tx, name_or_key), start))
         text = rendered.explained() if query.why else str(rendered)
         return PlainTextResponse(text, media_type="text/markdown")
+
+    async def context_lines(self, call: Call) -> ContextLines:
+        """Show the context of a new session of a project on a branch, line by line, with the reason for each."""
+        query: ContextLinesQuery = call.query
+        directories = [query.cwd] if query.cwd else []
+        if not query.cwd and not call.principal.confined_to:  # a group does not see directories
+            directories = await self.read(lambda tx: _directories(tx, query.project))
+        here, directory = None, ""
+        for each in directories:
+            found = await asyncio.to_thread(project.find, each)
+            if found.root and (not query.branch or query.branch == found.branch):
+                here, directory = found, each
+                break
+        changed = await worktree.changed_files(directory) if directory else frozenset[str]()
+        branch = query.branch or (here.branch if here else None)
+        name_or_key = query.project or (here.key if here else "")
+
+        def work(tx: Tx) -> ContextLines:
+            known = _known(tx, name_or_key)
+            rendered = self._rendered(tx, known, SessionStart(branch, changed))
+            text, names = str(rendered), feed.branches(tx, known.key, MAX_BRANCHES)
+            lines = list(rendered.rows())
+            return ContextLines(text, tokens(text), lines, known.name, known.key, branch, directory, names)
+
+        return await self.read(work)
+
+    def _rendered(self, tx: Tx, known: KnownProject, start: SessionStart) -> SessionContext:
+        budget, command = self._settings.context_tokens, self._settings.paths.called
+        return context.for_start(tx, known.name, known.key, budget, command, start)
 
     async def observations(self, call: Call) -> Page:
         """List observations, newest first."""
@@ -211,9 +264,23 @@ class Recall:
         return page_of(rows, query.limit)
 
 
+def _known(tx: Tx, name_or_key: str) -> KnownProject:
+    name = name_or_key.rstrip("/").rpartition("/")[2]
+    return projects.find(tx, name_or_key) or KnownProject(name, name_or_key)
+
+
+def _directories(tx: Tx, name_or_key: str) -> list[str]:
+    """Return the directories in which a project was last used."""
+    known = projects.find(tx, name_or_key) if name_or_key else None
+    if known is None or project.group_of(known.key):
+        return []  # what a group may write is not read
+    return sessions.directories(tx, known.key, MAX_DIRECTORIES)
+
+
 def _full_observation(tx: Tx, number: int) -> Row:
     changed = changed_files.changed(tx, [number]).get(number, ())
-    return memories.shown_observation(tx, number) | {"changed": list(changed)}
+    row = memories.shown_observation(tx, number)
+    return row | {"branch": row["git_branch"], "changed": list(changed)}
 
 
 def find_session(tx: Tx, name: str) -> Session | None:

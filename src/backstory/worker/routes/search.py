@@ -36,7 +36,7 @@ class Search(ListQuery):
 
     `kind` is observations, summaries, prompts, turns, sessions or all. Without it the first three are searched.
     Without a `project`, the project of the directory `cwd` is searched, if memory has it. A `file` may be a path from
-    there.
+    there. With `explain`, each result has `reasons` as sentences, `terms` (its words that match) and `why` (its score).
     """
 
     query: str = ""

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from backstory import times
-from backstory.capture.intake import Intake
+from backstory.capture.intake import Announce, Intake
 from backstory.errors import NotFound
 from backstory.recall import find_sessions, session_rows
 from backstory.recall.search import MemorySearch
@@ -48,8 +48,8 @@ class SessionEdit(msgspec.Struct):
 class SessionRoutes:
     """The routes that find sessions and name them."""
 
-    def __init__(self, store: Store, intake: Intake, search: MemorySearch) -> None:
-        self._store, self._intake, self._search = store, intake, search
+    def __init__(self, store: Store, intake: Intake, search: MemorySearch, announce: Announce) -> None:
+        self._store, self._intake, self._search, self._announce = store, intake, search, announce
 
     def table(self) -> list[Endpoint]:
         return [
@@ -81,4 +81,6 @@ class SessionRoutes:
             (row,) = session_rows.with_titles(tx, [sessions.shown(sessions.get(tx, session.id))])
             return row
 
-        return await self._intake.write(work)
+        row = await self._intake.write(work)
+        self._announce("session", {name: row[name] for name in ("id", "project_key", "status")})
+        return row

@@ -33,7 +33,7 @@ class ViewerRoutes:
 
     def table(self) -> list[Endpoint]:
         return [
-            needs_public("GET", "/", self.page, media="text/html", fails=(503,)),
+            needs_public("GET", "/", self.page, media="text/html"),
             needs_public("GET", "/assets/{name}", self.file, media="*/*"),
             needs_admin("POST", "/api/open", self.code, Code),
             needs_public("POST", "/open", self.open, BrowserSession, Code),

@@ -51,7 +51,7 @@ class Assets:
         try:
             return self.file("index.html", if_none_match)
         except NotFound:
-            return Response(_NOT_BUILT, 503, HEADERS, TYPES[".html"])
+            return Response(_NOT_BUILT, headers=HEADERS, media_type=TYPES[".html"])
 
     def file(self, name: str, if_none_match: str = "") -> Response:
         """Return a file by its name. A path is not a name."""

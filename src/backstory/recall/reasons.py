@@ -1,0 +1,44 @@
+"""Why a search result was found, in words: which words it has, its meaning, a filter, or only its age."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from backstory.store.db import Row
+from backstory.store.index import tokens
+from backstory.store.index.hits import Filter
+
+#: Words of a result that are listed, at most.
+MAX_TERMS = 20
+_WORD = re.compile(r"\w+")
+
+
+def terms(query: str, text: str) -> list[str]:
+    """Return the words of a text that match a query, as the text has them."""
+    asked = tokens.of_query(query)
+    wanted = {token for term in asked if not term.is_prefix for token in term.tokens}
+    prefixes = tuple(token for term in asked if term.is_prefix for token in term.tokens)
+    found: dict[str, str] = {}
+    for word in _WORD.findall(text):
+        own = tokens.of_text(word).split()
+        is_match = not wanted.isdisjoint(own) or (prefixes and any(token.startswith(prefixes) for token in own))
+        if is_match:
+            found.setdefault(word.casefold(), word)
+    return list(found.values())[:MAX_TERMS]
+
+
+def of_result(row: Row, parts: dict[str, float], query: str, where: Filter, matched: list[str]) -> Iterator[str]:
+    """Yield the reasons for a result, the most telling first."""
+    if "words" in parts:
+        yield f"has {', '.join(matched)}" if matched else "what was said around it has these words"
+    if "meaning" in parts:
+        yield "means something similar"
+    if where.file:
+        yield f"is about {where.file}"
+    if row.get("pinned_at"):
+        yield "pinned"
+    if row.get("superseded_by"):
+        yield "replaced, so it comes later"
+    if not query.strip():
+        yield "among the newest"
