@@ -1,4 +1,4 @@
-"""config: lists settings and where each comes from; gets, sets and unsets one."""
+"""config: lists settings and where each comes from; gets, sets and unsets one; tests the provider."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from typing import Any
 from backstory import settings
 from backstory.cli import show
 from backstory.settings import Settings
+
+#: Seconds that a test may take. `call_seconds` ends it earlier.
+TEST_S = 600.0
 
 
 def add(commands: Any) -> None:
@@ -29,6 +32,25 @@ def add(commands: Any) -> None:
         if name == "set":
             action.add_argument("value", metavar="VALUE", help="its value; several are separated by commas")
         action.set_defaults(run=run)
+
+    text = "ask the provider one question, to see whether it answers"
+    tested = actions.add_parser("test", help=text)
+    tested.description = "Ask the provider that is set one question, which contains nothing of the memory."
+    tested.add_argument("--json", action="store_true", help="print JSON")
+    tested.set_defaults(run=test)
+
+
+def test(options: argparse.Namespace) -> int:
+    from backstory.cli.worker import connect
+
+    result = connect(timeout=TEST_S).post("/api/settings/test", {})
+    if options.json:
+        show.as_json(result)
+    else:
+        name = f"{result['provider']} ({result['model']})" if result["model"] else result["provider"]
+        took = f" It took {result['seconds']:.1f} s." if result["seconds"] else ""
+        show.paragraph(f"{name}: {result['says']}{took}", code="" if result["ok"] else show.YELLOW)
+    return 0 if result["ok"] else 1
 
 
 def _text(value: Any) -> str:

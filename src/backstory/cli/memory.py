@@ -37,11 +37,13 @@ def add(commands: Any) -> None:
     show_ = commands.add_parser("show", help="show an observation or a session in full")
     show_.description = "Show observations and sessions in full."
     show_.add_argument("ids", nargs="+", metavar="ID", help="an id as search prints it: 12 or #12, or S3 for a session")
+    show_.add_argument("--sources", action="store_true", help="also show what observations rest on and replaced")
     show_.add_argument("--json", action="store_true", help="print JSON")
     show_.set_defaults(run=show_items)
     context_ = commands.add_parser("context", help="show the context that a new session gets")
     context_.description = "Show the context that a new session gets."
     context_.add_argument("--project", default="", help="project name or key (default: the current directory's)")
+    context_.add_argument("--branch", default="", help="on this branch (default: the one that is checked out)")
     context_.add_argument("--why", action="store_true", help="print the reason for each line")
     context_.add_argument("--json", action="store_true", help="print JSON")
     context_.set_defaults(run=context)
@@ -108,6 +110,8 @@ def show_items(options: argparse.Namespace) -> int:
             if not found:
                 raise BackstoryError(f"There is no observation {number}.", "Find ids with `backstory search`.")
             row, printed = found[0], _print
+            if options.sources:
+                row["sources"] = client.get(f"/api/observations/{number}/sources")
         rows.append(row)
         if not options.json:
             if position:
@@ -147,6 +151,20 @@ def _print(row: dict[str, Any]) -> None:
     for label, name in (("Facts", "facts"), ("Changed", "files_modified"), ("Read", "files_read")):
         show.block(label, "\n".join(f"- {item}" for item in row[name]))
     show.block("Concepts", ", ".join(row["concepts"]))
+    if "sources" in row:
+        _print_sources(row["sources"])
+
+
+def _print_sources(sources: dict[str, Any]) -> None:
+    prompt = sources["prompt"]
+    if prompt:
+        show.block("Asked", "(private)" if prompt["is_private"] else prompt["prompt"] or "")
+    events = [f"- {show.when(each['occurred_at'])} {each['tool_name'] or each['kind']}" for each in sources["events"]]
+    show.block("From", "\n".join(events))
+    for label, name in (("Replaces", "replaces"), ("Learned before as", "repeats")):
+        show.block(label, "\n".join(f"- #{each['id']} {each['title']}" for each in sources[name]))
+    said = [f"{turn['role']}: {turn['text']}" for turn in sources["turns"] if turn["text"]]
+    show.block("Conversation", "\n".join(said))
 
 
 def context(options: argparse.Namespace) -> int:
@@ -156,10 +174,18 @@ def context(options: argparse.Namespace) -> int:
     name = options.project or project.find(here).key
     client = connect()
     hints.check_project(client.get, options.project)
-    text = client.get("/api/context/inject", project=name, cwd=here, **({"why": "true"} if options.why else {}))
+    if options.branch:
+        page = client.get("/api/context", project=name, branch=options.branch)
+        text = _explained(page["lines"]) if options.why else page["text"]
+    else:
+        text = client.get("/api/context/inject", project=name, cwd=here, **({"why": "true"} if options.why else {}))
     if options.json:
         show.as_json({"project": name, "context": text})
     else:
         print(text)
         result_lines.hint(hints.empty(client))
     return 0
+
+
+def _explained(lines: list[dict[str, Any]]) -> str:
+    return "\n".join(f"{line['text']}\n    ({line['reason']})" if line["reason"] else line["text"] for line in lines)

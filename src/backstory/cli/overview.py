@@ -8,7 +8,9 @@ from typing import Any
 from backstory.cli import hints, result_lines, show
 from backstory.cli.memory import number_of
 from backstory.cli.worker import connect
+from backstory.client import Client
 from backstory.errors import BackstoryError
+from backstory.text import cut, one_line
 
 #: state of an event -> what it is called; one that is observed needs no word
 _STATES = {"queued": "waiting", "leased": "being observed", "dead": "set aside", "tombstone": "private or skipped"}
@@ -16,7 +18,7 @@ _STATES = {"queued": "waiting", "leased": "being observed", "dead": "set aside",
 
 def add(commands: Any) -> None:
     timeline_ = commands.add_parser("timeline", help="show what happened before and after an observation")
-    timeline_.description = "Show the prompts, observations and summaries before and after an observation, by time."
+    timeline_.description = "Show what came before and after an observation, by time. Without an id, show the newest."
     timeline_.add_argument("id", nargs="?", metavar="ID", help="an observation's id, as printed by search and context")
     timeline_.add_argument(
         "--query", nargs="+", metavar="WORDS", help="use the best match for these words instead of ID"
@@ -37,13 +39,15 @@ def add(commands: Any) -> None:
 
 
 def timeline(options: argparse.Namespace) -> int:
-    if bool(options.id) == bool(options.query):
+    if options.id and options.query:
         raise BackstoryError("Give either an observation's id or --query WORDS.")
     if not (0 <= options.before <= 200 and 0 <= options.after <= 200):
         raise BackstoryError("--before and --after must be numbers from 0 to 200.")
-    anchor = {"anchor": number_of(options.id)} if options.id else {"query": " ".join(options.query)}
+    anchor = {"anchor": number_of(options.id)} if options.id else {"query": " ".join(options.query or ())}
     client = connect()
     hints.check_project(client.get, options.project)
+    if not options.id and not options.query:
+        return _newest(client, options)
     page = client.get("/api/timeline", **anchor, before=options.before, after=options.after, project=options.project)
     if options.json:
         show.as_json(page)
@@ -51,6 +55,22 @@ def timeline(options: argparse.Namespace) -> int:
     result_lines.put_timeline(page["items"])
     if not page["items"]:
         print(hints.empty(client) or "Nothing was found. Try fewer or other words.")
+    return 0
+
+
+def _newest(client: Client, options: argparse.Namespace) -> int:
+    """Print the newest entries, the last one at the end."""
+    limit = max(options.before, 1) if options.before != 10 else 20
+    page = client.get("/api/feed", limit=limit, project=options.project)
+    if options.json:
+        show.as_json(page)
+        return 0
+    for row in reversed(page["items"]):
+        private = "(private)" if row["is_private"] else ""
+        row |= {"is_anchor": False, "title": cut(one_line(row["title"] or row["text"]), 160) or private}
+    result_lines.put_timeline(list(reversed(page["items"])))
+    if not page["items"]:
+        print(hints.empty(client) or "Nothing was found.")
     return 0
 
 
