@@ -90,7 +90,7 @@ class Lab:
         self.data = self.home / ".backstory"
         self.project = root / "shop"
         for folder in (self.home, self.project):
-            folder.mkdir()
+            folder.mkdir(exist_ok=True)
         self._worker: subprocess.Popen[bytes] | None = None
         self.settings: dict[str, str] = {}
 

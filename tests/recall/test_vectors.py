@@ -38,7 +38,7 @@ VALUES ({n}, 's{n}', '{agent}', 'p{side}', 'k/p{side}', '', '');
 """
 OBSERVATION = """INSERT INTO observations
   (id, session_id, prompt_number, memory_session_id, project, project_key, type, title, narrative, files_modified,
-   concepts, compressed_observation, provider, created_at)
+   concepts, observed_json, provider, created_at)
 VALUES ({n}, {n}, 1, 'm', 'p{side}', 'k/p{side}', '{type}', '{title}', '{body}', '["src/part{n}/main.py"]',
   '["gotcha"]', '{{}}', 'test', '2026-0{n}-01T00:00:00.000Z');
 """

@@ -23,7 +23,7 @@ from backstory.store.observations import Stored
 
 WITHOUT_ID = (
     "INSERT INTO observations (session_id, prompt_number, memory_session_id, project, project_key, type, title, "
-    "compressed_observation, provider, created_at) VALUES (1, 1, NULL, '', '', 'change', 't', '{}', 'claude', '');"
+    "observed_json, provider, created_at) VALUES (1, 1, NULL, '', '', 'change', 't', '{}', 'claude', '');"
 )
 ID = MemoryId("6e9f0c1e-0000-4000-8000-000000000001")
 

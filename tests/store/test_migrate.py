@@ -24,7 +24,7 @@ VALUES (1, 1, 1, 'p', 'k', 'second lion', 'offline', '2026-01-01'),
 INSERT INTO user_prompts (id, session_id, prompt_number, prompt, created_at)
 VALUES (1, 1, 1, 'panther', ''), (2, 1, 2, NULL, '');
 INSERT INTO observations (id, session_id, prompt_number, memory_session_id, project, project_key, type, title,
-  compressed_observation, provider, created_at)
+  observed_json, provider, created_at)
 VALUES (7, 1, 1, 'm', 'p', 'k', 'bugfix', 'leopard', '{}', 'offline', '2026-01-03');
 INSERT INTO word_rows (words_rowid, kind, item_id, session_id, at, project, project_key)
 VALUES (1, 'summary', 1, 1, '', 'p', 'k');
@@ -32,7 +32,8 @@ INSERT INTO words (rowid, title, body, marks) VALUES (1, 'zebra', '', '');
 """
 #: What a migration says that changes how text is cut up.
 _NEW_WORDS = """
-DELETE FROM words;
+INSERT INTO words (words) VALUES ('delete-all');
+DELETE FROM word_texts;
 DELETE FROM word_rows;
 INSERT INTO rebuilds (step, before_id) VALUES ('observations', 4611686018427387904),
   ('summaries', 4611686018427387904), ('prompts', 4611686018427387904), ('chunks', 4611686018427387904);

@@ -78,7 +78,7 @@ def test_i4_nothing_is_stored_before_its_session(store: Store) -> None:
         "VALUES ('e', 99, 'tool', '', '', 'done');",
         "INSERT INTO user_prompts (session_id, prompt_number, created_at) VALUES (99, 1, '');",
         "INSERT INTO observations (session_id, prompt_number, memory_session_id, project, project_key, type, "
-        "title, compressed_observation, provider, created_at) "
+        "title, observed_json, provider, created_at) "
         "VALUES (99, 1, 'm', '', '', 'change', 't', '{}', 'x', '');",
     ):
         with pytest.raises(BROKEN_RULE):

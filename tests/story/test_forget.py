@@ -16,6 +16,7 @@ from test_private import assert_nowhere, every_file
 from transcripts import Script
 
 from backstory.store import backups
+from backstory.store.payloads import unpack
 
 CANARY = "heliotrope9d41"
 HOOKS: list[tuple[str, dict[str, Any]]] = [
@@ -219,7 +220,11 @@ def test_i16_a_worker_killed_before_it_wiped_goes_on_at_its_next_start(box: Box)
         db.execute("DELETE FROM session_summaries WHERE prompt_number = 1")
         db.execute("UPDATE turns SET text = NULL WHERE text LIKE ?", (f"%{CANARY}%",))
         db.execute("DELETE FROM chunks WHERE text LIKE ?", (f"%{CANARY}%",))
-        db.execute("DELETE FROM words WHERE title LIKE ? OR body LIKE ?", (f"%{CANARY}%", f"%{CANARY}%"))
+        for number, title, stored in db.execute("SELECT words_rowid, title, body_and_marks FROM word_texts").fetchall():
+            if CANARY in f"{title} {unpack(stored)}":
+                text = (number, title, *unpack(stored).split("\n"))
+                db.execute("INSERT INTO words (words, rowid, title, body, marks) VALUES ('delete', ?, ?, ?, ?)", text)
+                db.execute("DELETE FROM word_texts WHERE words_rowid = ?", (number,))
         db.execute("INSERT INTO erasures (asked_at) VALUES ('2026-01-01T00:00:00.000Z')")
         db.commit()
     assert any(CANARY.encode() in file.read_bytes() for file in every_file(box.data))

@@ -59,7 +59,7 @@ _TABLES = {
     "events": ("events",),
     "conversation": ("turns", "user_prompts"),
     "memory": ("observation", "session_summaries", "sdk_sessions", "session_moves"),
-    "index": ("words", "word_rows", "chunks", "statements", "rebuilds"),
+    "index": ("words", "word_rows", "word_texts", "chunks", "statements", "rebuilds"),
     "vectors": ("vectors", "embedders"),
     "transcripts": ("kept_transcripts", "transcript_entries"),
 }

@@ -10,6 +10,7 @@ import re
 import shutil
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,7 +28,12 @@ CHECKED_BYTES = 128 << 20
 #: The same if the last worker did not end normally.
 CHECKED_IN_DOUBT_BYTES = 2 << 30
 #: Pages that are copied at once.
-PAGES = 1000
+PAGES = 256
+#: Pauses of a backup that nobody waits for, as a multiple of the time that copying takes.
+REST = 4.0
+#: Seconds of such a pause, at least and at most.
+MIN_REST_S = 0.002
+MAX_REST_S = 0.5
 #: Bytes of the smallest page. A shorter file is no database.
 MIN_PAGE_BYTES = 512
 BEGINNING = "1970-01-01T00:00:00.000Z"
@@ -130,17 +136,24 @@ def _problems(connection: sqlite3.Connection, stopping: Stopping) -> list[str]:
     return [] if messages == ["ok"] else messages
 
 
-def create(database: Path, label: str, stopping: Stopping = lambda: False) -> Path:
-    """Check the database, copy it into backups/, and remove old backups. Writers do not wait for it."""
+def create(database: Path, label: str, stopping: Stopping = lambda: False, is_gentle: bool = False) -> Path:
+    """Check the database, copy it into backups/, and remove old backups. Writers do not wait for it. A gentle backup
+    leaves most of the disk and of a processor to others. Raises `InterruptedError` when `stopping`."""
     folder = database.with_name("backups")
     folder.mkdir(mode=0o700, exist_ok=True)
     target = folder / f"{ids.now().replace(':', '-')}.{label}.db"
     temporary = folder / f".{target.name}"
     temporary.touch(mode=0o600)
 
+    began = time.monotonic()
+
     def step(status: int, remaining: int, total: int) -> None:
+        nonlocal began
         if stopping():
             raise InterruptedError
+        if is_gentle:
+            time.sleep(min(max(REST * (time.monotonic() - began), MIN_REST_S), MAX_REST_S))
+        began = time.monotonic()
 
     try:
         with (

@@ -96,14 +96,20 @@ class ConfinedStore:
     def write(self, work: Callable[[Tx], T], /) -> T:
         return self._store.write(_confined(work))
 
-    def read(self, work: Callable[[Tx], T], /) -> T:
-        return self._store.read(_confined(work))
+    def read(self, work: Callable[[Tx], T], within: float = 0, /) -> T:
+        return self._store.read(_confined(work), within)
 
     def backup(self, label: str, /) -> None:
         self._store.backup(label)
 
     def checkpoint(self) -> None:
         self._store.checkpoint()
+
+    def vacuum(self) -> None:
+        self._store.vacuum()
+
+    def idle_s(self) -> float:
+        return self._store.idle_s()
 
     def scrub(self) -> None:
         self._store.scrub()

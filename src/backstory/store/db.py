@@ -46,8 +46,9 @@ class Store(Protocol):
         """Run a function in a transaction, and wait for the commit."""
         ...
 
-    def read(self, work: Callable[[Tx], T], /) -> T:
-        """Run a function that only reads, on a snapshot."""
+    def read(self, work: Callable[[Tx], T], within: float = 0, /) -> T:
+        """Run a function that only reads, on a snapshot. If it takes longer than `within` seconds, interrupt it, and
+        raise `StoreUnavailable`. 0 is no limit."""
         ...
 
     def backup(self, label: str, /) -> None:
@@ -55,6 +56,13 @@ class Store(Protocol):
 
     def checkpoint(self) -> None:
         """Write the log into the database file, and notice files that were removed."""
+
+    def vacuum(self) -> None:
+        """Give free space back to the system. Writers wait for it."""
+
+    def idle_s(self) -> float:
+        """Return the seconds since the last write."""
+        ...
 
     def scrub(self) -> None:
         """Remove deleted content from all files: database, log and backups."""

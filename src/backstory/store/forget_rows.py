@@ -95,6 +95,7 @@ def events(tx: Tx, rows: Iterable[Row], gone: Forgotten) -> None:
         for value in read_or_nothing(event["payload"]).values() if event.get("payload") else ():
             if isinstance(value, str | dict) and len(value) >= (MIN_KEPT_OUT if isinstance(value, str) else 1):
                 keep_out(tx, value, event["occurred_at"], gone)
+        tx.run("observations_forget_source", id=row["id"])
         gone.events += tx.run("event_forget", id=row["id"])
         gone.names |= {name for name in (row["event_id"], row["tool_use_id"]) if name}
 

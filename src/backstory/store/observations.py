@@ -11,7 +11,7 @@ from typing import Any
 from backstory import gate, ids
 from backstory.errors import BadInput, NotFound
 from backstory.model import Event, MemoryId, Noted, Observation, Reply, Round, Session, Summary
-from backstory.store import repeated, sessions, statements, turns
+from backstory.store import repeated, sessions, statements, tool_copies, turns
 from backstory.store.db import Row, Tx
 from backstory.store.index.hits import IndexedItem, item_of
 from backstory.store.index.indexing import index, put_words, remove_words
@@ -121,14 +121,13 @@ def _add(tx: Tx, session: Session, round: Round, seen: Observation, memory_id: s
         memory_id=memory_id,
         project=session.project,
         project_key=session.project_key,
-        compressed=_json(_content(seen)),
         provider=stored.provider,
         instead_of=stored.reply.instead_of or None,
         importance=seen.importance,
         at=at,
         **{name: getattr(seen, name) for name in _TEXTS},
         **{name: _json(getattr(seen, name)) for name in _LISTS},
-        **_source(sources),
+        **tool_copies.columns(sources),
     )
     assert row is not None  # noqa: S101 - an insert returns its id
     for event in sources:
@@ -201,8 +200,8 @@ def edit(tx: Tx, number: int, changes: Mapping[str, Any]) -> Row:
     changes = gate.document(dict(changes))
     changed = {name: _json(value) if isinstance(value, list) else value for name, value in changes.items()}
     row |= changed | {"compressed_observation": _json({**_compressed(row), **changes})}
-    kept = ("id", "type", "title", "subtitle", "narrative", "facts", "concepts", "compressed_observation")
-    tx.run("observation_edit", at=ids.now(), **{name: row[name] for name in kept})
+    kept = ("id", "type", "title", "subtitle", "narrative", "facts", "concepts")
+    tx.run("observation_edit", at=ids.now(), observed_json=observed_json(row), **{name: row[name] for name in kept})
     index_row(tx, "observation", row, sessions.get(tx, row["session_id"]))
     return row
 
@@ -216,10 +215,11 @@ def put_facts(tx: Tx, row: Row, facts_: Sequence[str], importance: int) -> None:
     """Change the facts and the importance of an observation, and index its facts."""
     clean = gate.document({"facts": [*facts_]})
     facts, compressed = _json(clean["facts"]), _json({**_compressed(row), **clean})
-    about = {"id": row["id"], "facts": facts, "compressed_observation": compressed, "importance": importance}
-    tx.run("observation_revise", **about)
+    about = {"id": row["id"], "facts": facts, "importance": importance}
+    revised = row | about | {"compressed_observation": compressed}
+    tx.run("observation_revise", observed_json=observed_json(revised), **about)
     if facts != row["facts"]:
-        index_row(tx, "observation", row | about, sessions.get(tx, row["session_id"]))
+        index_row(tx, "observation", revised, sessions.get(tx, row["session_id"]))
 
 
 def _compressed(row: Row) -> Row:
@@ -229,6 +229,12 @@ def _compressed(row: Row) -> Row:
     except (ValueError, RecursionError):
         compressed = None
     return compressed if isinstance(compressed, dict) else _content(_seen(row))
+
+
+def observed_json(row: Row) -> str:
+    """Return the JSON of an observation as it is stored: nothing if the columns say the same, as they usually do."""
+    made = _json({name: row[name] for name in _TEXTS} | {name: json_list(row[name]) for name in _LISTS})
+    return "" if row["compressed_observation"] == made else str(row["compressed_observation"])
 
 
 def _content(seen: Observation) -> Row:
@@ -340,19 +346,6 @@ def _reindex(tx: Tx, session: Session, seen: list[Row], summaries: list[Row]) ->
             index_row(tx, kind, row, session, index)
 
 
-def _source(sources: list[Event]) -> Mapping[str, Any]:
-    """Return the columns that describe the single event that an observation came from; empty if there are several."""
-    if len(sources) != 1:
-        return {"tool_name": None, "tool_input_json": None, "tool_response_text": None}
-    event = sources[0]
-    response = event.payload.get("tool_response", event.payload.get("error"))
-    return {
-        "tool_name": event.tool_name,
-        "tool_input_json": _json(event.payload.get("tool_input")),
-        "tool_response_text": response if response is None or isinstance(response, str) else _json(response),
-    }
-
-
 def put_summary(
     tx: Tx,
     session: Session,
@@ -385,7 +378,7 @@ def put_summary(
 
 def decode(row: Row) -> Row:
     """Return an observation as the API shows it."""
-    hidden = ("tool_input_json", "tool_response_text", "compressed_observation")
+    hidden = ("tool_input_json", "tool_response_text", "compressed_observation", "observed_json")
     return {k: json_list(v) if k in _LISTS else v for k, v in row.items() if k not in hidden}
 
 

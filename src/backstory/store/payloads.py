@@ -11,8 +11,10 @@ from typing import Any
 from backstory.model import Event
 from backstory.store.db import Row, Tx
 
-#: Characters from which on SQLite stores a payload compressed. PostgreSQL compresses by itself.
-MIN_PACKED = 1000
+#: Characters from which on SQLite stores a text compressed. PostgreSQL compresses by itself.
+MIN_PACKED = 400
+#: Characters from which on the compression is fast, because every event waits for it.
+MIN_FAST = 16_000
 #: Events that are read in one transaction, so that other writers do not wait long.
 PAGE = 50
 _OUTPUT = ("tool_response", "error")
@@ -20,8 +22,8 @@ _COLUMNS = tuple(each.name for each in fields(Event) if each.name != "payload")
 
 
 def pack(text: str) -> str | bytes:
-    """Return a payload as SQLite stores it. The compression is fast, because every event waits for it."""
-    return zlib.compress(text.encode(), 1) if len(text) >= MIN_PACKED else text
+    """Return a text as SQLite stores it."""
+    return zlib.compress(text.encode(), 1 if len(text) >= MIN_FAST else 6) if len(text) >= MIN_PACKED else text
 
 
 def unpack(stored: Any) -> Any:

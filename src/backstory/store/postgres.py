@@ -92,6 +92,27 @@ class PostgresTransaction:
         self._connection.execute(sql.encode())
 
 
+class _LimitedTransaction(PostgresTransaction):
+    """A transaction that starts no query after a moment."""
+
+    def __init__(self, tx: Tx, limit: float) -> None:
+        assert isinstance(tx, PostgresTransaction)  # noqa: S101 - for the type checker
+        super().__init__(tx._connection)
+        self._limit = limit
+
+    def one(self, name: str, /, **values: Any) -> Row | None:
+        self._check()
+        return super().one(name, **values)
+
+    def all(self, name: str, /, **values: Any) -> list[Row]:
+        self._check()
+        return super().all(name, **values)
+
+    def _check(self) -> None:
+        if time.monotonic() > self._limit:
+            raise StoreUnavailable("The database took too long.")
+
+
 class PostgresStore:
     """A PostgreSQL database. Each transaction borrows a connection."""
 
@@ -113,8 +134,16 @@ class PostgresStore:
     def write(self, work: Callable[[Tx], T]) -> T:
         return self.submit(work).result()
 
-    def read(self, work: Callable[[Tx], T]) -> T:
-        return self._retry(work, _READ)
+    def read(self, work: Callable[[Tx], T], within: float = 0) -> T:
+        if not within:
+            return self._retry(work, _READ)
+        limit = time.monotonic() + within
+
+        def limited(tx: Tx) -> T:
+            tx.one("read_limits", milliseconds=str(max(1, int(within * 1000))))
+            return work(_LimitedTransaction(tx, limit))
+
+        return self._retry(limited, _READ)
 
     def _retry(self, work: Callable[[Tx], T], begin: str) -> T:
         """Run work in a transaction. Repeat it after a conflict, and once after the connection was lost."""
@@ -241,6 +270,12 @@ class PostgresStore:
 
     def checkpoint(self) -> None:
         """Nothing to do: the server writes checkpoints itself."""
+
+    def vacuum(self) -> None:
+        """Nothing to do: the server reuses free space by itself."""
+
+    def idle_s(self) -> float:
+        return 0.0  # the server may serve others
 
     def scrub(self) -> None:
         """Let the server reuse the space of deleted rows, and remove our dumps."""

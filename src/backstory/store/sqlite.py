@@ -26,6 +26,8 @@ T = TypeVar("T")
 MAX_BATCH = 256
 #: Seconds that `scrub` waits for readers before the log can be emptied.
 CHECKPOINT_S = 10.0
+#: Instructions of SQLite between two looks at the clock, for a read with a limit. They take about 0.1 ms.
+STEPS = 2000
 #: Seconds between two attempts to write out a database whose files were removed.
 RESCUE_AGAIN_S = 10.0
 _PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON", "busy_timeout=10000", "secure_delete=ON")
@@ -105,6 +107,7 @@ class SqliteStore:
         self._logged = (0, 0)  # size and time of the log at the last checkpoint
         self._removed = False
         self._rescue_at = 0.0
+        self._written_at = time.monotonic()
         self._connection = self._connect()  # fails at once if the database cannot be opened
         self._thread = threading.Thread(target=self._write_all, name="backstory-writer", daemon=True)
         self._thread.start()
@@ -114,6 +117,7 @@ class SqliteStore:
         try:
             connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10)
             connection.create_function("unpacked", 1, unpack, deterministic=True)
+            connection.create_function("unpacked_body", 1, _unpack_body, deterministic=True)
             connection.create_function("folded", 1, _lower, deterministic=True)
             for pragma in _PRAGMAS:
                 connection.execute(f"PRAGMA {pragma}")
@@ -126,13 +130,17 @@ class SqliteStore:
 
     def submit(self, work: Callable[[Tx], T]) -> Future[T]:
         future: Future[T] = Future()
+        self._written_at = time.monotonic()
         self._jobs.put((work, future))
         return future
 
     def write(self, work: Callable[[Tx], T]) -> T:
         return self.submit(work).result()
 
-    def read(self, work: Callable[[Tx], T]) -> T:
+    def idle_s(self) -> float:
+        return time.monotonic() - self._written_at
+
+    def read(self, work: Callable[[Tx], T], within: float = 0) -> T:
         connection: sqlite3.Connection | None = getattr(self._readers, "connection", None)
         if connection is None:
             connection = self._connect()
@@ -142,12 +150,17 @@ class SqliteStore:
                 self._open_readers.append(connection)
         connection.execute("BEGIN")
         try:
+            if within:
+                limit = time.monotonic() + within
+                connection.set_progress_handler(lambda: time.monotonic() > limit, STEPS)
             return work(SqliteTransaction(connection))
         except sqlite3.DatabaseError as error:
             if not isinstance(error, sqlite3.OperationalError) and not self._mark_suspect(error):
                 raise
             raise StoreUnavailable(f"The database could not be read: {error}.") from None
         finally:
+            if within:
+                connection.set_progress_handler(None, 0)
             if connection.in_transaction:  # damage ends a transaction
                 connection.execute("ROLLBACK")
 
@@ -178,20 +191,24 @@ class SqliteStore:
         """Rewrite the database without its free pages, empty the write-ahead log, and replace the backups. Writers wait
         for it. Hooks that cannot wait leave their events in the spool."""
         self.write(lambda tx: tx.run("words_optimize"))
-        try:
-            with contextlib.closing(self._connect()) as connection:
-                connection.execute("VACUUM")
-                busy = not _is_log_emptied(connection)
-        except sqlite3.Error as error:
-            raise StoreUnavailable(f"Forgotten content could not be wiped from the database yet: {error}.") from None
-        if busy:
-            raise StoreUnavailable("Forgotten content is still being read, such as by an export.")
+        self.vacuum()
         with backups.LOCK:
             copies = backups.copies(self.path)
             for file in copies:
                 file.unlink(missing_ok=True)
             if copies:
                 self.backup("after-forgetting")
+
+    def vacuum(self) -> None:
+        """Rewrite the database without its free pages, and empty the write-ahead log."""
+        try:
+            with contextlib.closing(self._connect()) as connection:
+                connection.execute("VACUUM")
+                busy = not _is_log_emptied(connection)
+        except sqlite3.Error as error:
+            raise StoreUnavailable(f"The database could not be rewritten yet: {error}.") from None
+        if busy:
+            raise StoreUnavailable("The database is still being read, such as by an export.")
 
     def size(self) -> int:
         names = (self.path, self.path.with_name(self.path.name + "-wal"))
@@ -321,6 +338,11 @@ def _is_log_emptied(connection: sqlite3.Connection) -> bool:
             return False
         time.sleep(0.02)
     return True
+
+
+def _unpack_body(stored: Any) -> str:
+    """Return the body of an indexed text, without its marks."""
+    return str(unpack(stored)).partition("\n")[0]
 
 
 def _lower(text: Any) -> Any:

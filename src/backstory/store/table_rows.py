@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from backstory.store.db import Row, Tx
+from backstory.store.observations import observed_json
 from backstory.store.tables import Table
 
 
@@ -26,7 +27,8 @@ def free_id(tx: Tx, table: Table, wanted: int) -> int:
 
 
 def add(tx: Tx, table: Table, row: Row) -> None:
-    tx.run(f"insert_{table.name}", **row)
+    stored = {"compressed_observation": observed_json(row)} if table.name == "observations" else {}
+    tx.run(f"insert_{table.name}", **row | stored)
 
 
 def link(tx: Tx, table: Table, column: str, child: int, parent: int) -> None:

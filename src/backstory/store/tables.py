@@ -12,7 +12,7 @@ from typing import Any
 #: Tables that are not exported, because they can be rebuilt or matter only to the running worker.
 DERIVED = frozenset(
     {"words", "word_rows", "rebuilds", "statements", "schema_versions", "erasures", "import_keys", "transcripts"}
-) | {"chunks", "embedders", "vectors", "vectors_due", "vectors_gone"}
+) | {"chunks", "embedders", "vectors", "vectors_due", "vectors_gone", "word_texts"}
 #: Table -> columns that identify a row in another store, where ids differ.
 NATURAL = {
     "sdk_sessions": ("agent", "content_session_id"),
@@ -33,6 +33,8 @@ NATURAL = {
     "kept_transcripts": ("session_id", "project_key", "subpath"),
     "transcript_entries": ("transcript_id", "mark"),
 }
+#: A column that is made from others -> the column that stores its value if that differs.
+STORED_IN = {"compressed_observation": "observed_json"}
 #: Tables that SQLite makes for itself or for the full-text index `words`.
 _INTERNAL = ("sqlite_", "words_")
 _CHOICES = re.compile(r"CHECK \((\w+) IN \(([^)]*)\)\)")
@@ -95,11 +97,12 @@ def _table(database: sqlite3.Connection, name: str, sql: str) -> Table:
     columns: dict[str, Column] = {}
     key: dict[int, str] = {}
     for _, column, kind, required, default, place, generated in database.execute(f"PRAGMA table_xinfo({name})"):
-        if generated:
+        if (generated and column not in STORED_IN) or column in STORED_IN.values():
             continue
         value = default and database.execute(f"SELECT {default}").fetchone()[0]
         allowed = choices.get(column, ())
-        columns[column] = Column(column, kind == "INTEGER", value, parents.get(column), bool(required), allowed)
+        is_required = bool(required) or column in STORED_IN
+        columns[column] = Column(column, kind == "INTEGER", value, parents.get(column), is_required, allowed)
         if place:
             key[place] = column
     return Table(name, columns, tuple(key[place] for place in sorted(key)))
@@ -118,7 +121,8 @@ def queries(tables: Mapping[str, Table]) -> dict[str, str]:
         made[f"same_{table.name}"] = f"SELECT {', '.join(key)} FROM {table.name} WHERE {same}"  # noqa: S608
         made[f"count_{table.name}"] = f"SELECT COUNT(*) AS count FROM {table.name}"  # noqa: S608
         made[f"last_{table.name}"] = f"SELECT MAX({key[0]}) AS last FROM {table.name}"  # noqa: S608
-        made[f"insert_{table.name}"] = f"INSERT INTO {table.name} ({', '.join(columns)}) VALUES ({_values(columns)})"  # noqa: S608
+        stored = ", ".join(STORED_IN.get(name, name) for name in columns)
+        made[f"insert_{table.name}"] = f"INSERT INTO {table.name} ({stored}) VALUES ({_values(columns)})"  # noqa: S608
         for name in table.own_parents:
             made[f"link_{table.name}_{name}"] = f"UPDATE {table.name} SET {name} = :parent WHERE id = :id"  # noqa: S608
     return made

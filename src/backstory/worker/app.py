@@ -128,7 +128,7 @@ class App:
         self.kept = KeptTranscripts(store, self.intake, roots, self.forgotten_key, spool_looked)
         self.reconcile = Reconcile(settings, store, self.backfill, roots, self.wake, spool_looked, self.kept)
         # Hooks are answered by words alone, without vectors, because an agent waits.
-        replies = ContextReplies(settings, store, self.intake, MemorySearch(store), self.model)
+        replies = ContextReplies(settings, store, self.intake, self.model)
         self.reporting = Reporting(store, self.intake, self.live, replies, self.reconcile)
         self.spool = Spool(settings.paths, self.reporting.deliver, spool_looked)
         self.queue_counts = QueueCounts(store, self.live)

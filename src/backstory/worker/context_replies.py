@@ -16,13 +16,12 @@ from backstory.observe.model_observer import ModelObserver
 from backstory.recall import context, worktree
 from backstory.recall.prompt_context import PromptQuestion, for_prompt
 from backstory.recall.relevance import SessionStart
-from backstory.recall.search import MemorySearch
 from backstory.settings import Settings
 from backstory.store import events, sessions
 from backstory.store.db import Store, Tx
 
-#: Seconds for the context of a prompt. The agent waits for it.
-PROMPT_S = 0.25
+#: Seconds for the context of a prompt, at most. The agent waits for it. If it takes longer, there is none.
+PROMPT_S = 0.025
 #: Seconds to wait until the session before is observed, and between two looks. The agent waits for this, too.
 SETTLE_S = 0.7
 LOOK_S = 0.03
@@ -35,11 +34,9 @@ SESSIONS = 500
 class ContextReplies:
     """Renders the context that goes back to an agent. It writes nothing to the store."""
 
-    def __init__(
-        self, settings: Settings, store: Store, intake: Intake, search: MemorySearch, model: ModelObserver
-    ) -> None:
+    def __init__(self, settings: Settings, store: Store, intake: Intake, model: ModelObserver) -> None:
         self._current, self._store, self._intake = LiveSettings(settings), store, intake
-        self._search, self._model = search, model
+        self._model = model
         self._given: dict[int, frozenset[int]] = {}  #: session -> the observations that it was given
 
     @property
@@ -93,11 +90,14 @@ class ContextReplies:
         known = self._given.get(session.id, frozenset())
         question = PromptQuestion(text, session.project_key, session.id, known)
         command = self._settings.paths.called
+
+        def render(tx: Tx) -> tuple[str, list[int]]:
+            return for_prompt(tx, question, budget, command)
+
         try:
+            # The work is small at any size of the memory. The limits are for a machine or a server that is too busy.
             async with asyncio.timeout(PROMPT_S):
-                rendered, named = await asyncio.to_thread(
-                    for_prompt, self._store, self._search, question, budget, command
-                )
+                rendered, named = await asyncio.to_thread(self._store.read, render, PROMPT_S)
         except (TimeoutError, StoreUnavailable):
             return ""
         self._remember(session.id, named)

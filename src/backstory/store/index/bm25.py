@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
 
 from backstory.store.index.tokens import Term
@@ -64,6 +64,16 @@ def scorer(
         return total, had
 
     return score
+
+
+def estimate(words: Sequence[tuple[str, float]], title: Collection[str], length: int) -> float:
+    """Estimate the score of a text of some length that has each word, perhaps in its title."""
+    length_factor = K1 * (1 - B + B * max(length, MIN_LENGTH) / AVERAGE_LENGTH)
+    total = 0.0
+    for word, each in words:
+        count = TITLE if word in title else 1
+        total += each * count * (K1 + 1) / (count + length_factor)
+    return total
 
 
 def _closeness(text: str, places: Sequence[tuple[int, str]], words: Mapping[str, float]) -> float:

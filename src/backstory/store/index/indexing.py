@@ -5,6 +5,7 @@ from __future__ import annotations
 from backstory.store.db import Tx
 from backstory.store.index import match, tokens, vectors
 from backstory.store.index.hits import IndexedItem
+from backstory.store.payloads import pack
 
 
 def put_words(tx: Tx, item: IndexedItem, title: str, body: str) -> None:
@@ -30,12 +31,34 @@ def index(tx: Tx, item: IndexedItem, title: str, body: str) -> None:
     )
     assert row is not None  # noqa: S101 - an upsert always answers
     number, marks = row["words_rowid"], match.marks_of(item)
-    vector = match.tsvector(title, body, marks, number) if tx.engine == "postgres" else ""
-    tx.run("words_put", number=number, title=title, body=body, marks=" ".join(marks), tokens=vector)
+    if tx.engine == "postgres":
+        vector = match.tsvector(title, body, marks, number)
+        tx.run("words_put", number=number, title=title, body=body, tokens=vector)
+    else:
+        _put_fts5(tx, number, title, body, " ".join(marks))
+
+
+def _put_fts5(tx: Tx, number: int, title: str, body: str, marks: str) -> None:
+    """Index a text in place of an earlier one, and keep it: FTS5 does not."""
+    _remove_fts5(tx, number)
+    tx.run("words_put", number=number, title=title, body=body, marks=marks)
+    length = title.count(" ") + body.count(" ") + 2
+    tx.run("word_text_put", number=number, length=length, title=title, body_and_marks=pack(f"{body}\n{marks}"))
+
+
+def _remove_fts5(tx: Tx, number: int) -> None:
+    if known := tx.one("word_text", number=number):
+        body, _, marks = known["body_and_marks"].partition("\n")
+        tx.run("words_remove", number=number, title=known["title"], body=body, marks=marks)
+        tx.run("word_text_remove", number=number)
 
 
 def remove_words(tx: Tx, kind: str, item_id: int) -> None:
     if row := tx.one("word_row", kind=kind, item_id=item_id):
-        tx.run("words_remove", number=row["words_rowid"])
+        number = row["words_rowid"]
+        if tx.engine == "postgres":
+            tx.run("words_remove", number=number)
+        else:
+            _remove_fts5(tx, number)
         tx.run("word_row_remove", kind=kind, item_id=item_id)
     vectors.remove(tx, kind, item_id)

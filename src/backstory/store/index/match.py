@@ -21,7 +21,7 @@ IN_GROUP = "g=1"
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A condition: any of the terms, or every one, and one mark of each group."""
+    """A condition: any of the terms, or every one, and each of `also`, and one mark of each group."""
 
     terms: tuple[Term, ...]
     marks: tuple[tuple[str, ...], ...] = ()
@@ -29,6 +29,7 @@ class Match:
     in_title: bool = False
     after: int = 0  #: only rows after this one
     without: str = ""  #: a mark that the rows do not have
+    also: tuple[Term, ...] = ()
 
 
 def marks_of(item: IndexedItem) -> tuple[str, ...]:
@@ -74,6 +75,7 @@ def fts5(match: Match) -> str:
     if match.terms:
         terms = (" AND " if match.is_every else " OR ").join(map(one, match.terms))
         parts.insert(0, ("{title} : " if match.in_title else "") + f"({terms})")
+    parts += map(one, match.also)
     found = " AND ".join(parts)
     return f'({found}) NOT "{match.without}"' if match.without else found
 
@@ -91,6 +93,7 @@ def tsquery(match: Match, last: int) -> str:
         parts.append("(" + " | ".join(f"'w={number}'" for number in newest) + ")")
     if match.terms:
         parts.insert(0, "(" + (" & " if match.is_every else " | ").join(map(one, match.terms)) + ")")
+    parts += map(one, match.also)
     parts += [f"!'{match.without}'"] if match.without else []
     return " & ".join(parts)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from backstory.store import observations, sessions, turns
+from backstory.store import observations, sessions, smaller, turns
 from backstory.store.db import LAST, Row, Tx
 from backstory.store.index import chunks, indexing
 
@@ -61,6 +61,15 @@ STEPS = {
 }
 
 
+#: Steps that only a migration begins.
+CONVERTING = {
+    "smaller_words": Step(smaller.word_rows, smaller.words),
+    "smaller_observations": Step(smaller.observation_rows, smaller.observation, "count_observations"),
+    "smaller_events": Step(smaller.event_rows, smaller.event),
+}
+_ALL = STEPS | CONVERTING
+
+
 def begin(tx: Tx) -> None:
     """Record every step as open."""
     for name in STEPS:
@@ -71,16 +80,16 @@ def progress(tx: Tx) -> list[Row]:
     """Return the open steps in order: `{step, done, total}`."""
     open_steps = {row["step"]: row for row in tx.all("rebuilds_open")}
     names = ("step", "done", "total")
-    return [{name: open_steps[step][name] for name in names} for step in STEPS if step in open_steps]
+    return [{name: open_steps[step][name] for name in names} for step in _ALL if step in open_steps]
 
 
 def go_on(tx: Tx) -> bool:
     """Index the next rows. Return False when all steps are done."""
     open_steps = {row["step"]: row for row in tx.all("rebuilds_open")}
-    name = next((step for step in STEPS if step in open_steps), None)
+    name = next((step for step in _ALL if step in open_steps), None)
     if name is None:
         return False
-    step, state = STEPS[name], open_steps[name]
+    step, state = _ALL[name], open_steps[name]
     rows = step.rows(tx, state["before_id"])
     for row in rows:
         step.take(tx, row)

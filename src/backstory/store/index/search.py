@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from backstory.store.db import Row, Tx
-from backstory.store.index import bm25, tokens, word_index
+from backstory.store.index import bm25, pairs, tokens, word_index
 from backstory.store.index.hits import ANYWHERE, KINDS, Filter, Hit
 from backstory.store.index.match import Match
 from backstory.store.index.tokens import Term
@@ -126,24 +126,19 @@ def _candidates(index: WordIndex, counts: dict[Term, int], weights: dict[Term, f
         if cost > index.budget:
             break
         rare.append(term)
-    candidates = index.find(Match(tuple(rare)), weights, max(limit, MIN_RESCORED)) if rare else {}
-    common = by_count[len(rare) :]
-    return _with_common(index, common, candidates, weights, limit) if common and len(candidates) < limit else candidates
+    most, common = max(limit, MIN_RESCORED), by_count[len(rare) :]
+    if not common:
+        return index.find(Match(tuple(rare)), weights, most)
+    candidates = pairs.find(index, rare, common, counts, weights, most)
+    return _with_common(index, common, candidates, weights, limit) if len(candidates) < limit else candidates
 
 
 def _with_common(
     index: WordIndex, common: list[Term], candidates: dict[int, float], weights: dict[Term, float], limit: int
 ) -> dict[int, float]:
-    """Add rows that have all common words, rows with the rarer ones in their title, and the newest rows."""
-    most = max(limit, MIN_RESCORED)
-    every = Match(tuple(common), index.marks, is_every=True)
-    if len(common) > 1 and 0 < index.counts([every])[0] < index.budget:
-        candidates = index.find(every, weights, most) | candidates
-        if len(candidates) >= limit:
-            return candidates
-    candidates = index.find(Match(tuple(common[:2]), in_title=True), weights, most) | candidates
+    """Add the newest rows with a common word, or all in the times of the filter."""
     if index.where.since or index.where.until:
-        return index.find(Match(tuple(common)), weights, most) | candidates
+        return index.find(Match(tuple(common)), weights, max(limit, MIN_RESCORED)) | candidates
     return dict.fromkeys(index.newest(Match(tuple(common), index.marks)), NEWEST_SCORE) | candidates
 
 

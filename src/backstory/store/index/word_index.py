@@ -51,6 +51,7 @@ class WordIndex:
 
     tx: Tx
     last: int  #: the newest row
+    kinds: tuple[str, ...]
     where: Filter
     marks: tuple[tuple[str, ...], ...]
     known: Counts
@@ -143,7 +144,8 @@ def read(tx: Tx, kinds: Sequence[str], where: Filter, known: Counts | None) -> W
     newest = tx.one("words_last")
     if newest is None or newest["last"] is None:
         return None
-    return WordIndex(tx, newest["last"], where, match.marks_for(kinds, where), Counts() if known is None else known)
+    marks = match.marks_for(kinds, where)
+    return WordIndex(tx, newest["last"], tuple(kinds), where, marks, Counts() if known is None else known)
 
 
 def _least(weight_of: Mapping[int, float], number: int) -> float:

@@ -14,6 +14,10 @@ SELECT pg_advisory_xact_lock(7021941) IS NULL AS locked;
 -- name: schema_versions_create
 CREATE TABLE IF NOT EXISTS schema_versions (version BIGINT PRIMARY KEY, name TEXT NOT NULL, applied_at TEXT NOT NULL);
 
+-- name: read_limits
+-- For a read that somebody waits for: the server interrupts a query that takes too long.
+SELECT set_config('statement_timeout', :milliseconds, true) AS value;
+
 -- name: session_hold
 -- Other writers of this session wait until this transaction ends.
 SELECT * FROM sdk_sessions WHERE id = :id FOR NO KEY UPDATE;
@@ -42,6 +46,9 @@ WHERE status = 'leased' AND (lease_until <= :now OR starts_with(lease_owner, :wo
 INSERT INTO words (rowid, title, body, tokens) VALUES (:number, :title, :body, CAST(:tokens AS tsvector))
 ON CONFLICT (rowid) DO UPDATE SET title = excluded.title, body = excluded.body, tokens = excluded.tokens;
 
+-- name: words_remove
+DELETE FROM words WHERE rowid = :number;
+
 -- name: words_counts
 -- The number of rows for each match, up to a limit, and the highest of their ids. Counting common words would take longer
 -- than the search, so their counts are estimated from the server's statistics.
@@ -66,6 +73,13 @@ SELECT CAST(COALESCE((SELECT json_agg(w.rowid) FROM words w WHERE w.tokens @@ CA
   '[]') AS text) AS numbers
 FROM jsonb_array_elements_text(CAST(:matches AS jsonb)) WITH ORDINALITY AS asked (value, number) ORDER BY asked.number;
 
+-- name: words_rows_of_project
+-- The row ids of each match that are observations of a project.
+SELECT CAST(COALESCE((SELECT json_agg(w.rowid) FROM words w JOIN word_rows r ON r.words_rowid = w.rowid
+  WHERE w.tokens @@ CAST(asked.value AS tsquery) AND r.kind = 'observation' AND (r.project_key = :project_key OR r.project = :project_key)),
+  '[]') AS text) AS numbers
+FROM jsonb_array_elements_text(CAST(:matches AS jsonb)) WITH ORDINALITY AS asked (value, number) ORDER BY asked.number;
+
 -- name: words_scored
 -- An approximate score: by the weight of each term, its place in title or body, and the length of the text.
 WITH terms AS MATERIALIZED (
@@ -79,6 +93,14 @@ ORDER BY score, w.rowid DESC LIMIT :limit;
 -- name: words_newest
 SELECT w.rowid AS number FROM words w WHERE w.tokens @@ CAST(:asked AS tsquery) AND w.rowid > :after
 ORDER BY w.rowid DESC LIMIT :limit;
+
+-- name: words_heads
+-- Titles of rows that pass a filter, and about how many tokens the rows have.
+SELECT r.words_rowid AS number, w.title, LENGTH(w.body) / 6 AS length FROM word_rows r JOIN words w ON w.rowid = r.words_rowid
+WHERE r.words_rowid = ANY(ARRAY(SELECT value::bigint FROM jsonb_array_elements_text(CAST(:numbers AS jsonb))))
+  AND strpos(:kinds, r.kind) > 0 AND (:project = '' OR r.project = :project OR r.project_key = :project)
+  AND (:session_id = 0 OR r.session_id = :session_id) AND (:outside = 0 OR substr(r.project_key, 1, 6) <> 'group:')
+  AND r.at >= :since AND (:until = '' OR r.at <= :until || '~');
 
 -- name: word_rows_of
 SELECT words_rowid AS number, kind, item_id, session_id, at FROM word_rows

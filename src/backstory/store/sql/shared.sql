@@ -402,6 +402,21 @@ UPDATE events SET payload = :payload WHERE id = :id;
 UPDATE observations SET tool_response_text = NULL
 WHERE tool_response_text IS NOT NULL AND id IN (SELECT observation_id FROM observation_events WHERE event_id = :id);
 
+-- name: observations_forget_source
+-- Removes the copies of an event that its observations have.
+UPDATE observations SET tool_name = NULL, tool_input_json = NULL, tool_response_text = NULL
+WHERE tool_name IS NOT NULL AND id IN (SELECT observation_id FROM observation_events WHERE event_id = :id);
+
+-- name: observations_before
+-- Observations as an earlier version stored them, and how many events they came from that still have their payload.
+SELECT o.*, (SELECT COUNT(*) FROM observation_events oe JOIN events e ON e.id = oe.event_id
+  WHERE oe.observation_id = o.id AND e.payload IS NOT NULL) AS sources
+FROM observations o WHERE o.id < :before ORDER BY o.id DESC LIMIT :limit;
+
+-- name: observation_make_smaller
+UPDATE observations SET observed_json = :observed_json, tool_input_json = :tool_input_json, tool_response_text = :tool_response_text
+WHERE id = :id;
+
 -- name: event_by_event_id
 SELECT * FROM events WHERE session_id = :session_id AND event_id = :event_id;
 
@@ -579,10 +594,10 @@ WHERE (id = :id OR :id = 0) AND (status = 'dead' OR (status = 'queued' AND :id <
 -- name: observation_add
 INSERT INTO observations
   (session_id, prompt_number, memory_session_id, project, project_key, type, title, subtitle, narrative, facts, concepts,
-   files_read, files_modified, tool_name, tool_input_json, tool_response_text, compressed_observation, provider, instead_of, importance, created_at)
+   files_read, files_modified, tool_name, tool_input_json, tool_response_text, observed_json, provider, instead_of, importance, created_at)
 VALUES
   (:session_id, :prompt_number, :memory_id, :project, :project_key, :type, :title, :subtitle, :narrative, :facts, :concepts,
-   :files_read, :files_modified, :tool_name, :tool_input_json, :tool_response_text, :compressed, :provider, :instead_of, :importance, :at)
+   :files_read, :files_modified, :tool_name, :tool_input_json, :tool_response_text, '', :provider, :instead_of, :importance, :at)
 RETURNING id;
 
 -- name: observation_from_event
@@ -772,8 +787,9 @@ ON CONFLICT (kind, item_id) DO UPDATE SET
   session_id = excluded.session_id, at = excluded.at, project = excluded.project, project_key = excluded.project_key
 RETURNING words_rowid;
 
--- name: words_remove
-DELETE FROM words WHERE rowid = :number;
+-- name: observations_counted
+-- The number of observations of a project, up to a limit.
+SELECT COUNT(*) AS count FROM (SELECT 1 FROM observations WHERE project_key = :project_key LIMIT :limit) AS counted;
 
 -- name: words_last
 SELECT MAX(words_rowid) AS last FROM word_rows;
@@ -1118,11 +1134,11 @@ SELECT e.payload, LENGTH(e.payload) AS stored FROM events e JOIN sdk_sessions s 
 WHERE e.payload IS NOT NULL AND (:project = '' OR s.project = :project OR s.project_key = :project) ORDER BY e.id DESC LIMIT :limit;
 
 -- name: observation_revise
-UPDATE observations SET facts = :facts, compressed_observation = :compressed_observation, importance = :importance WHERE id = :id;
+UPDATE observations SET facts = :facts, observed_json = :observed_json, importance = :importance WHERE id = :id;
 
 -- name: observation_edit
 UPDATE observations SET type = :type, title = :title, subtitle = :subtitle, narrative = :narrative, facts = :facts,
-  concepts = :concepts, compressed_observation = :compressed_observation, edited_at = :at
+  concepts = :concepts, observed_json = :observed_json, edited_at = :at
 WHERE id = :id;
 
 -- name: observation_pin

@@ -21,7 +21,32 @@ SELECT * FROM sdk_sessions WHERE id = :id;
 CREATE TABLE IF NOT EXISTS schema_versions (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at TEXT NOT NULL);
 
 -- name: words_put
-INSERT OR REPLACE INTO words (rowid, title, body, marks) VALUES (:number, :title, :body, :marks);
+INSERT INTO words (rowid, title, body, marks) VALUES (:number, :title, :body, :marks);
+
+-- name: words_remove
+-- FTS5 has only the index, so it must be told what to remove from it.
+INSERT INTO words (words, rowid, title, body, marks) VALUES ('delete', :number, :title, :body, :marks);
+
+-- name: word_text
+SELECT title, unpacked(body_and_marks) AS body_and_marks FROM word_texts WHERE words_rowid = :number;
+
+-- name: word_text_put
+INSERT INTO word_texts (words_rowid, length, title, body_and_marks) VALUES (:number, :length, :title, :body_and_marks);
+
+-- name: word_text_remove
+DELETE FROM word_texts WHERE words_rowid = :number;
+
+-- name: word_texts_unpacked
+SELECT words_rowid AS id, body_and_marks FROM word_texts
+WHERE words_rowid < :before AND typeof(body_and_marks) = 'text' AND LENGTH(body_and_marks) >= :least
+ORDER BY words_rowid DESC LIMIT :limit;
+
+-- name: word_text_pack
+UPDATE word_texts SET body_and_marks = :body_and_marks WHERE words_rowid = :id;
+
+-- name: events_unpacked
+SELECT id, payload FROM events
+WHERE id < :before AND typeof(payload) = 'text' AND LENGTH(payload) >= :least ORDER BY id DESC LIMIT :limit;
 
 -- name: words_counts
 -- The number of rows for each match, up to a limit, and the highest of their ids.
@@ -37,6 +62,13 @@ SELECT (SELECT json_group_array(number) FROM (
         SELECT 1 FROM word_rows r WHERE r.words_rowid = words.rowid AND r.at >= :since AND (:until = '' OR r.at <= :until || '~'))))) AS numbers
 FROM json_each(:matches) asked ORDER BY asked.key;
 
+-- name: words_rows_of_project
+-- The row ids of each match that are observations of a project. The project is checked row by row: the index has a long
+-- list of its rows, too.
+SELECT (SELECT json_group_array(words.rowid) FROM words CROSS JOIN word_rows r ON r.words_rowid = words.rowid
+  WHERE words MATCH asked.value AND r.kind = 'observation' AND (r.project_key = :project_key OR r.project = :project_key)) AS numbers
+FROM json_each(:matches) asked ORDER BY asked.key;
+
 -- name: words_scored
 -- An approximate score. The plus sign keeps FTS5 from looking up each row id by itself.
 SELECT words.rowid AS number, bm25(words, 3.0, 1.0, 0.0) AS score FROM words
@@ -46,13 +78,22 @@ ORDER BY score, words.rowid DESC LIMIT :limit;
 -- name: words_newest
 SELECT words.rowid AS number FROM words WHERE words MATCH :asked AND words.rowid > :after ORDER BY words.rowid DESC LIMIT :limit;
 
+-- name: words_heads
+-- Titles and lengths of rows that pass a filter.
+SELECT r.words_rowid AS number, t.title, t.length FROM json_each(:numbers) n
+CROSS JOIN word_rows r ON r.words_rowid = n.value CROSS JOIN word_texts t ON t.words_rowid = n.value
+WHERE instr(:kinds, r.kind) > 0 AND (:project = '' OR r.project = :project OR r.project_key = :project)
+  AND (:session_id = 0 OR r.session_id = :session_id) AND (:outside = 0 OR substr(r.project_key, 1, 6) <> 'group:')
+  AND r.at >= :since AND (:until = '' OR r.at <= :until || '~');
+
 -- name: word_rows_of
 SELECT r.words_rowid AS number, r.kind, r.item_id, r.session_id, r.at FROM json_each(:numbers) n
 CROSS JOIN word_rows r ON r.words_rowid = n.value;
 
 -- name: words_texts
-SELECT w.rowid AS number, w.title, w.body, r.kind, r.item_id, r.session_id, r.at FROM json_each(:numbers) n
-CROSS JOIN words w ON w.rowid = n.value CROSS JOIN word_rows r ON r.words_rowid = n.value;
+SELECT r.words_rowid AS number, t.title, unpacked_body(t.body_and_marks) AS body, r.kind, r.item_id, r.session_id, r.at
+FROM json_each(:numbers) n
+CROSS JOIN word_texts t ON t.words_rowid = n.value CROSS JOIN word_rows r ON r.words_rowid = n.value;
 
 -- name: vector_put
 INSERT INTO vectors (embedder_id, kind, item_id, session_id, at, vector, scale)
@@ -150,6 +191,6 @@ SELECT m.tbl_name AS name, SUM(d.pgsize) AS bytes FROM dbstat d JOIN sqlite_sche
 WHERE d.aggregate = TRUE GROUP BY m.tbl_name ORDER BY bytes DESC;
 
 -- name: item_words
-SELECT r.kind, r.item_id, r.session_id, w.title, w.body FROM json_each(:keys) k
+SELECT r.kind, r.item_id, r.session_id, t.title, unpacked_body(t.body_and_marks) AS body FROM json_each(:keys) k
 CROSS JOIN word_rows r ON r.kind = json_extract(k.value, '$[0]') AND r.item_id = json_extract(k.value, '$[1]')
-CROSS JOIN words w ON w.rowid = r.words_rowid;
+CROSS JOIN word_texts t ON t.words_rowid = r.words_rowid;

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import shutil
 import signal
+import time
 
 from backstory import ids
 from backstory.errors import StoreUnavailable
 from backstory.jobs import Job
 from backstory.live_settings import LiveSettings
 from backstory.settings import Settings
-from backstory.store import backups, payloads
+from backstory.store import backups, payloads, smaller
 from backstory.store.db import Store
 
 log = logging.getLogger(__name__)
@@ -22,6 +24,12 @@ log = logging.getLogger(__name__)
 CHECK_S = 2.0
 #: Milliseconds between two deletions of old output.
 DROP_OUTPUT_MS = 3_600_000
+#: Seconds without a write after which nobody waits, and a backup may begin.
+QUIET_S = 60.0
+#: Seconds without a write that a backup needs to go on.
+STILL_QUIET_S = 0.5
+#: Seconds. A backup that could not begin for so long is taken although somebody writes, as gently as ever.
+OVERDUE_S = 7200.0
 #: Files that are kept in spool/rejected, at most.
 REJECTED = 1000
 
@@ -35,6 +43,7 @@ class Maintenance:
         self._drop_output_at_ms = 0  #: when old output is deleted next
         self.job = Job("maintenance", self._watch, self._end)
         self._stopping = False
+        self._due_since = 0.0  #: since when a backup is due, on the monotonic clock; 0 if none is
         self.damaged = False  #: the database must be repaired, which needs a restart
 
     @property
@@ -70,20 +79,48 @@ class Maintenance:
         try:
             if not self._back_up() and paths.suspect.exists():
                 self._check_suspect()
+            self._vacuum()
         except backups.Damaged as error:
             log.error("%s", error)
             paths.suspect.touch(mode=0o600)
             self.damaged = True
 
     def _back_up(self) -> bool:
-        """Take the daily backup if it is due. Return whether it was."""
-        database, spare = self._paths.database, self._settings.tuning.spare_mb << 20
-        with backups.LOCK:
-            has_room = shutil.disk_usage(self._paths.data).free > database.stat().st_size + spare
-            is_due = has_room and backups.is_due(self._paths.backups, self._settings.backup_hours)
-            if is_due:
-                backups.create(database, "daily", lambda: self._stopping)
-        return is_due
+        """Take the daily backup if it is due and nobody writes. Return whether it was taken."""
+        if not self._has_room() or not backups.is_due(self._paths.backups, self._settings.backup_hours):
+            self._due_since = 0.0
+            return False
+        self._due_since = self._due_since or time.monotonic()
+        is_overdue = time.monotonic() - self._due_since > OVERDUE_S
+        if not is_overdue and not self._is_quiet():
+            return False
+
+        def stopping() -> bool:
+            return self._stopping or (not is_overdue and self._store.idle_s() < self._quiet_s(STILL_QUIET_S))
+
+        with backups.LOCK, contextlib.suppress(InterruptedError):  # somebody writes: it is tried again
+            backups.create(self._paths.database, "daily", stopping, is_gentle=True)
+            self._due_since = 0.0
+        return not self._due_since
+
+    def _has_room(self) -> bool:
+        """Whether the disk has room for another copy of the database."""
+        free, spare = shutil.disk_usage(self._paths.data).free, self._settings.tuning.spare_mb << 20
+        return free > self._paths.database.stat().st_size + spare
+
+    def _is_quiet(self) -> bool:
+        return self._store.idle_s() >= self._quiet_s(QUIET_S)
+
+    def _quiet_s(self, seconds: float) -> float:
+        """Return the seconds to wait. Somebody who wants backups often does not wait long for one."""
+        hours = self._settings.backup_hours
+        return min(seconds, hours * 900) if hours else seconds
+
+    def _vacuum(self) -> None:
+        """Give the space back that rows of an earlier version took, once all are converted and nobody writes."""
+        if self._is_quiet() and self._store.read(smaller.is_vacuum_due) and self._has_room():
+            self._store.vacuum()
+            self._store.write(smaller.vacuumed)
 
     def _checkpoint(self) -> None:
         """Move commits from SQLite's log into the database. If its files were removed, a restart puts them back."""
