@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 from box import Box
@@ -10,6 +11,9 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
 from backstory import __version__
+
+#: The source of the page.
+VIEWER = Path(__file__).parent.parent.parent / "viewer" / "src"
 
 
 def test_the_document_is_valid_and_names_every_route(running: Box) -> None:
@@ -46,6 +50,14 @@ def test_the_document_is_valid_and_names_every_route(running: Box) -> None:
         "/",
     }
     assert wanted <= set(document["paths"])
+    # What the page asks for is among them: `/api/summaries/${id}` is `/api/summaries/{id}`.
+    asked = {
+        path for file in VIEWER.rglob("*.ts*") for path in re.findall(r"""["`](/api/[^"`?\s]*)""", file.read_text())
+    }
+    assert len(asked) > 10
+    for path in asked:
+        pattern = re.compile(r"[^/]+".join(map(re.escape, re.split(r"\$\{[^}]*\}", path))))
+        assert any(pattern.fullmatch(known) for known in document["paths"]), path
     summaries = [operation["summary"] for methods in document["paths"].values() for operation in methods.values()]
     assert all(summary.endswith(".") and "\n" not in summary for summary in summaries)
 
