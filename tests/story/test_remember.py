@@ -126,7 +126,8 @@ def test_a_timeline_stays_in_its_project_and_refuses_clearly(replayed: Box) -> N
     assert replayed.http("GET", "/api/timeline?anchor=x").status == 400
     assert replayed.http("GET", "/api/timeline").status == 400
     assert replayed.http("GET", "/api/timeline?anchor=1&before=100000").status == 400
-    assert replayed.cli("timeline", check=False).returncode == 1
+    assert replayed.cli("timeline", "1", "--query", "zebra", check=False).returncode == 1
+    assert replayed.cli("timeline", "--project", "other").stdout.count("zebra") == 1  # the newest ones
 
 
 def test_stored_text_can_not_drive_the_terminal(shared: Box) -> None:

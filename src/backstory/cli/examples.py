@@ -31,12 +31,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "show": ("backstory show 12", "backstory show 12 S3", "backstory show 12 --sources"),
     "context": ("backstory context", "backstory context --why", "backstory context --project shop --branch main"),
     "timeline": ("backstory timeline", "backstory timeline 12", "backstory timeline --query discount --after 3"),
-    "stats": (
-        "backstory stats",
-        "backstory stats --project shop",
-        "backstory stats --days 14",
-        "backstory stats --files",
-    ),
+    "stats": ("backstory stats", "backstory stats --project shop"),
     "remember": (
         'backstory remember "Prices are in cents, never floats."',
         "git log -1 --format=%B | backstory remember - --type change",
