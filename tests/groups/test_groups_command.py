@@ -70,6 +70,13 @@ def test_the_life_of_a_group(running: Box) -> None:
     (archive,) = paths(box, "family").conversations.glob("*.md")
     assert archive.name.endswith("-cart-totals.md")
     assert archive.read_text().endswith(f"---\n\n**User**: Why is the cart total wrong?\n\n**Claude**: {CAUSE}\n")
+    (kept,) = as_json(box, "show", "family")["archives"]
+    assert box.cli("groups", "show", "family", "--archive", str(kept["id"])).stdout == archive.read_text()
+    assert "has no archive 99" in box.cli("groups", "show", "family", "--archive", "99", check=False).stderr
+    archive.rename(archive.with_suffix(".kept"))
+    archive.symlink_to(box.data / "token")  # as a sandbox could
+    assert "is gone" in box.cli("groups", "show", "family", "--archive", str(kept["id"]), check=False).stderr
+    archive.with_suffix(".kept").rename(archive)
 
     point(box, "family", second)
     assert "(no transcript)" not in box.cli("groups", "history", "family").stdout

@@ -31,7 +31,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "show": ("backstory show 12", "backstory show 12 S3", "backstory show 12 --sources"),
     "context": ("backstory context", "backstory context --why", "backstory context --project shop --branch main"),
     "timeline": ("backstory timeline", "backstory timeline 12", "backstory timeline --query discount --after 3"),
-    "stats": ("backstory stats", "backstory stats --project shop"),
+    "stats": ("backstory stats", "backstory stats --project shop", "backstory stats --days 30"),
     "remember": (
         'backstory remember "Prices are in cents, never floats."',
         "git log -1 --format=%B | backstory remember - --type change",
@@ -66,7 +66,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "resume": ("backstory resume", "backstory resume checkout rounding", 'eval "$(backstory resume 3 --print)"'),
     "groups list": ("backstory groups list", "backstory groups list --json"),
     "groups create": ("backstory groups create family",),
-    "groups show": ("backstory groups show family",),
+    "groups show": ("backstory groups show family", "backstory groups show family --archive 1"),
     "groups clear": ('backstory groups clear family --name "Travel Planning"',),
     "groups history": ("backstory groups history family",),
     "groups resume": ("backstory groups resume family 1", 'backstory groups resume family 1 --save-as "Taxes"'),

@@ -27,7 +27,8 @@ def add(commands: Any) -> None:
         listing.set_defaults(run=list_groups)
     _action(actions, "create", create, "create a group")
     group_run.add(actions)
-    _action(actions, "show", show_group, "show a group: its active session, its history and its archives")
+    show_ = _action(actions, "show", show_group, "show a group: its active session, its history and its archives")
+    show_.add_argument("--archive", type=int, metavar="NUMBER", help="show the text of this archive instead")
     clear_ = _action(actions, "clear", clear, "archive the active session; the next message starts a new one")
     clear_.add_argument("--name", default="", help="its name in the history (default: derived from it)")
     _action(actions, "history", history, "list the sessions that a group had")
@@ -82,15 +83,19 @@ def create(options: argparse.Namespace) -> int:
 
 
 def show_group(options: argparse.Namespace) -> int:
-    row = connect().get(route(options.group))
+    more = () if options.archive is None else ("archives", str(options.archive))
+    row = connect().get(route(options.group, *more))
     if options.json:
         show.as_json(row)
+        return 0
+    if more:
+        print(row["text"], end="")
         return 0
     print(f"{row['name']}: {row['session_id'] or 'no active session'}")
     print(f"Files: {row['folder']}")
     _print_history(row["history"])
     for each in row["archives"]:
-        show.line(f"     {show.when(each['archived_at'])} conversations/{each['file']}")
+        show.line(f"{each['id']:>4} {show.when(each['archived_at'])} conversations/{each['file']}")
     return 0
 
 

@@ -34,6 +34,9 @@ def add(commands: Any) -> None:
         "Show how much is stored, how large it is, how much of it a session gets, and what models cost."
     )
     stats_.add_argument("--project", default="", help="count only this project (name or key)")
+    stats_.add_argument(
+        "--days", type=int, metavar="N", help="show the last N days instead, and what was learned where"
+    )
     stats_.add_argument("--json", action="store_true", help="print JSON")
     stats_.set_defaults(run=stats)
 
@@ -77,6 +80,8 @@ def _newest(client: Client, options: argparse.Namespace) -> int:
 def stats(options: argparse.Namespace) -> int:
     client = connect()
     hints.check_project(client.get, options.project)
+    if options.days is not None:
+        return _print_days(client, options)
     report = client.get("/api/stats", project=options.project)
     if options.json:
         show.as_json(report)
@@ -88,6 +93,27 @@ def stats(options: argparse.Namespace) -> int:
     for row in report["projects"]:
         _print_project(row)
     _print_models(report["models"])
+    return 0
+
+
+def _print_days(client: Client, options: argparse.Namespace) -> int:
+    """Print what happened on each day, the files with most observations, and how long rounds waited."""
+    if not 1 <= options.days <= 366:
+        raise BackstoryError("--days must be a number from 1 to 366.")
+    days = client.get("/api/stats/days", project=options.project, days=options.days)["items"]
+    where = client.get("/api/stats/files", project=options.project)
+    queue = client.get("/api/stats/queue")
+    if options.json:
+        show.as_json({"days": days, "queue": queue} | where)
+        return 0
+    print(f"{'day':<12}{'sessions':>9}{'prompts':>9}{'observations':>14}{'tokens spent':>14}{'saved, about':>14}")
+    for row in days:
+        counted = f"{row['sessions']:>9,}{row['prompts']:>9,}{row['observations']:>14,}"
+        print(f"{row['day']:<12}{counted}{row['tokens_spent']:>14,}{row['tokens_saved_estimate']:>14,}")
+    for row in where["files"]:
+        show.line(f"{row['observations']:>6} {row['path']} ({row['project']})")
+    if queue["rounds"]:
+        print(f"Half of the rounds were remembered within {queue['p50_s']:.1f} s, 95 % within {queue['p95_s']:.1f} s.")
     return 0
 
 

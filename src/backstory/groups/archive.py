@@ -20,7 +20,7 @@ from backstory import ids
 from backstory.agents import AGENTS, DEFAULT_AGENT
 from backstory.agents.transcripts import Mark
 from backstory.errors import BadInput
-from backstory.files import open_directory, open_regular
+from backstory.files import open_directory, open_regular, read_regular
 from backstory.groups.names import GroupPaths
 from backstory.model import Report
 from backstory.store import forgotten, groups
@@ -31,6 +31,8 @@ from backstory.text import cut, one_line
 log = logging.getLogger(__name__)
 #: Characters of a message. The rest is cut off.
 MAX_MESSAGE = 2000
+#: Bytes of an archive that are shown.
+MAX_FILE = 4 << 20
 #: Characters of the title in the name of a file.
 MAX_SLUG = 50
 #: Characters of a title that is made from a prompt.
@@ -185,6 +187,15 @@ def _is_same(folder: int, one: str, other: str) -> bool:
     except OSError:
         return False
     return False
+
+
+def read_file(paths: GroupPaths, name: str) -> str:
+    """Read an archive. A sandbox can write to its directory, so no link is followed."""
+    folder = open_directory(paths.data, "groups", paths.group, "conversations")
+    try:
+        return read_regular(name, MAX_FILE, within=folder).decode("utf-8", "replace")
+    finally:
+        os.close(folder)
 
 
 @contextmanager

@@ -109,13 +109,23 @@ def _text(turn: Turn) -> str:
 
 def tool_line(event: Event, cwd: str = "") -> str:
     """A tool use as one line: the tool, what it was used for, and its error."""
+    error = error_of(event)
+    failed = f" (failed: {error})" if error is not None else ""
+    return f"{event.tool_name or 'tool'} {used_for(event, cwd)}".strip() + failed
+
+
+def used_for(event: Event, cwd: str = "") -> str:
+    """What a tool was used for: the argument that tells most."""
     given = event.payload.get("tool_input")
     values = given if isinstance(given, dict) else {"": given}
     texts = [text for name in (*_TELLING, *values) if isinstance(text := values.get(name), str)]
-    used_for = cut(one_line(texts[0]).removeprefix(f"{cwd}/"), MAX_INPUT) if texts else ""
+    return cut(one_line(texts[0]).removeprefix(f"{cwd}/"), MAX_INPUT) if texts else ""
+
+
+def error_of(event: Event) -> str | None:
+    """The error of a tool use as one line; None if it succeeded."""
     error = event.payload.get("error")
-    failed = f" (failed: {_ends(one_line(error))})" if isinstance(error, str) else ""
-    return f"{event.tool_name or 'tool'} {used_for}".strip() + failed
+    return _ends(one_line(error)) if isinstance(error, str) else None
 
 
 def _ends(text: str) -> str:

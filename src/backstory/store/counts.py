@@ -32,12 +32,17 @@ def rows(tx: Tx, project: str) -> dict[str, Any]:
         "sessions": sessions.get("sessions", 0),
         "prompts": prompts["count"],
         "events": {row["status"]: row["count"] for row in tx.all("stats_events", project=project)},
-        "observations": {row["type"]: row["count"] for row in tx.all("stats_observations", project=project)},
+        "observations": observation_types(tx, project),
         "summaries": summaries["count"],
         "vectors": vectors.count(tx, serving.id) if serving else 0,
         "first_at": sessions.get("first_at"),
         "last_at": sessions.get("last_at"),
     }
+
+
+def observation_types(tx: Tx, project: str) -> dict[str, int]:
+    """Return type -> observations of it."""
+    return {row["type"]: row["count"] for row in tx.all("stats_observations", project=project)}
 
 
 def projects(tx: Tx, project: str, limit: int) -> list[ProjectCounts]:
@@ -58,3 +63,16 @@ def latest_payloads(tx: Tx, project: str, limit: int) -> list[tuple[str, int]]:
 def table_sizes(tx: Tx) -> dict[str, int]:
     """Return table -> bytes on disk."""
     return {row["name"]: row["bytes"] for row in tx.all("table_sizes")}
+
+
+@dataclass(frozen=True, slots=True)
+class SessionCounts:
+    """Counts of a session."""
+
+    tools: int
+    turns: int
+    characters: int  #: of its turns
+
+
+def session(tx: Tx, session_id: int) -> SessionCounts:
+    return SessionCounts(**(tx.one("session_counts", session_id=session_id) or {}))

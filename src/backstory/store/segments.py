@@ -85,3 +85,15 @@ def last_tools(tx: Tx, session_id: int, prompt_number: int, limit: int) -> list[
     events = decode_sound(reversed(rows))[0]
     ours = [one for one in events if one.prompt_number == prompt_number and not one.payload.get("agent_id")]
     return ours[-limit:]
+
+
+def tools_of_rounds(tx: Tx, session_id: int, first: int, last: int, limit: int) -> list[Event]:
+    """Return the tool uses of several rounds in their order, without those of subagents."""
+    rows = tx.all("tools_of_rounds", session_id=session_id, first=first, last=last, limit=limit)
+    return [event for event in decode_sound(rows)[0] if not event.payload.get("agent_id")]
+
+
+def tool_use(tx: Tx, number: int) -> Event | None:
+    """Return a tool use by the id of its event."""
+    row = tx.one("tool_by_id", id=number)
+    return next(iter(decode_sound([row])[0]), None) if row else None

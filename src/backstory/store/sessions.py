@@ -47,12 +47,13 @@ def shown(session: Session) -> Row:
     return {name: getattr(session, name) for name in _COLUMNS if name not in _INTERNAL}
 
 
-def listed(
-    tx: Tx, project: str, before: int, limit: int, *, agent: str = "", status: str = "", tag: str = ""
-) -> list[Row]:
+#: Filters of a list of sessions. An empty one matches every session.
+_NO_FILTER = dict.fromkeys(("agent", "status", "tag", "branch", "since", "until"), "")
+
+
+def listed(tx: Tx, project: str, before: int, limit: int, **filters: str) -> list[Row]:
     """Return sessions as the API shows them, the last used first, after the session `before` in this order."""
-    about = {"project": project, "agent": agent, "status": status, "tag": tag}
-    rows = tx.all("sessions_list", **about, before=before, limit=limit)
+    rows = tx.all("sessions_list", **_NO_FILTER | filters, project=project, before=before, limit=limit)
     return [shown(from_row(row)) | {"observation_count": row["observation_count"]} for row in rows]
 
 

@@ -60,6 +60,12 @@ def of_round(tx: Tx, session_id: int, prompt_number: int, role: str = "assistant
     return [from_row(row) for row in tx.all("turns_of_round", **about)]
 
 
+def of_rounds(tx: Tx, session_id: int, first: int, last: int) -> list[Turn]:
+    """Return the turns of several rounds in the order in which they were said."""
+    rows = tx.all("turns_of_rounds", session_id=session_id, first=first, last=last)
+    return [from_row(row) for row in rows]
+
+
 def add_prompt(
     tx: Tx, session: Session, prompt_number: int, text: str | None, at: str, details: TurnDetails = NO_DETAILS
 ) -> bool:

@@ -55,6 +55,7 @@ from backstory.worker.live import Live
 from backstory.worker.mcp.server import Mcp
 from backstory.worker.routes.admin import Admin, document
 from backstory.worker.routes.agent_sessions import AgentSessions
+from backstory.worker.routes.conversations import Conversations
 from backstory.worker.routes.curate import Curation
 from backstory.worker.routes.entries import EntryRoutes
 from backstory.worker.routes.exchange import Exchange
@@ -70,6 +71,7 @@ from backstory.worker.routes.reobserve import Reobserve
 from backstory.worker.routes.search import SearchRoute
 from backstory.worker.routes.sessions import SessionRoutes
 from backstory.worker.routes.settings import SettingRoutes
+from backstory.worker.routes.stats import StatRoutes
 from backstory.worker.routes.transcripts import KeptTranscriptRoutes
 from backstory.worker.routes.turns import TurnImports
 from backstory.worker.routes.viewer import ViewerRoutes
@@ -187,6 +189,7 @@ class App:
             *endpoints.confinable(Recall(settings, confined).table()),
             *endpoints.confinable(FeedRoutes(settings, confined).table()),
             *endpoints.confinable(EntryRoutes(confined).table()),
+            *endpoints.confinable(Conversations(confined).table()),
             *endpoints.confinable(SearchRoute(settings, confined, search).table()),
             *Imports(store, self.backfill).table(),
             *TurnImports(self.intake, self.embedding.wake, self.forgotten_key).table(),
@@ -196,6 +199,7 @@ class App:
             *self.memories.table(),
             *Curation(store, self.intake, self.live, self.embedding).table(),
             *endpoints.confinable(Overview(settings, confined, search).table()),
+            *StatRoutes(settings, store).table(),
             *Exchange(store, self.wake, self.forgotten_key).table(),
             *self.reindex.table(),
             *Reobserve(store, self.model, self.wake).table(),

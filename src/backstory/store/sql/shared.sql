@@ -159,6 +159,8 @@ WHERE {is_listed}
   AND (:agent = '' OR s.agent = :agent)
   AND (:status = '' OR s.status = :status)
   AND (:tag = '' OR EXISTS (SELECT 1 FROM session_tags t WHERE t.session_id = s.id AND t.tag = :tag))
+  AND (:branch = '' OR s.git_branch = :branch)
+  AND s.last_event_at >= :since AND (:until = '' OR substr(s.created_at, 1, length(:until)) <= :until)
   AND (:before = 4611686018427387904 OR (s.last_event_at, s.id) < (SELECT b.last_event_at, b.id FROM sdk_sessions b WHERE b.id = :before))
 ORDER BY s.last_event_at DESC, s.id DESC LIMIT :limit;
 
@@ -361,6 +363,12 @@ SELECT * FROM events
 WHERE session_id = :session_id AND kind IN ('tool', 'tool_failure') AND payload IS NOT NULL AND (occurred_at, id) > (:at, :after)
 ORDER BY occurred_at, id LIMIT :limit;
 
+-- name: tools_of_rounds
+SELECT * FROM events
+WHERE session_id = :session_id AND prompt_number >= :first AND prompt_number <= :last
+  AND kind IN ('tool', 'tool_failure') AND payload IS NOT NULL
+ORDER BY occurred_at, id LIMIT :limit;
+
 -- name: tools_last
 SELECT * FROM events WHERE session_id = :session_id AND kind IN ('tool', 'tool_failure') AND payload IS NOT NULL
 ORDER BY occurred_at DESC, id DESC LIMIT :limit;
@@ -370,6 +378,18 @@ ORDER BY occurred_at DESC, id DESC LIMIT :limit;
 SELECT kind, occurred_at, payload FROM events
 WHERE session_id = :session_id AND kind IN ('pre_compact', 'session_start', 'post_compact')
 ORDER BY occurred_at, id;
+
+-- name: turns_of_rounds
+SELECT * FROM turns WHERE session_id = :session_id AND prompt_number >= :first AND prompt_number <= :last ORDER BY at, number;
+
+-- name: tool_by_id
+SELECT * FROM events WHERE id = :id AND kind IN ('tool', 'tool_failure') AND payload IS NOT NULL;
+
+-- name: session_counts
+SELECT
+  (SELECT COUNT(*) FROM events e WHERE e.session_id = :session_id AND e.kind IN ('tool', 'tool_failure')) AS tools,
+  (SELECT COUNT(*) FROM turns t WHERE t.session_id = :session_id) AS turns,
+  (SELECT CAST(COALESCE(SUM(LENGTH(t.text)), 0) AS BIGINT) FROM turns t WHERE t.session_id = :session_id) AS characters;
 
 -- name: turns_between
 SELECT * FROM turns WHERE session_id = :session_id AND at > :since AND at <= :until ORDER BY at, number;
@@ -1127,6 +1147,39 @@ SELECT s.project AS name, s.project_key AS key, COUNT(*) AS sessions, MIN(s.crea
 FROM sdk_sessions s
 WHERE s.project <> '' AND s.forgotten_at IS NULL AND (:project = '' OR s.project = :project OR s.project_key = :project)
 GROUP BY s.project_key, s.project ORDER BY last_at DESC LIMIT :limit;
+
+-- name: hours_of_sessions
+-- Counts by hour in UTC, from which days of any time zone can be made.
+SELECT project_key, substr(created_at, 1, 13) AS hour, COUNT(*) AS count FROM sdk_sessions
+WHERE created_at >= :since AND forgotten_at IS NULL AND prompt_counter > 0 AND (:project = '' OR project = :project OR project_key = :project)
+GROUP BY project_key, substr(created_at, 1, 13);
+
+-- name: hours_of_prompts
+SELECT substr(p.created_at, 1, 13) AS hour, COUNT(*) AS count FROM user_prompts p JOIN sdk_sessions s ON s.id = p.session_id
+WHERE p.created_at >= :since AND (:project = '' OR s.project = :project OR s.project_key = :project)
+GROUP BY substr(p.created_at, 1, 13);
+
+-- name: hours_of_observations
+SELECT substr(created_at, 1, 13) AS hour, COUNT(*) AS count FROM observations
+WHERE created_at >= :since AND (:project = '' OR project = :project OR project_key = :project) GROUP BY substr(created_at, 1, 13);
+
+-- name: hours_of_summaries
+SELECT substr(created_at, 1, 13) AS hour, COUNT(*) AS count FROM session_summaries
+WHERE created_at >= :since AND (:project = '' OR project = :project OR project_key = :project) GROUP BY substr(created_at, 1, 13);
+
+-- name: ledger_days
+SELECT day, CAST(SUM(input_tokens + output_tokens) AS BIGINT) AS tokens, CAST(SUM(cost_micros) AS BIGINT) AS cost_micros FROM model_calls
+WHERE day >= :since AND (:project = '' OR project = :project OR project_key = :project) GROUP BY day;
+
+-- name: observed_files
+SELECT project, files_read, files_modified, created_at FROM observations
+WHERE superseded_by IS NULL AND hidden_at IS NULL AND (files_read <> '[]' OR files_modified <> '[]')
+  AND (:project = '' OR project = :project OR project_key = :project)
+ORDER BY id DESC LIMIT :limit;
+
+-- name: observed_rounds
+-- When the end of a round was stored, and when it was observed, the latest first.
+SELECT created_at, observed_at FROM events WHERE kind = 'stop' AND status = 'done' AND observed_at IS NOT NULL ORDER BY id DESC LIMIT :limit;
 
 -- name: stats_sample
 -- The latest payloads, to estimate tokens per stored character.

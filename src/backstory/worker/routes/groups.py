@@ -12,7 +12,7 @@ import msgspec
 
 from backstory.errors import BadInput, NotFound
 from backstory.groups import names, state_dir
-from backstory.groups.archive import Archives
+from backstory.groups.archive import Archives, read_file
 from backstory.groups.names import GroupPaths
 from backstory.groups.pointers import HistoryEntry, Pointers
 from backstory.groups.runs import GroupRuns
@@ -86,6 +86,18 @@ class ShownArchive(msgspec.Struct):
     file: str | None
 
 
+class ArchiveText(msgspec.Struct):
+    """An archive: its row, and the text of its file."""
+
+    id: int
+    file: str
+    title: str
+    session_id: str
+    cause: str
+    archived_at: str
+    text: str
+
+
 class DeletedGroup(msgspec.Struct):
     """What was deleted with a group."""
 
@@ -121,6 +133,7 @@ class GroupRoutes:
                     needs_read("GET", "/api/groups", self.listed, Page),
                     needs_read("GET", path, self.show),
                     needs_read("GET", f"{path}/history", self.history, Page),
+                    needs_read("GET", f"{path}/archives/{{id:int}}", self.show_archive, ArchiveText),
                     needs_read("GET", f"{path}/search", self.search, Page, query=GroupSearch),
                     needs_write("POST", f"{path}/clear", self.clear, ShownHistoryEntry, ClearGroup, fails=(409,)),
                     needs_write("POST", f"{path}/resume", self.resume, ShownPointer, ResumeInGroup, fails=(409,)),
@@ -155,6 +168,20 @@ class GroupRoutes:
         group = _group(call)
         await self._parts.pointers.get(group)
         return Page([asdict(entry) for entry in await self._parts.pointers.history(group)])
+
+    async def show_archive(self, call: Call) -> ArchiveText:
+        """Show an archive of a group."""
+        group, number = _group(call), call.number("id")
+        archives = await asyncio.to_thread(self._store.read, lambda tx: groups.archives(tx, group))
+        archive = next((each for each in archives if each.id == number and each.file), None)
+        if archive is None:
+            raise NotFound(f"The group {group} has no archive {number}.", "`backstory groups show` lists them.")
+        try:
+            text = await asyncio.to_thread(read_file, self._paths(group), str(archive.file))
+        except (OSError, ValueError):
+            hint = "The agent of the group may have removed it."
+            raise NotFound(f"The file {archive.file} is gone.", hint) from None
+        return ArchiveText(**_shown_archive(archive), text=text)
 
     async def search(self, call: Call) -> Page:
         """Find sessions of a group by what was said in them, best match first."""
@@ -228,4 +255,4 @@ def _shown_entry(entry: HistoryEntry) -> ShownHistoryEntry:
 
 
 def _shown_archive(archive: groups.Archive) -> dict[str, Any]:
-    return {name: getattr(archive, name) for name in ("file", "title", "session_id", "cause", "archived_at")}
+    return {name: getattr(archive, name) for name in ("id", "file", "title", "session_id", "cause", "archived_at")}

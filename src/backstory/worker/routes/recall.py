@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from starlette.responses import PlainTextResponse
 
-from backstory import ids, project
+from backstory import ids, project, times
 from backstory.errors import BadInput, NotFound
 from backstory.live_settings import LiveSettings
 from backstory.model import Session
@@ -19,7 +19,18 @@ from backstory.recall import changed_files, context, session_rows, turn_pages, w
 from backstory.recall.context import SessionContext
 from backstory.recall.relevance import SessionStart
 from backstory.settings import Settings
-from backstory.store import feed, memories, observations, projects, prompts, segments, sessions, turns
+from backstory.store import (
+    agent_sessions,
+    counts,
+    feed,
+    memories,
+    observations,
+    projects,
+    prompts,
+    segments,
+    sessions,
+    turns,
+)
 from backstory.store.db import LAST, Row, Store, Tx
 from backstory.store.projects import KnownProject
 from backstory.text import tokens
@@ -70,6 +81,9 @@ class SessionsQuery(ListQuery):
     agent: str = ""
     status: str = ""
     tag: str = ""
+    branch: str = ""
+    since: Annotated[str, msgspec.Meta(max_length=40)] = ""
+    until: Annotated[str, msgspec.Meta(max_length=40)] = ""
 
 
 class ContextQuery(msgspec.Struct):
@@ -207,9 +221,10 @@ class Recall:
         """List sessions, the last used first."""
         query: SessionsQuery = call.query
         status = "created" if query.status == "initialized" else query.status
+        about = {"agent": query.agent, "status": status, "tag": query.tag, "branch": query.branch}
+        about |= {"since": times.since(query.since), "until": times.until(query.until)}
 
         def listed(tx: Tx, project: str, before: int, limit: int) -> list[Row]:
-            about = {"agent": query.agent, "status": status, "tag": query.tag}
             return session_rows.with_titles(tx, sessions.listed(tx, project, before, limit, **about))
 
         return await self._page(query, listed)
@@ -220,7 +235,10 @@ class Recall:
         def work(tx: Tx) -> Row:
             session = get_session(tx, call.request.path_params["id"])
             (row,) = session_rows.with_titles(tx, [sessions.shown(session)])
+            totals = agent_sessions.get(tx, session.id)
             return row | {
+                "totals": asdict(totals) if totals else None,
+                "counts": asdict(counts.session(tx, session.id)),
                 "links": session_rows.links(tx, session),
                 "directories": sessions.directories(tx, session.project_key, 20),
                 "prompts": prompts.of_session(tx, session.id),

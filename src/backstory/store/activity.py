@@ -1,0 +1,70 @@
+"""What happened when: counts by hour, files of observations, and how long rounds waited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from backstory.store.db import Tx
+from backstory.text import json_list
+
+_HOURS = {
+    "prompts": "hours_of_prompts",
+    "observations": "hours_of_observations",
+    "summaries": "hours_of_summaries",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HourCount:
+    """How many rows an hour has."""
+
+    hour: str  #: in UTC: 2026-02-21T03
+    count: int
+    project_key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DayCost:
+    """What models cost on a day."""
+
+    day: str
+    tokens: int
+    cost_micros: int | None  #: None if no price is known
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedFiles:
+    """The files of an observation."""
+
+    project: str
+    paths: frozenset[str]
+    created_at: str
+
+
+def sessions(tx: Tx, project: str, since: str) -> list[HourCount]:
+    """Count the sessions of all projects or of one, by the hour of their start and by project."""
+    return [HourCount(**row) for row in tx.all("hours_of_sessions", project=project, since=since)]
+
+
+def rows(tx: Tx, kind: str, project: str, since: str) -> list[HourCount]:
+    """Count prompts, observations or summaries by hour."""
+    return [HourCount(**row) for row in tx.all(_HOURS[kind], project=project, since=since)]
+
+
+def costs(tx: Tx, project: str, since: str) -> list[DayCost]:
+    """Return the costs of models from a day on."""
+    return [DayCost(**row) for row in tx.all("ledger_days", project=project, since=since)]
+
+
+def files(tx: Tx, project: str, limit: int) -> Iterator[ObservedFiles]:
+    """Yield the files of the newest observations that stand."""
+    for row in tx.all("observed_files", project=project, limit=limit):
+        paths = frozenset((*json_list(row["files_read"]), *json_list(row["files_modified"])))
+        yield ObservedFiles(row["project"], paths, row["created_at"])
+
+
+def rounds(tx: Tx, limit: int) -> list[tuple[str, str]]:
+    """Return when each of the last rounds ended, and when it was observed, oldest first."""
+    found = tx.all("observed_rounds", limit=limit)
+    return [(row["created_at"], row["observed_at"]) for row in reversed(found)]
