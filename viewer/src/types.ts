@@ -164,6 +164,8 @@ export interface Context {
 export interface Health {
   status: string;
   version: string;
+  pid: number;
+  uptime_s: number;
   queue: { queued: number; leased: number; dead: number };
   provider: string;
   model: string;
@@ -171,4 +173,186 @@ export interface Health {
   store: string;
   notice: string;
   failing: string[];
+}
+
+/** A session in a list. `snippet` is there if words found it. */
+export interface SessionRow {
+  id: number;
+  agent: string;
+  content_session_id: string;
+  project: string;
+  project_key: string;
+  cwd: string;
+  git_branch: string | null;
+  title: string;
+  tags: string[];
+  status: string;
+  prompt_counter: number;
+  parent_id: number | null;
+  start_source: string | null;
+  created_at: string;
+  last_event_at: string;
+  hidden_at: string | null;
+  observation_count?: number;
+  snippet?: string;
+}
+
+export interface WholeSession extends SessionRow {
+  links: { relation: string; id: number; title: string; at: string }[];
+  moves: { from_status: string | null; to_status: string; cause: string; at: string }[];
+  segments: { number: number; since: string; until: string }[];
+  prompts: Prompt[];
+  summaries: Summary[];
+  observations: Observation[];
+  totals: { model: string; input_tokens: number; output_tokens: number; cost_micros: number } | null;
+  counts: { turns: number; tools: number; characters: number };
+}
+
+export interface TurnStep {
+  kind: "turn";
+  number: number;
+  role: "user" | "assistant";
+  speaker: string | null;
+  text: string | null;
+  at: string;
+}
+
+export interface ToolStep {
+  kind: "tool";
+  id: number;
+  tool_name: string | null;
+  used_for: string;
+  error: string | null;
+  at: string;
+}
+
+/** A prompt and what came of it until the next one. */
+export interface Round {
+  number: number;
+  steps: (TurnStep | ToolStep)[];
+}
+
+export interface ToolUse {
+  id: number;
+  tool_name: string | null;
+  tool_input: string | null;
+  tool_response: string | null;
+  error: string | null;
+  occurred_at: string;
+}
+
+export interface GroupRow {
+  name: string;
+  session_id: string | null;
+  updated_at: string | null;
+  history: number;
+  archives: number;
+  is_running: boolean;
+}
+
+export interface HistoryEntry {
+  id: number;
+  session_id: string;
+  name: string;
+  created_at: string;
+  archived_at: string;
+  transcript_available: boolean;
+}
+
+export interface Archive {
+  id: number;
+  file: string;
+  title: string;
+  session_id: string;
+  cause: string;
+  archived_at: string;
+}
+
+export interface WholeGroup {
+  name: string;
+  folder: string;
+  session_id: string | null;
+  generation: number;
+  is_running: boolean;
+  history: HistoryEntry[];
+  archives: Archive[];
+}
+
+export interface Setting {
+  name: string;
+  value: string | number | string[] | null;
+  default: string | number | string[] | null;
+  description: string;
+  type: string;
+  choices: string[];
+  is_secret: boolean;
+  is_set: boolean;
+  is_changed: boolean;
+  needs_restart: boolean;
+  /** It is written, and the worker has not been restarted since. */
+  is_pending: boolean;
+  /** Some can only be changed by the command. */
+  is_editable: boolean;
+  source: "default" | "file" | "environment";
+}
+
+export interface ProviderAnswer {
+  ok: boolean;
+  says: string;
+  seconds: number;
+  provider: string;
+  model: string;
+}
+
+/** A problem, or something worth knowing, as doctor says it. */
+export interface Finding {
+  name: string;
+  level: "wrong" | "note";
+  says: string;
+  do: string;
+  mends: boolean;
+}
+
+export interface QueueRow {
+  id: number;
+  session_id: number;
+  project: string;
+  kind: string;
+  tool_name: string | null;
+  status: string;
+  attempts: number;
+  last_error: string | null;
+  created_at: string;
+}
+
+export interface StatDay {
+  day: string;
+  sessions: number;
+  prompts: number;
+  observations: number;
+  summaries: number;
+  tokens_spent: number;
+  cost_micros: number;
+  tokens_saved_estimate: number;
+}
+
+export interface WhereLearned {
+  files: { path: string; project: string; observations: number }[];
+  projects: { name: string; key: string; observations: number }[];
+  types: { type: string; observations: number }[];
+}
+
+export interface QueueStats {
+  queued: number;
+  leased: number;
+  dead: number;
+  p50_s: number | null;
+  p95_s: number | null;
+  rounds: { at: string; seconds: number }[];
+}
+
+export interface Stats {
+  counts: { sessions: number; prompts: number; summaries: number; observations: Record<string, number> };
+  sizes: Record<string, number>;
+  room: Record<string, number>;
 }

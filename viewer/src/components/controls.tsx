@@ -44,8 +44,8 @@ export function Copy({ text, label = "Copy" }: { text: string; label?: string })
 }
 
 /** A word about an entry. The type of an observation has its own colour. */
-export function Badge({ children, type }: { children: ComponentChildren; type?: string | null }) {
-  return <span class={`badge ${type ? `type-${type}` : ""}`}>{children}</span>;
+export function Badge({ children, type, tone }: { children: ComponentChildren; type?: string | null; tone?: "ok" | "warn" | undefined }) {
+  return <span class={`badge ${type ? `type-${type}` : ""} ${tone ?? ""}`}>{children}</span>;
 }
 
 interface DialogProps {

@@ -1,5 +1,6 @@
 // What pages are made of.
-export { Chart, type Series } from "./chart";
+export { Chart, type ChartSeries } from "./chart";
+export { Confirm } from "./confirm";
 export { Badge, Button, Copy, Dialog } from "./controls";
 export { Card } from "./card";
 export { Filters, useFilters } from "./filters";
