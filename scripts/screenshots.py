@@ -1,0 +1,77 @@
+"""Makes pictures of the pages of the viewer, in both themes and two widths: `scripts/screenshots.py DIR [--home HOME]`.
+
+HOME is that of a worker that runs. Without it, the demo's: `make demo` starts it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from playwright.sync_api import Page, sync_playwright
+
+ROOT = Path(__file__).parent.parent
+COMMAND = Path(sys.executable).parent / "backstory"
+SIZES = {"wide": (1280, 860), "phone": (390, 844)}
+FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+
+
+def backstory(home: Path, *words: str) -> str:
+    env = {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8", "HOME": str(home), "BACKSTORY_PORT": "0"}
+    return subprocess.run([COMMAND, *words], env=env, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def pages(home: Path) -> Iterator[tuple[str, str]]:
+    """Return the name and the fragment of each page."""
+    yield from (("feed", "#/"), ("search", "#/search?q=discount%20code"), ("context", "#/context"))
+    rows = json.loads(backstory(home, "search", "--json", "--kind", "observations", "--all-projects"))
+    found = rows["items"] if isinstance(rows, dict) else rows
+    if found:
+        yield "entry", f"#/o/{found[0]['id']}"
+        yield "edit", f"#/o/{found[0]['id']}?edit=1"
+        yield "session", f"#/s/{found[0]['session_id']}"
+    yield from (("summary", "#/summary/1"), ("prompt", "#/prompt/1"), ("nothing", "#/search?q=zeppelin"))
+    yield from (("sessions", "#/sessions"), ("groups", "#/groups"), ("stats", "#/stats"))
+    yield from (("settings", "#/settings"), ("health", "#/health"))
+
+
+def settle(page: Page) -> None:
+    """Wait until nothing loads any more."""
+    page.wait_for_function("!document.querySelector('.skeleton') && document.fonts.status === 'loaded'")
+    page.wait_for_timeout(300)  # a chart draws in the next frames
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--home", type=Path, default=ROOT / ".demo")
+    parser.add_argument("--only", default="", help="names of pages, with commas")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    chosen = set(filter(None, options.only.split(",")))
+    wanted = [row for row in pages(options.home) if not chosen or row[0] in chosen]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+        for theme in ("light", "dark"):
+            for size, (width, height) in SIZES.items():
+                viewport = {"width": width, "height": height}
+                page = browser.new_page(color_scheme=theme, viewport=viewport)  # type: ignore[arg-type]
+                link = backstory(options.home, "open", "--print").split()[-1]
+                page.goto(link)
+                page.get_by_text("Live", exact=True).wait_for()
+                for name, fragment in wanted:
+                    page.goto(f"{link.partition('#')[0]}{fragment}")
+                    settle(page)
+                    page.screenshot(path=options.folder / f"{name}-{size}-{theme}.png")
+                page.close()
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

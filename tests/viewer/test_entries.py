@@ -1,0 +1,175 @@
+"""Search, the page of an entry, the context, and correcting the memory from all of them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from box import Box, until
+from playwright.sync_api import Page, expect
+from viewer_page import Opener, address, find_violations, remember
+
+from backstory.errors import NotFound
+
+
+def test_search_as_you_type_highlights_and_explains(machine: Box, open_page: Opener) -> None:
+    page = open_page("#/search")
+    page.keyboard.type("discount code twice", delay=5)
+    expect(page).to_have_url(re.compile("q=discount"))
+    first = page.locator(".card").first
+    expect(first.locator("mark").first).to_have_text(re.compile("discount|code|twice", re.I))
+    expect(first.locator(".why")).not_to_be_empty()
+    assert not find_violations(page)
+    first.locator(".title").click()
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    page.go_back()
+    expect(page.get_by_role("searchbox")).to_have_value("discount code twice")
+    page.get_by_role("searchbox").fill("zeppelin maintenance")
+    expect(page.get_by_text("Nothing is about “zeppelin maintenance”")).to_be_visible()
+
+
+def test_an_entry_shows_what_it_rests_on_and_what_is_around_it(machine: Box, open_page: Opener) -> None:
+    row = next(one for one in machine.client.get("/api/observations")["items"] if one["files_modified"])
+    page = open_page(f"#/o/{row['id']}")
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    expect(page.locator(".timeline li[aria-current]")).to_have_count(1)
+    assert page.locator(".timeline li").count() > 3
+    expect(page.locator(".asked")).to_be_visible()
+    page.get_by_text("What was said").click()
+    expect(page.locator(".turn").first).to_be_visible()
+    page.locator("details.event summary").first.click()
+    expect(page.locator("details.event pre").first).to_be_visible()
+    assert not find_violations(page)
+    # Which session changed this file?
+    page.locator(".files a").first.click()
+    expect(page).to_have_url(re.compile(r"#/search\?file="))
+    expect(page.locator(".card .meta a", has_text="session").first).to_be_visible()
+
+
+def test_summaries_and_prompts_have_pages(machine: Box, open_page: Opener) -> None:
+    summary = machine.client.get("/api/summaries")["items"][-1]
+    page = open_page(f"#/summary/{summary['id']}")
+    expect(page.locator(".summary-parts dt").first).to_be_visible()
+    expect(page.locator(".timeline li[aria-current]")).to_have_count(1)
+    prompt = machine.client.get("/api/prompts")["items"][-1]
+    page.goto(address(machine, f"#/prompt/{prompt['id']}"))
+    expect(page.locator(".entry-body .markdown").first).to_contain_text(prompt["prompt"][:40])
+    page.goto(address(machine, "#/o/999999"))
+    expect(page.get_by_text("There is no observation 999999.").first).to_be_visible()
+
+
+def test_the_context_says_why_and_can_be_corrected(machine: Box, open_page: Opener) -> None:
+    page = open_page("#/context")
+    line = page.locator(".context li.observation").first
+    expect(line.locator(".why")).not_to_be_empty()
+    told = machine.client.get("/api/context", project="shop")
+    assert page.locator(".context > li").count() == sum(1 for one in told["lines"] if one["text"])
+    assert not find_violations(page)
+    number = int((line.locator("a.id").inner_text()).removeprefix("#"))
+    line.hover()
+    line.get_by_role("button", name="Pin").click()
+    expect(page.locator(".context h2", has_text="Pinned")).to_be_visible()
+    assert machine.client.get(f"/api/observations/{number}")["pinned_at"]
+    wrong = page.locator(".context li.observation", has_text=f"#{number} ")
+    wrong.hover()
+    wrong.get_by_role("button", name="Hide").click()
+    expect(wrong).to_have_count(0)
+    until(lambda: machine.client.get(f"/api/observations/{number}")["hidden_at"], "it to be hidden")
+    assert f"#{number} " not in machine.client.get("/api/context", project="shop")["text"]
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator(".context li.observation", has_text=f"#{number} ")).to_have_count(1)
+    machine.client.patch(f"/api/observations/{number}", {"pinned": False})
+
+
+def test_an_observation_is_edited(machine: Box, open_page: Opener) -> None:
+    row = remember(machine, "The warehouse closes at six")
+    page = open_page(f"#/o/{row['id']}")
+    page.get_by_role("button", name="Edit").click()
+    page.get_by_label("Title").fill("The warehouse closes at seven")
+    page.get_by_label("Type").select_option("discovery")
+    page.get_by_label("Facts, one on each line").fill("It opens at five\nIt closes at seven")
+    assert not find_violations(page)
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("The warehouse closes at seven")
+    stored = machine.client.get(f"/api/observations/{row['id']}")
+    assert stored["type"] == "discovery" and stored["facts"] == ["It opens at five", "It closes at seven"]
+
+
+def test_an_observation_is_replaced_and_restored(machine: Box, open_page: Opener) -> None:
+    old = remember(machine, "Invoices are sent by post")
+    new = remember(machine, "Invoices are sent by email since the move")
+    page = open_page(f"#/o/{old['id']}")
+    page.get_by_role("button", name="Replace …").click()
+    page.get_by_role("dialog").get_by_role("searchbox").fill("invoices sent email move")
+    page.get_by_role("dialog").get_by_role("button", name=f"#{new['id']}").click()
+    expect(page.locator(".standing")).to_contain_text(f"#{new['id']} replaces it")
+    expect(page.get_by_role("heading", name="Replaced by")).to_be_visible()
+    page.get_by_role("button", name="Restore").click()
+    expect(page.locator(".standing")).to_have_count(0)
+    assert machine.client.get(f"/api/observations/{old['id']}")["superseded_by"] is None
+
+
+def select_rows(page: Page, *texts: str) -> None:
+    for text in texts:
+        row = page.locator("article", has_text=text)
+        row.hover()
+        row.get_by_role("checkbox").check()
+
+
+def test_several_are_merged_hidden_and_forgotten(machine: Box, open_page: Opener) -> None:
+    texts = [f"The crane in hall {name} lifts two tons" for name in ("A", "B", "C", "D")]
+    rows = [remember(machine, text) for text in texts]
+    page = open_page()
+    select_rows(page, texts[0], texts[1])
+    page.get_by_role("toolbar").get_by_role("button", name="Merge").click()
+    expect(page).to_have_url(re.compile(rf"#/o/{rows[0]['id']}$"))
+    assert machine.client.get(f"/api/observations/{rows[1]['id']}")["superseded_by"] == rows[0]["id"]
+    page.goto(address(machine, "#/"))
+    select_rows(page, texts[2])
+    page.get_by_role("toolbar").get_by_role("button", name="Hide").click()
+    expect(page.locator("article", has_text=texts[2])).to_have_count(0)
+    until(lambda: machine.client.get(f"/api/observations/{rows[2]['id']}")["hidden_at"], "it to be hidden")
+
+
+def test_forgetting_can_be_undone_for_ten_seconds_and_is_final_then(machine: Box, open_page: Opener) -> None:
+    kept = remember(machine, "The alarm code of hall E is known to Ada")
+    gone = remember(machine, "The alarm code of hall F is known to Bob")
+    page = open_page()
+    expect(page.locator("article", has_text=gone["title"])).to_be_visible()
+    page.clock.install()
+    select_rows(page, kept["title"], gone["title"])
+    page.get_by_role("toolbar").get_by_role("button", name="Forget").click()
+    expect(page.locator("article", has_text="The alarm code")).to_have_count(0)
+    page.clock.run_for(9_000)
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator("article", has_text=kept["title"])).to_be_visible()
+    page.clock.run_for(20_000)
+    assert machine.client.get(f"/api/observations/{gone['id']}")["title"] == gone["title"]
+    page.locator("article", has_text=gone["title"]).hover()
+    page.locator("article", has_text=gone["title"]).get_by_role("button", name="Forget").click()
+    page.clock.run_for(11_000)
+
+    def is_gone() -> bool:
+        try:
+            machine.client.get(f"/api/observations/{gone['id']}")
+        except NotFound:
+            return True
+        return False
+
+    until(is_gone, "it to be forgotten")
+    expect(page.locator("article", has_text=kept["title"])).to_be_visible()
+    expect(page.locator("article", has_text=gone["title"])).to_have_count(0)
+
+
+@pytest.mark.parametrize("leave", ["close", "about:blank"])
+def test_who_leaves_the_page_while_it_forgets_has_decided(machine: Box, open_page: Opener, leave: str) -> None:
+    row = remember(machine, f"The spare key hangs behind the boiler ({leave})")
+    page = open_page(f"#/o/{row['id']}")
+    page.get_by_role("button", name="Forget").click()
+    expect(page.get_by_text("is being forgotten")).to_be_visible()
+    page.goto(leave) if ":" in leave else page.close(run_before_unload=False)
+
+    def is_gone() -> bool:
+        return all(one["id"] != row["id"] for one in machine.client.get("/api/feed")["items"])
+
+    until(is_gone, "it to be forgotten")

@@ -1,0 +1,174 @@
+"""The feed: live, filtered by its address, whole after a restart of the worker, and quick while much arrives."""
+
+from __future__ import annotations
+
+import re
+import uuid
+
+import pytest
+from box import Box, until
+from playwright.sync_api import Page, expect
+from viewer_page import Opener, address, find_violations, remember
+
+
+def titles(page: Page) -> list[str]:
+    return [text.strip() for text in page.locator(".card .title").all_inner_texts()]
+
+
+def test_entries_of_every_kind_are_shown_and_filters_live_in_the_address(machine: Box, open_page: Opener) -> None:
+    page = open_page()
+    expect(page.locator(".card.prompt").first).to_be_visible()
+    expect(page.locator(".card.summary").first).to_be_visible()
+    expect(page.locator(".card.observation").first).to_be_visible()
+    page.get_by_label("type").select_option("feature")
+    expect(page).to_have_url(re.compile(r"#/\?type=feature$"))
+    expect(page.locator(".card.prompt")).to_have_count(0)
+    shown = machine.client.get("/api/feed", type="feature")["items"]
+    expect(page.locator(".card.observation")).to_have_count(len(shown))
+    page.reload()
+    expect(page.locator(".card.observation")).to_have_count(len(shown))
+    expect(page.get_by_label("type")).to_have_value("feature")
+    page.get_by_role("button", name="Clear").click()
+    expect(page.locator(".card.prompt").first).to_be_visible()
+    assert not find_violations(page)
+
+
+def test_what_is_queued_is_visible(machine: Box, open_page: Opener) -> None:
+    page = open_page()
+    about = {"session_id": str(uuid.uuid4()), "cwd": str(machine.project)}
+    machine.client.post("/hooks/claude-code/UserPromptSubmit", about | {"prompt": "What does the queue show?"})
+    machine.client.post(
+        "/hooks/claude-code/PostToolUse",
+        about | {"tool_name": "Read", "tool_use_id": "one", "tool_input": {"file_path": "a.py"}, "tool_response": "1"},
+    )
+    expect(page.get_by_text("What does the queue show?")).to_be_visible()
+    expect(page.locator("header .queue")).to_have_text("1 event queued")
+    machine.client.post("/hooks/claude-code/Stop", about | {"last_assistant_message": "It shows one event."})
+    machine.settle()
+    expect(page.locator("header .queue")).to_have_text("")
+
+
+def test_new_entries_appear_and_do_not_move_who_reads_further_down(machine: Box, open_page: Opener) -> None:
+    for number in range(25):
+        remember(machine, f"Shelf {number} has a scanner of its own")
+    page = open_page()
+    remember(machine, "The label printer needs 203 dpi")
+    expect(page.get_by_text("The label printer needs 203 dpi")).to_be_visible()
+    page.mouse.wheel(0, 700)
+    expect(page.get_by_text("The label printer needs 203 dpi")).not_to_be_in_viewport()
+    before = page.evaluate("scrollY")
+    seen = page.locator("article", has_text="Shelf 13").bounding_box()
+    remember(machine, "The till rounds to five cents")
+    expect(page.get_by_role("button", name="1 new")).to_be_visible()
+    assert page.evaluate("scrollY") == before
+    assert page.locator("article", has_text="Shelf 13").bounding_box() == seen
+    page.get_by_role("button", name="1 new").click()
+    expect(page.get_by_text("The till rounds to five cents")).to_be_in_viewport()
+
+
+def test_keys_move_open_select_and_explain(machine: Box, open_page: Opener) -> None:
+    page = open_page("#/?kind=observation")
+    expect(page.locator(".card").first).to_be_visible()
+    page.keyboard.press("j")
+    expect(page.locator("article").nth(0)).to_be_focused()
+    page.keyboard.press("j")
+    expect(page.locator("article").nth(1)).to_be_focused()
+    page.keyboard.press("k")
+    page.keyboard.press("x")
+    expect(page.get_by_role("toolbar")).to_contain_text("1 observation")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("toolbar")).to_have_count(0)
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_contain_text("search")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.locator("article").nth(0).focus()
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"#/o/\d+$"))
+    page.keyboard.press("/")
+    expect(page.get_by_role("searchbox")).to_be_focused()
+
+
+def test_the_page_recovers_from_a_restart_and_misses_nothing(machine: Box, open_page: Opener) -> None:
+    page = open_page()
+    first = remember(machine, "Before the restart the page was open")
+    expect(page.get_by_text(first["title"])).to_be_visible()
+    machine.kill(machine.processes[-1])
+    expect(page.get_by_text("The worker does not answer").first).to_be_visible()
+    machine.start()
+    missed = [remember(machine, f"Stored right after the restart, number {number}")["title"] for number in range(5)]
+    page.get_by_text("Live", exact=True).wait_for()
+    for title in missed:
+        expect(page.get_by_text(title, exact=True)).to_have_count(1)
+    shown = titles(page)
+    assert len(shown) == len(set(shown))
+    stored = [row["title"] or row["text"] for row in machine.client.get("/api/feed", limit=10)["items"]]
+    assert shown[:6] == [re.sub("`", "", title) for title in stored[:6]]
+
+
+def flood(machine: Box, page: Page, count: int) -> None:
+    """Store many observations while the page is open, and see that it stays small and quick."""
+    client = page.context.new_cdp_session(page)
+    page.evaluate(
+        """() => {
+            let last = performance.now();
+            window.slowest = 0;
+            setInterval(() => {
+                const now = performance.now();
+                window.slowest = Math.max(window.slowest, now - last - 20);
+                last = now;
+            }, 20);
+        }"""
+    )
+
+    def heap() -> float:
+        client.send("HeapProfiler.collectGarbage")
+        return float(client.send("Runtime.getHeapUsage")["usedSize"]) / 1e6
+
+    before = heap()
+    mark = uuid.uuid4().hex[:8]
+    for number in range(count):
+        remember(machine, f"Pallet {number} of delivery {mark} was checked against its note, and nothing was missing")
+    expect(page.get_by_text(f"Pallet {count - 1} of delivery {mark}").first).to_be_visible()
+    assert page.evaluate("document.querySelectorAll('*').length") < 1500
+    assert heap() < before + 5
+    assert page.evaluate("window.slowest") < 1000
+    page.keyboard.press("j")
+    expect(page.locator("article").first).to_be_focused()
+
+
+def test_the_page_stays_small_while_many_arrive(machine: Box, open_page: Opener) -> None:
+    flood(machine, open_page(), 200)
+
+
+@pytest.mark.soak
+def test_the_page_stays_small_while_ten_thousand_arrive(machine: Box, open_page: Opener) -> None:
+    flood(machine, open_page(), 10_000)
+
+
+def test_the_theme_follows_the_system_and_the_switch(open_page: Opener) -> None:
+    page = open_page(color_scheme="dark")
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    expect(page.locator(".card").first).to_be_visible()
+    assert not find_violations(page)
+    page.get_by_role("button", name="Theme").click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "light")
+    page.reload()
+    expect(page.locator("html")).to_have_attribute("data-theme", "light")
+
+
+def test_a_phone_has_no_sideways_scrolling(machine: Box, open_page: Opener) -> None:
+    page = open_page()
+    page.set_viewport_size({"width": 390, "height": 800})
+    for fragment in ("#/", "#/search?q=discount", "#/o/1", "#/context"):
+        page.goto(address(machine, fragment))
+        page.locator("h1").first.wait_for(state="attached")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, fragment
+
+
+def test_a_filter_that_matches_nothing_says_so(open_page: Opener) -> None:
+    page = open_page("#/?type=refactor&agent=nobody")
+    expect(page.get_by_text("Nothing matches these filters")).to_be_visible()
+    page.get_by_role("button", name="Show everything").click()
+    expect(page.locator(".card").first).to_be_visible()
+    until(lambda: page.url.endswith("#/"), "the address without filters")
