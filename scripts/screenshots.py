@@ -6,12 +6,10 @@ HOME is that of a worker that runs. Without it, the demo's: `make demo` starts i
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
@@ -27,18 +25,30 @@ def backstory(home: Path, *words: str) -> str:
     return subprocess.run([COMMAND, *words], env=env, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def pages(home: Path) -> Iterator[tuple[str, str]]:
-    """Return the name and the fragment of each page."""
-    yield from (("feed", "#/"), ("search", "#/search?q=discount%20code"), ("context", "#/context"))
-    rows = json.loads(backstory(home, "search", "--json", "--kind", "observations", "--all-projects"))
-    found = rows["items"] if isinstance(rows, dict) else rows
-    if found:
-        yield "entry", f"#/o/{found[0]['id']}"
-        yield "edit", f"#/o/{found[0]['id']}?edit=1"
-        yield "session", f"#/s/{found[0]['session_id']}"
-    yield from (("summary", "#/summary/1"), ("prompt", "#/prompt/1"), ("nothing", "#/search?q=zeppelin"))
-    yield from (("sessions", "#/sessions"), ("groups", "#/groups"), ("stats", "#/stats"))
-    yield from (("settings", "#/settings"), ("health", "#/health"))
+def pages(page: Page) -> dict[str, str]:
+    """Return the fragments of the pages by their names. Some lead to entries of the feed, which is open."""
+    page.locator(".card.observation").first.wait_for()
+
+    def first(selector: str) -> str:
+        return page.locator(selector).first.get_attribute("href") or ""
+
+    entry = first(".card.observation .title")
+    return {
+        "feed": "#/",
+        "search": "#/search?q=discount%20code",
+        "nothing": "#/search?q=zeppelin",
+        "context": "#/context",
+        "entry": entry,
+        "edit": f"{entry}?edit=1",
+        "summary": first(".card.summary .title"),
+        "prompt": first(".card.prompt .title"),
+        "sessions": "#/sessions",
+        "session": first(".card .meta a[href^='#/s/']"),
+        "groups": "#/groups",
+        "stats": "#/stats",
+        "settings": "#/settings",
+        "health": "#/health",
+    }
 
 
 def settle(page: Page) -> None:
@@ -55,7 +65,6 @@ def main() -> None:
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     chosen = set(filter(None, options.only.split(",")))
-    wanted = [row for row in pages(options.home) if not chosen or row[0] in chosen]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
         for theme in ("light", "dark"):
@@ -65,7 +74,9 @@ def main() -> None:
                 link = backstory(options.home, "open", "--print").split()[-1]
                 page.goto(link)
                 page.get_by_text("Live", exact=True).wait_for()
-                for name, fragment in wanted:
+                for name, fragment in pages(page).items():
+                    if chosen and name not in chosen:
+                        continue
                     page.goto(f"{link.partition('#')[0]}{fragment}")
                     settle(page)
                     page.screenshot(path=options.folder / f"{name}-{size}-{theme}.png")

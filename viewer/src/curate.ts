@@ -7,16 +7,22 @@ import type { Observation } from "./types";
 
 /** Seconds in which forgetting can be taken back. */
 const UNDO_S = 10;
-/** Ids of observations that are not shown, because they are hidden or wait to be forgotten. */
+/** Ids of observations that lists leave out, because they were hidden or forgotten here. */
 export const leaving = signal<ReadonlySet<number>>(new Set());
+/** Ids of observations that are forgotten, or wait for it. */
+export const forgotten = signal<ReadonlySet<number>>(new Set());
 const waiting = new Set<number>();
 
+const plus = (set: ReadonlySet<number>, ids: number[]) => new Set([...set, ...ids]);
+const minus = (set: ReadonlySet<number>, ids: number[]) => new Set([...set].filter((id) => !ids.includes(id)));
+
 function leave(ids: number[]): void {
-  leaving.value = new Set([...leaving.value, ...ids]);
+  leaving.value = plus(leaving.value, ids);
 }
 
 function stay(ids: number[]): void {
-  leaving.value = new Set([...leaving.value].filter((id) => !ids.includes(id)));
+  leaving.value = minus(leaving.value, ids);
+  forgotten.value = minus(forgotten.value, ids);
 }
 
 /** Runs a change, and shows why it failed if it does. */
@@ -78,6 +84,7 @@ export async function supersede(id: number, by: number | null): Promise<Observat
 /** Forgets observations after ten seconds in which it can be undone. */
 export function forget(ids: number[]): void {
   leave(ids);
+  forgotten.value = plus(forgotten.value, ids);
   for (const id of ids) waiting.add(id);
   const settle = () => ids.filter((id) => waiting.delete(id));
   toast(`${ids.length === 1 ? `#${ids[0]} is` : `${ids.length} observations are`} being forgotten, for good.`, {

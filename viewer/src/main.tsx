@@ -7,6 +7,7 @@ import { follow } from "./stream";
 
 const app = document.getElementById("app");
 if (app) {
+  addEventListener("hashchange", () => void signIn()); // the link of `backstory open`, in a tab that is open
   await signIn();
   render(<Shell />, app);
   followHealth();

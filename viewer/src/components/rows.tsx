@@ -34,7 +34,7 @@ export function Rows<T>({ items, render, name, onEnd, onOpen, keys = {}, estimat
     observeElementOffset: observeWindowOffset,
     scrollMargin: list.current ? list.current.getBoundingClientRect().top + scrollY : 0,
     overscan: 6,
-    onChange: (_: unknown, sync: boolean) => (sync ? update(0) : requestAnimationFrame(() => update(0))),
+    onChange: () => update(0),
   };
   const [virtual] = useState(() => new Virtualizer<Window, HTMLElement>(options));
   virtual.setOptions(options);
@@ -72,7 +72,7 @@ export function Rows<T>({ items, render, name, onEnd, onOpen, keys = {}, estimat
           <article
             key={row.key}
             data-index={row.index}
-            ref={(element) => virtual.measureElement(element)}
+            ref={virtual.measureElement}
             tabIndex={0}
             aria-posinset={row.index + 1}
             aria-setsize={-1}

@@ -8,7 +8,7 @@ import { Origin } from "../components/card";
 import { EditForm } from "../components/edit";
 import { Sources } from "../components/sources";
 import { Timeline } from "../components/timeline";
-import { forget, hide, leaving, pin, show, supersede } from "../curate";
+import { forget, forgotten, hide, pin, show, supersede } from "../curate";
 import { useKeys } from "../keyboard";
 import { subscribe } from "../stream";
 import type { Entry as FeedEntry, Observation, Prompt, Summary } from "../types";
@@ -47,8 +47,8 @@ function ObservationPage({ id }: { id: number }) {
     [id],
   );
   const isEditing = address.value.params.has("edit");
+  if (forgotten.value.has(id)) return <Leaving id={id} />;
   if (!data) return <State loading={loading} error={error} retry={reload} />;
-  if (leaving.value.has(id) && !data.hidden_at) return <Leaving id={id} />;
   const stopEditing = () => setParams({ edit: "" });
   return (
     <>
@@ -77,7 +77,7 @@ function ObservationPage({ id }: { id: number }) {
       ) : (
         <>
           <ObservationButtons observation={data} reload={reload} />
-          <Standing observation={data} reload={reload} />
+          <Standing observation={data} />
           <ObservationText observation={data} />
         </>
       )}
@@ -90,8 +90,8 @@ function ObservationPage({ id }: { id: number }) {
 function Leaving({ id }: { id: number }) {
   return (
     <div class="notice" role="status">
-      <h2>#{id} is gone</h2>
-      <p>While the message at the edge is there, it can still be undone.</p>
+      <h2>#{id} is being forgotten</h2>
+      <p>The message below takes it back, as long as it is there.</p>
       <a href={href("/")}>Back to the feed</a>
     </div>
   );
@@ -135,7 +135,7 @@ function ObservationButtons({ observation, reload }: { observation: Observation;
 }
 
 /** Whether sessions are told it. */
-function Standing({ observation }: { observation: Observation; reload: () => void }) {
+function Standing({ observation }: { observation: Observation }) {
   const { pinned_at, hidden_at, superseded_by, times_learned } = observation;
   const says = hidden_at
     ? "It is hidden: no context and no search has it."

@@ -6,7 +6,7 @@ import { Actions, SelectionBar, clearSelection, select, selected } from "../comp
 import type { FilterName } from "../components/filters";
 import { dayOf } from "../components/time";
 import { leaving, pin } from "../curate";
-import { entryKey, openFeed } from "../feed";
+import { type Feed as FeedOf, entryKey, openFeed } from "../feed";
 import { health } from "../health";
 import { plural } from "../text";
 import type { Entry } from "../types";
@@ -18,8 +18,7 @@ const TOP = 120;
 
 export default function Feed() {
   const filters = useFilters(FILTERS);
-  const feed = useMemo(() => openFeed(filters, () => scrollY < TOP), [JSON.stringify(filters)]);
-  useEffect(() => feed.close, [feed]);
+  const feed = useKeptFeed(filters);
   useEffect(() => clearSelection, []);
   const entries = feed.entries.value.filter((one) => !(one.kind === "observation" && leaving.value.has(one.id)));
   const isFiltered = Object.values(filters).some(Boolean);
@@ -63,6 +62,31 @@ export default function Feed() {
       <SelectionBar />
     </>
   );
+}
+
+/** The feed that was shown last, and how far down. Whoever comes back finds it as it was. */
+const kept: { key: string; feed: FeedOf | null; scroll: number } = { key: "", feed: null, scroll: 0 };
+
+function useKeptFeed(filters: Record<string, string>): FeedOf {
+  const key = JSON.stringify(filters);
+  const feed = useMemo(() => {
+    if (kept.feed && kept.key === key) return kept.feed;
+    kept.feed?.close();
+    const opened = openFeed(filters, () => kept.scroll < TOP);
+    Object.assign(kept, { key, scroll: 0, feed: opened });
+    return opened;
+  }, [key]);
+  useEffect(() => {
+    const scroll = kept.scroll;
+    requestAnimationFrame(() => scrollTo(0, scroll));
+    const follow = () => {
+      kept.scroll = scrollY;
+      if (scrollY < TOP && feed.fresh.value) void feed.refresh();
+    };
+    addEventListener("scroll", follow);
+    return () => removeEventListener("scroll", follow);
+  }, [feed]);
+  return feed;
 }
 
 function open(entry: Entry): void {
