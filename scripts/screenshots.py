@@ -53,8 +53,11 @@ def pages(page: Page) -> dict[str, str]:
 
 def settle(page: Page) -> None:
     """Wait until nothing loads any more."""
-    page.wait_for_function("!document.querySelector('.skeleton') && document.fonts.status === 'loaded'")
-    page.wait_for_timeout(300)  # a chart draws in the next frames
+    page.wait_for_timeout(200)  # until the requests are sent
+    page.wait_for_load_state("load")
+    page.locator(".skeleton").first.wait_for(state="detached")
+    page.evaluate("document.fonts.ready.then(() => 1)")
+    page.wait_for_timeout(200)  # a chart is drawn in the next frames
 
 
 def main() -> None:
