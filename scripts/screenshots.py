@@ -43,7 +43,7 @@ def pages(page: Page) -> dict[str, str]:
         "summary": first(".card.summary .title"),
         "prompt": first(".card.prompt .title"),
         "sessions": "#/sessions",
-        "session": first(".card .meta a[href^='#/s/']"),
+        "session": first(".meta a[href^='#/s/']"),
         "groups": "#/groups",
         "stats": "#/stats",
         "settings": "#/settings",

@@ -9,7 +9,7 @@ from box import Box, until
 from playwright.sync_api import Page, expect
 from viewer_page import Opener, address, find_violations, remember
 
-from backstory.errors import NotFound
+from backstory.errors import BackstoryError
 
 
 def test_search_as_you_type_highlights_and_explains(machine: Box, open_page: Opener) -> None:
@@ -85,8 +85,8 @@ def test_an_observation_is_edited(machine: Box, open_page: Opener) -> None:
     row = remember(machine, "The warehouse closes at six")
     page = open_page(f"#/o/{row['id']}")
     page.get_by_role("button", name="Edit").click()
-    page.get_by_label("Title").fill("The warehouse closes at seven")
-    page.get_by_label("Type").select_option("discovery")
+    page.get_by_label("Title", exact=True).fill("The warehouse closes at seven")
+    page.get_by_label("Type", exact=True).select_option("discovery")
     page.get_by_label("Facts, one on each line").fill("It opens at five\nIt closes at seven")
     assert not find_violations(page)
     page.get_by_role("button", name="Save").click()
@@ -152,7 +152,7 @@ def test_forgetting_can_be_undone_for_ten_seconds_and_is_final_then(machine: Box
     def is_gone() -> bool:
         try:
             machine.client.get(f"/api/observations/{gone['id']}")
-        except NotFound:
+        except BackstoryError:
             return True
         return False
 
@@ -166,7 +166,7 @@ def test_who_leaves_the_page_while_it_forgets_has_decided(machine: Box, open_pag
     row = remember(machine, f"The spare key hangs behind the boiler ({leave})")
     page = open_page(f"#/o/{row['id']}")
     page.get_by_role("button", name="Forget").click()
-    expect(page.get_by_text("is being forgotten")).to_be_visible()
+    expect(page.get_by_role("heading", name="is being forgotten")).to_be_visible()
     page.goto(leave) if ":" in leave else page.close(run_before_unload=False)
 
     def is_gone() -> bool:

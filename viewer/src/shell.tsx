@@ -65,12 +65,11 @@ function Navigation() {
       </nav>
       <Worker />
       <div class="tools">
-        <Button kind="quiet" label={`Theme: ${choice.value}`} onClick={nextTheme}>
-          {choice.value === "system" ? "Auto" : choice.value === "light" ? "Light" : "Dark"}
+        <Button kind="quiet" onClick={nextTheme}>
+          Theme: {choice.value === "system" ? "auto" : choice.value}
         </Button>
         <Button
           kind="quiet"
-          label="Keys"
           onClick={() => {
             isHelp.value = true;
           }}
@@ -90,7 +89,7 @@ function Worker() {
   return (
     <div class="worker" role="status">
       <span class={`dot ${connection.value}`}>{SAYS[connection.value]}</span>
-      {queue && connection.value === "live" && (
+      {queue && connection.value === "live" && queue.leased + queue.queued + queue.dead > 0 && (
         <a href={href("/health")}>
           {queue.leased > 0 && <span>{queue.leased} being observed</span>}
           {queue.queued > 0 && <span>{queue.queued} queued</span>}

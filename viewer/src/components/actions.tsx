@@ -55,7 +55,7 @@ export function SelectionBar() {
       <Button onClick={run(() => hide(ids))}>Hide</Button>
       <Button
         disabled={ids.length < 2}
-        label="Merge: the first that was selected stands, with the facts of all"
+        hint="The first that was selected stands, with the facts of all"
         onClick={run(async () => {
           const row = await merge(ids);
           if (row) go(`/o/${row.id}`);

@@ -18,7 +18,7 @@ interface CardProps {
 
 export function Card({ entry, marks, children, isPlain, isSelected }: CardProps) {
   const { kind, id, text, type, superseded_by } = entry;
-  const title = entry.title || text || (entry.is_private ? "A private prompt" : "Without a title");
+  const title = wholeTitle(entry) || (entry.is_private ? "A private prompt" : "Without a title");
   return (
     <div class={`card ${kind} ${superseded_by ? "replaced" : ""} ${isSelected ? "selected" : ""}`}>
       <span class={`label type-${kind === "observation" ? type : kind}`}>
@@ -28,7 +28,7 @@ export function Card({ entry, marks, children, isPlain, isSelected }: CardProps)
         <a class="title" href={entryHref(kind, id)}>
           <Text text={title} marks={marks} />
         </a>
-        {text && text !== title && (
+        {text && text !== title && !title.startsWith(text) && (
           <p class="excerpt">
             <Text text={text} marks={marks} />
           </p>
@@ -45,6 +45,12 @@ export function Card({ entry, marks, children, isPlain, isSelected }: CardProps)
       </div>
     </div>
   );
+}
+
+/** The title, or the text if the title is only its beginning. */
+function wholeTitle({ title, text }: { title: string; text?: string }): string {
+  const start = title.replace(/(…|\.\.\.)$/, "");
+  return text?.startsWith(start) ? text : title;
 }
 
 /** Project, branch, agent and session of an entry, as links to what else they have. */

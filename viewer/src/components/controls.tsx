@@ -8,13 +8,16 @@ interface ButtonProps {
   onClick?: (event: MouseEvent) => void;
   /** `quiet` is a word that acts, `danger` cannot be undone, `main` is what the page is for. */
   kind?: "main" | "quiet" | "danger";
+  /** What it does, where its content is only a sign. */
   label?: string;
+  /** More about it, on hover. */
+  hint?: string;
   disabled?: boolean;
   pressed?: boolean;
   type?: "button" | "submit";
 }
 
-export function Button({ children, onClick, kind, label, disabled, pressed, type = "button" }: ButtonProps) {
+export function Button({ children, onClick, kind, label, hint, disabled, pressed, type = "button" }: ButtonProps) {
   return (
     <button
       type={type}
@@ -23,7 +26,7 @@ export function Button({ children, onClick, kind, label, disabled, pressed, type
       disabled={disabled}
       aria-pressed={pressed}
       aria-label={label}
-      title={label}
+      title={hint ?? label}
     >
       {children}
     </button>

@@ -1,4 +1,5 @@
 // Filters of a page, which live in its address.
+import type { ComponentChildren } from "preact";
 import { address, setParams } from "../address";
 import { get, useLoad } from "../api";
 import type { Choices } from "../types";
@@ -15,6 +16,13 @@ export function useFilters(names: readonly FilterName[]): Record<string, string>
   return Object.fromEntries(names.map((name) => [name, params.get(name) ?? ""]));
 }
 
+/** Times as the worker reads them, and as people say them. */
+const SINCE: Record<string, string> = {
+  today: "today",
+  "7d": "last 7 days",
+  "30d": "last 30 days",
+  "52w": "last year",
+};
 const KINDS = ["observation", "summary", "prompt"];
 const STATUSES = ["created", "active", "paused", "completed", "expired", "failed"];
 /** A filter that makes others mean something else clears them. */
@@ -38,6 +46,7 @@ export function Filters({ names, options = {} }: FiltersProps) {
     group: data?.groups ?? [],
     kind: KINDS,
     status: STATUSES,
+    since: Object.keys(SINCE),
     ...options,
   };
   const isShown = (name: FilterName) => name !== "group" || known.group?.length || values.group;
@@ -66,21 +75,36 @@ function Filter({ name, value, options }: FilterProps) {
     const cleared = (CLEARS[name] ?? []).map((other) => [other, ""]);
     setParams({ ...Object.fromEntries(cleared), [name]: (event.target as HTMLInputElement).value.trim() });
   };
-  return (
-    <label class={value ? "set" : ""}>
-      <span>{name === "since" ? "from" : name}</span>
-      {options ? (
-        <select value={value} onChange={set}>
-          <option value="">any</option>
-          {(!value || options.includes(value) ? options : [value, ...options]).map((option) => (
-            <option key={option}>{option}</option>
-          ))}
-        </select>
-      ) : name === "since" || name === "until" ? (
-        <input type="date" value={value} onChange={set} />
-      ) : (
+  if (!options) {
+    return (
+      <label class={value ? "set" : ""}>
+        <span>{name}</span>
         <input type="text" value={value} onChange={set} placeholder="any" spellcheck={false} />
-      )}
-    </label>
+      </label>
+    );
+  }
+  const known = !value || options.includes(value) ? options : [value, ...options];
+  return (
+    <Pill name={name === "since" ? "time" : name} value={value && (SINCE[value] ?? value)}>
+      <select aria-label={name} value={value} onChange={set}>
+        <option value="">any</option>
+        {known.map((option) => (
+          <option key={option} value={option}>
+            {name === "since" ? (SINCE[option] ?? option) : option}
+          </option>
+        ))}
+      </select>
+    </Pill>
+  );
+}
+
+/** A name and its value, which a list that lies over them changes. */
+export function Pill({ name, value, children }: { name: string; value: string; children: ComponentChildren }) {
+  return (
+    <span class={`pill ${value ? "set" : ""}`}>
+      <span>{name}</span>
+      {value && <strong>{value}</strong>}
+      {children}
+    </span>
   );
 }

@@ -42,14 +42,17 @@ export function Sources({ id, session }: { id: number; session: number }) {
             ))}
           </details>
         )}
-        {events.map((event) => (
+        {events.filter(isEvidence).map((event) => (
           <EventSource key={event.id} event={event} />
         ))}
-        {!prompt && !turns.length && !events.length && <p class="quiet">Nothing that is still stored.</p>}
+        {!prompt && !turns.length && !events.some(isEvidence) && <p class="quiet">Nothing that is still stored.</p>}
       </section>
     </>
   );
 }
+
+/** The end of a round only repeats what was said. */
+const isEvidence = (event: SourceEvent) => event.kind !== "stop" && event.kind !== "memory";
 
 function Others({ title, rows }: { title: string; rows: ShortObservation[] }) {
   if (!rows.length) return null;

@@ -6,14 +6,10 @@ import { State } from "./state";
 import { Text } from "./text";
 import { Time } from "./time";
 
-/** How the route names an entry: 12 is an observation, M5 a summary, P7 a prompt. */
-const PREFIX: Record<string, string> = { observation: "", summary: "M", prompt: "P" };
-
 export function Timeline({ kind, id }: { kind: string; id: string }) {
-  const anchor = `${PREFIX[kind]}${id}`;
   const { data, error, loading } = useLoad(
-    (abort) => get<{ items: TimelineItem[] }>("/api/timeline", { anchor, before: 8, after: 8 }, abort),
-    [anchor],
+    (abort) => get<{ items: TimelineItem[] }>("/api/timeline", { anchor: id, kind, before: 8, after: 8 }, abort),
+    [kind, id],
   );
   return (
     <section class="timeline">
@@ -23,8 +19,8 @@ export function Timeline({ kind, id }: { kind: string; id: string }) {
         {data?.items.map((item) => (
           <li key={`${item.kind} ${item.id}`} aria-current={item.is_anchor ? "true" : undefined}>
             <Time at={item.created_at} as="clock" />
-            <a href={entryHref(item.kind, item.id)} class={`point type-${item.type ?? item.kind}`}>
-              <span>{item.type ?? item.kind}</span>
+            <a href={entryHref(item.kind, item.id)} class="point">
+              <span class={`type-${item.type ?? item.kind}`}>{item.type ?? item.kind}</span>{" "}
               <Text text={item.title} />
             </a>
           </li>

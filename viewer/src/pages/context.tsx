@@ -3,6 +3,7 @@ import { useEffect } from "preact/hooks";
 import { address, entryHref, go, href, setParams } from "../address";
 import { get, useLoad } from "../api";
 import { Button, Copy, State, Text } from "../components";
+import { Pill } from "../components/filters";
 import { hide, leaving, pin } from "../curate";
 import { subscribe } from "../stream";
 import { plural } from "../text";
@@ -36,9 +37,8 @@ export default function Context() {
         <h1>What would a session be told?</h1>
       </header>
       <form class="filters" aria-label="Session" onSubmit={(event) => event.preventDefault()}>
-        <label>
-          <span>project</span>
-          <select value={project} onChange={(event) => setParams({ project: event.currentTarget.value, branch: "" })}>
+        <Pill name="project" value={projects.find((one) => one.key === project || one.name === project)?.name ?? project}>
+          <select aria-label="project" value={project} onChange={(event) => setParams({ project: event.currentTarget.value, branch: "" })}>
             {projects.map((one) => (
               <option key={one.key} value={one.key}>
                 {one.name}
@@ -46,16 +46,15 @@ export default function Context() {
             ))}
             {project && !projects.some((one) => one.key === project) && <option>{project}</option>}
           </select>
-        </label>
-        <label>
-          <span>branch</span>
-          <select value={branch} onChange={(event) => setParams({ branch: event.currentTarget.value })}>
-            <option value="">{data?.branch && !branch ? `${data.branch} (now)` : "as it is now"}</option>
+        </Pill>
+        <Pill name="branch" value={branch || data?.branch || ""}>
+          <select aria-label="branch" value={branch} onChange={(event) => setParams({ branch: event.currentTarget.value })}>
+            <option value="">the one in use now</option>
             {data?.branches.map((one) => (
               <option key={one}>{one}</option>
             ))}
           </select>
-        </label>
+        </Pill>
         {data && (
           <>
             <span class="quiet">
@@ -109,7 +108,7 @@ function Line({ line, reload }: { line: ContextLine; reload: () => void }) {
         {kind === "observation" && id ? <ObservationLine text={text} id={id} /> : <Text text={text} />}
       </p>
       <div class="meta">
-        {reason && <span class="why">{reason}</span>}
+        {reason && <span class="why">Why: {reason}</span>}
         {kind === "summary" && id && <a href={entryHref("summary", id)}>summary</a>}
         {kind === "session" && session_id && <a href={href(`/s/${session_id}`)}>session {session_id}</a>}
         {kind === "observation" && id && (

@@ -81,7 +81,7 @@ function ObservationPage({ id }: { id: number }) {
           <ObservationText observation={data} />
         </>
       )}
-      <Sources id={id} session={data.session_id} />
+      <Sources key={data.superseded_by} id={id} session={data.session_id} />
     </>
   );
 }

@@ -3,6 +3,7 @@ import { useEffect, useMemo } from "preact/hooks";
 import { entryHref, go, href } from "../address";
 import { Badge, Button, Card, Filters, Rows, State, useFilters } from "../components";
 import { Actions, SelectionBar, clearSelection, select, selected } from "../components/actions";
+import { Origin } from "../components/card";
 import type { FilterName } from "../components/filters";
 import { dayOf } from "../components/time";
 import { leaving, pin } from "../curate";
@@ -93,14 +94,20 @@ function open(entry: Entry): void {
   location.hash = entryHref(entry.kind, entry.id);
 }
 
-/** A row, below the name of its day if it is the first of that day. */
+/** A row, below the name of its day and its session if they differ from those of the row before. */
 function Row({ entry, before }: { entry: Entry; before: Entry | undefined }) {
   const day = dayOf(entry.created_at);
   const isObservation = entry.kind === "observation";
+  const isNewDay = day !== (before && dayOf(before.created_at));
   return (
     <>
-      {day !== (before && dayOf(before.created_at)) && <h2 class="day">{day}</h2>}
-      <Card entry={entry} isSelected={isObservation && selected.value.has(entry.id)}>
+      {isNewDay && <h2 class="day">{day}</h2>}
+      {(isNewDay || before?.session_id !== entry.session_id) && (
+        <p class="origin meta">
+          <Origin entry={entry} />
+        </p>
+      )}
+      <Card entry={entry} isPlain isSelected={isObservation && selected.value.has(entry.id)}>
         {isObservation && (
           <>
             <Actions id={entry.id} pinned={entry.pinned} />

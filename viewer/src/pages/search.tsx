@@ -7,7 +7,7 @@ import type { FilterName } from "../components/filters";
 import { leaving } from "../curate";
 import type { Found, Hit, Kind } from "../types";
 
-const FILTERS: readonly FilterName[] = ["project", "kind", "type", "agent", "file", "since", "until"];
+const FILTERS: readonly FilterName[] = ["project", "kind", "type", "agent", "since", "file"];
 const KINDS = ["observations", "summaries", "prompts", "turns", "sessions", "all"];
 /** Milliseconds after the last key until a search starts. */
 const PAUSE_MS = 120;
