@@ -142,6 +142,7 @@ def test_the_page_stays_small_while_many_arrive(machine: Box, open_page: Opener)
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3600)
 def test_the_page_stays_small_while_ten_thousand_arrive(machine: Box, open_page: Opener) -> None:
     flood(machine, open_page(), 10_000)
 
