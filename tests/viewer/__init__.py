@@ -1,0 +1,1 @@
+"""Tests of the viewer in a real Chromium."""
