@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -30,6 +31,23 @@ def read_regular(path: str | bytes | Path, limit: int, *, within: int | None = N
         return file.read(limit)
 
 
+def open_below(base: Path, path: Path) -> int:
+    """Open a regular file below the directory `base` and return its descriptor. Symbolic links below `base` are not
+    followed, so the file is inside, whoever may write there."""
+    *folders, name = path.relative_to(base).parts
+    folder = open_directory(base, *folders)
+    try:
+        return open_regular(name, within=folder)
+    finally:
+        os.close(folder)
+
+
+def create_regular(name: str, within: int, mode: int = 0o600) -> int:
+    """Create a file in the directory with the descriptor `within`, and return a descriptor to write to. Raise
+    FileExistsError if anything has that name."""
+    return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=within)
+
+
 def _check(path: str | bytes | Path, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise OSError(f"{Path(os.fsdecode(path)).name} is not a regular file")
@@ -53,3 +71,54 @@ def open_directory(base: Path, *names: str, create: bool = False) -> int:
         finally:
             os.close(outer)
     return handle
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a directory with everything in it, however deep, and whatever modes it has. No link is followed."""
+    top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        while names := _names(top):
+            for name in names:
+                _remove_entry(top, name)
+    finally:
+        os.close(top)
+    folder.rmdir()
+
+
+def _remove_entry(top: int, name: str) -> None:
+    """Remove an entry of a directory. The directories in it become entries themselves, so no path gets too long."""
+    if not _is_folder(name, top):
+        os.unlink(name, dir_fd=top)
+        return
+    inner = _opened_up(name, top)
+    try:
+        for each in _names(inner):
+            if _is_folder(each, inner):
+                os.close(_opened_up(each, inner))  # it could not be moved otherwise
+                os.rename(each, f".{secrets.token_hex(8)}", src_dir_fd=inner, dst_dir_fd=top)
+            else:
+                os.unlink(each, dir_fd=inner)
+    finally:
+        os.close(inner)
+    os.rmdir(name, dir_fd=top)
+
+
+def _opened_up(name: str, within: int) -> int:
+    """Open a directory, whatever its mode, and let its owner change it."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        handle = os.open(name, flags, dir_fd=within)
+    except PermissionError:
+        os.chmod(name, 0o700, dir_fd=within)
+        handle = os.open(name, flags, dir_fd=within)
+    os.fchmod(handle, 0o700)
+    return handle
+
+
+def _is_folder(name: str, within: int) -> bool:
+    return stat.S_ISDIR(os.stat(name, dir_fd=within, follow_symlinks=False).st_mode)
+
+
+def _names(folder: int) -> list[str]:
+    with os.scandir(folder) as entries:
+        return [entry.name for entry in entries]

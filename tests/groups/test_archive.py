@@ -123,6 +123,17 @@ def test_a_conversation_that_goes_on_is_written_in_parts(desk: Desk) -> None:
     assert said == [["Three", "Four"], ["One", "Two"]]
 
 
+def test_a_message_that_was_sent_while_the_agent_worked_is_in_the_archive(desk: Desk) -> None:
+    script = desk.talk("family", 1, "Begin", "I begin")
+    attached = {"type": "queued_command", "prompt": "Use the other one <private>hidden</private>"}
+    script.chain("attachment", {"attachment": attached | {"commandMode": "prompt"}})
+    script.chain("attachment", {"attachment": attached | {"commandMode": "task-notification"}})
+    script.says("I use it")
+    desk.go_on("family", script)
+    said = markdown(desk, whole(desk, script)).partition("---\n\n")[2]
+    assert said == "**User**: Begin\n\n**G2**: I begin\n\n**User**: Use the other one\n\n**G2**: I use it\n"
+
+
 def test_a_title_is_derived(desk: Desk) -> None:
     """From the name in the agent, else from the first prompt; never from what an agent made of a private prompt."""
     script = desk.talk(
@@ -154,7 +165,8 @@ def test_a_worker_that_was_killed_writes_each_archive_once(desk: Desk) -> None:
     }
     files = desk.archived("family")
     desk.store.write(lambda tx: groups.set_archive_file(tx, made, None))
-    run(desk.archives.write_requested("family"))
+    (paths.conversations / ".0123456789abcdef.tmp").write_text("what was written until then")
+    run(desk.archives.write_all_requested())
     assert desk.archived("family") == files
     assert len(files) == 1
     (row,) = desk.store.read(lambda tx: groups.archives(tx, "family"))

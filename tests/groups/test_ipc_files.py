@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -49,13 +50,14 @@ def test_what_is_no_plain_file_is_moved_away_unread(paths: GroupPaths, tmp_path:
     (paths.tasks / "folder.json").mkdir()
     with (paths.tasks / "large.json").open("wb") as file:
         file.truncate(ipc_files.MAX_BYTES + 1)
-    (paths.tasks / f"{'n' * 250}.json").symlink_to(secret)
+    for long in ("n" * 250, "😀" * 60):
+        (paths.tasks / f"{long}.json").symlink_to(secret)
     (paths.tasks / "good.json").write_text("{}")
     assert [taken.name for taken in IpcFiles(paths).take("tasks")] == ["good.json"]
     assert list(paths.tasks.iterdir()) == []
     bad = {f"alpha-{name}.json" for name in ("link", "dangling", "pipe", "folder", "large")}
     assert bad < errors_of(paths)
-    assert len(errors_of(paths)) == 6
+    assert len(errors_of(paths)) == 7
     assert secret.read_text() == "secret"
 
 
@@ -90,15 +92,32 @@ def test_a_file_is_written_over_a_link_and_not_through_it(paths: GroupPaths, tmp
     assert names(paths.ipc) == ["input", "responses", "session_history.json", "tasks"]
 
 
-def test_a_new_run_starts_without_requests_of_the_last_one(paths: GroupPaths) -> None:
-    """Nobody waits for their answers. Messages to the group stay, and `_close` does not."""
+def test_what_was_taken_is_not_lost_with_what_cannot_be_moved_away(paths: GroupPaths, tmp_path: Path) -> None:
+    paths.errors.write_text("not a directory")
     (paths.tasks / "1.json").write_text("{}")
+    (paths.tasks / "2.json").symlink_to(tmp_path)
+    assert IpcFiles(paths).take("tasks") == [TakenFile("1.json", b"{}")]
+
+
+def test_a_new_run_starts_without_requests_of_the_last_one(paths: GroupPaths, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many. Nobody waits for their answers. Messages to the group stay, and `_close` does not."""
+    monkeypatch.setattr(ipc_files, "MAX_ENTRIES", 2)
+    for number in range(5):
+        (paths.tasks / f"{number}.json").write_text("{}")
     (paths.responses / "1.json").write_text("{}")
     (paths.input / "1.json").write_text("{}")
     (paths.input / "_close").write_text("")
     IpcFiles(paths).prepare()
     assert [list(folder.iterdir()) for folder in (paths.tasks, paths.responses)] == [[], []]
     assert names(paths.input) == ["1.json"]
+
+
+def test_what_a_host_that_died_has_begun_to_write_is_removed(paths: GroupPaths) -> None:
+    for name, age in ((".0123456789abcdef.tmp", 3600), (".0123456789abcde0.tmp", 0)):
+        (paths.input / name).write_text("{")
+        os.utime(paths.input / name, (time.time() - age,) * 2)
+    IpcFiles(paths).prepare()
+    assert names(paths.input) == [".0123456789abcde0.tmp"]
 
 
 def test_errors_do_not_grow_without_end(paths: GroupPaths, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,3 +129,15 @@ def test_errors_do_not_grow_without_end(paths: GroupPaths, monkeypatch: pytest.M
         box.take("tasks")
     assert len(errors_of(paths)) == 3
     assert list(paths.tasks.iterdir()) == []
+
+
+def test_errors_of_a_group_are_removed_with_it(paths: GroupPaths, tmp_path: Path) -> None:
+    (paths.tasks / "folder.json" / "inner").mkdir(parents=True)
+    (paths.tasks / "link.json").symlink_to(tmp_path)
+    other = GroupPaths(tmp_path, "beta")
+    (other.tasks / "link.json").symlink_to(tmp_path)
+    for each in (paths, other):
+        IpcFiles(each).take("tasks")
+    assert errors_of(paths) == {"alpha-folder.json", "alpha-link.json", "beta-link.json"}
+    IpcFiles(paths).remove_errors()
+    assert errors_of(paths) == {"beta-link.json"}

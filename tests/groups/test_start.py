@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from backstory.errors import BackstoryError
 from backstory.groups import start, state_dir
 from backstory.groups.ipc_files import CLOSE, IpcFiles
 from backstory.groups.messages import put_message, take_close, take_messages
+from backstory.groups.model_env import model_variables
 from backstory.groups.names import GroupPaths
 from backstory.groups.start import GroupQuery
 from backstory.sessions import Options
@@ -42,6 +45,8 @@ def test_the_directories_are_made_once_and_skills_each_time(paths: GroupPaths, t
     paths.instructions.write_text("ours now")
     (paths.state / "settings.json").write_text("{}")
     (skills / "tea" / "SKILL.md").write_text("two")
+    shutil.rmtree(paths.state / "skills" / "tea")
+    os.mkfifo(paths.state / "skills" / "tea")
     (paths.state / "skills" / "own").mkdir()
     state_dir.prepare(paths, skills)
     assert paths.instructions.read_text() == "ours now"
@@ -94,7 +99,7 @@ def test_an_agent_without_credentials_is_not_started(paths: GroupPaths) -> None:
         start.check_credentials(paths, {})
     assert "ANTHROPIC_API_KEY" in error.value.hint
     start.check_credentials(paths, KEY)
-    given = start.model_variables(KEY | {"ANTHROPIC_BASE_URL": "http://x", "AWS_SECRET_ACCESS_KEY": "no", "HOME": "/"})
+    given = model_variables(KEY | {"ANTHROPIC_BASE_URL": "http://x", "AWS_SECRET_ACCESS_KEY": "no", "HOME": "/"})
     assert given == KEY | {"ANTHROPIC_BASE_URL": "http://x"}
 
 

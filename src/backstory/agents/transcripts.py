@@ -10,6 +10,9 @@ from typing import Any, Protocol
 from backstory.agents.install import Place
 from backstory.model import Report
 
+#: Maximum bytes of a transcript. A larger one is damaged, or was made to keep its readers busy.
+MAX_BYTES = 2 << 30
+
 
 @dataclass(frozen=True, slots=True)
 class Mark:

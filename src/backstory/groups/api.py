@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from backstory import settings
 from backstory.client import Client
 from backstory.errors import BackstoryError, WorkerAway
-from backstory.groups.start import CREDENTIALS, model_variables
+from backstory.groups.model_env import CREDENTIALS, model_variables
+from backstory.groups.names import route
 
 #: Seconds without a sign of life of the worker after which a run is given up.
 ANSWER_S = 60.0
@@ -60,21 +60,17 @@ def events(
     body: dict[str, Any] = {"message": message}
     if env is not None or any(name in given for name in CREDENTIALS):
         body["env"] = given  # else the worker has them, perhaps
-    return (client or _client()).events(f"{route(group)}/run", body)
+    return (client or _client()).events(route(group, "run"), body)
 
 
 def send(group: str, message: str) -> bool:
     """Leave a message for the agent of a group. Return whether it runs; if not, its next run begins with it."""
-    return bool(_client().post(f"{route(group)}/messages", {"message": message})["is_running"])
+    return bool(_client().post(route(group, "messages"), {"message": message})["is_running"])
 
 
 def close(group: str, *, now: bool = False) -> bool:
     """End the agent of a group when it has answered, or at once. Return whether it ran."""
-    return bool(_client().post(f"{route(group)}/close", {"now": now})["is_running"])
-
-
-def route(group: str) -> str:
-    return f"/api/groups/{quote(group, safe='')}"
+    return bool(_client().post(route(group, "close"), {"now": now})["is_running"])
 
 
 def _client() -> Client:

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 import re
+import secrets
 import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -17,15 +18,15 @@ from functools import partial
 from pathlib import Path
 
 from backstory import ids
-from backstory.agents import AGENTS, DEFAULT_AGENT
-from backstory.agents.transcripts import Mark
+from backstory.agents.claude_code.transcript import Transcript
+from backstory.agents.transcripts import MAX_BYTES
 from backstory.errors import BadInput
-from backstory.files import open_directory, open_regular, read_regular
+from backstory.files import create_regular, open_below, open_directory, open_regular, read_regular
 from backstory.groups.names import GroupPaths
 from backstory.model import Report
 from backstory.store import forgotten, groups
 from backstory.store.db import Store, Tx
-from backstory.store.groups import Archive, Leaving
+from backstory.store.groups import UNTITLED, Archive, Leaving
 from backstory.text import cut, one_line
 
 log = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ MAX_FILE = 4 << 20
 MAX_SLUG = 50
 #: Characters of a title that is made from a prompt.
 MAX_TITLE = 60
-UNTITLED = "Conversation"
+_TEMPORARY = re.compile(r"\.[0-9a-f]{16}\.tmp")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
@@ -107,10 +108,10 @@ class Archives:
             self._store.write(lambda tx: groups.remove_archive(tx, archive))
             return None
         folder = open_directory(paths.data, "groups", paths.group, "conversations", create=True)
-        temporary = f".{os.getpid()}-{archive.id}.tmp"
+        temporary = f".{secrets.token_hex(8)}.tmp"
         try:
             try:
-                handle = os.open(temporary, _NEW, 0o644, dir_fd=folder)
+                handle = create_regular(temporary, folder, 0o644)
                 with os.fdopen(handle, "w", encoding="utf-8", newline="") as out:
                     for part in rendered(archive, self._messages(paths, archive), self._assistant):
                         out.write(part)
@@ -148,8 +149,20 @@ class Archives:
         """Write what a worker that was killed has left."""
         for group in await asyncio.to_thread(self._store.read, groups.with_unwritten_archives):
             async with self.locks[group]:
-                with contextlib.suppress(BadInput):  # an imported group can have any name
+                with contextlib.suppress(BadInput, OSError):  # an imported group can have any name
+                    await asyncio.to_thread(self._remove_temporary, GroupPaths(self._data, group))
                     await self.write_requested(group)
+
+    def _remove_temporary(self, paths: GroupPaths) -> None:
+        """Remove the files that a worker which was killed has not finished."""
+        folder = open_directory(paths.data, "groups", paths.group, "conversations", create=True)
+        try:
+            with os.scandir(folder) as entries:
+                for name in [entry.name for entry in entries if _TEMPORARY.fullmatch(entry.name)]:
+                    with contextlib.suppress(OSError):
+                        os.unlink(name, dir_fd=folder)
+        finally:
+            os.close(folder)
 
     def _name(self, folder: int, temporary: str, archive: Archive) -> str:
         """Give the temporary file its name, and note it."""
@@ -162,9 +175,6 @@ class Archives:
             if self._store.write(lambda tx, name=name: _take_name(tx, archive, name)):  # type: ignore[misc]
                 return name
         raise AssertionError("unreachable")
-
-
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 def _take_name(tx: Tx, archive: Archive, name: str) -> bool:
@@ -201,21 +211,13 @@ def read_file(paths: GroupPaths, name: str) -> str:
 @contextmanager
 def opened_transcript(paths: GroupPaths, session_id: str) -> Iterator[Path | None]:
     """Open the transcript of a session. A sandbox could have placed a link on the way to it: none is followed."""
-    parts = paths.transcript(session_id).relative_to(paths.data).parts
     try:
-        folder = open_directory(paths.data, *parts[:-1])
+        handle = open_below(paths.data, paths.transcript(session_id))
     except OSError:
         yield None
         return
     try:
-        handle = open_regular(parts[-1], within=folder)
-    except OSError:
-        yield None
-        return
-    finally:
-        os.close(folder)
-    try:
-        yield Path(f"/dev/fd/{handle}") if os.fstat(handle).st_size else None
+        yield Path(f"/dev/fd/{handle}") if 0 < os.fstat(handle).st_size <= MAX_BYTES else None
     finally:
         os.close(handle)
 
@@ -274,7 +276,7 @@ def messages_of(paths: GroupPaths, archive: Archive) -> Iterator[ArchivedMessage
 
 
 def _reports(path: Path) -> Iterator[Report]:
-    return iter(AGENTS[DEFAULT_AGENT].transcripts.read(path, Mark(), True))
+    return iter(Transcript(path, whole=True, queued=True))
 
 
 def _said(report: Report) -> ArchivedMessage | None:

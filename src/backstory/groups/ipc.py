@@ -19,12 +19,11 @@ from backstory.groups import snapshots
 from backstory.groups.ipc_files import CLOSE, IpcFiles, TakenFile
 from backstory.groups.pointers import Pointers
 from backstory.jobs import place_of
+from backstory.store.groups import MAX_NAME
 
 log = logging.getLogger(__name__)
 #: Seconds between two looks for requests, while an agent runs.
 LOOK_S = 0.1
-#: Characters of the name of a session.
-MAX_NAME = 200
 #: Characters of a query.
 MAX_QUERY = 1000
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -61,13 +60,15 @@ class Requests:
 
     async def watch(self, ended: asyncio.Event) -> None:
         """Look for requests until the agent has ended, and once more."""
-        is_last = False
+        is_last, last_failure = False, ""
         while not is_last:
             is_last = ended.is_set()
             try:
                 await self.carry_out()
             except Exception as error:  # an agent can take the permissions from its own directories
-                log.warning("Requests of the group %s cannot be carried out: %s", self.files.group, place_of(error))
+                if (failure := place_of(error)) != last_failure:
+                    log.warning("Requests of the group %s cannot be carried out: %s", self.files.group, failure)
+                last_failure = failure
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_S):
                     await ended.wait()
@@ -96,7 +97,10 @@ class Requests:
             answer = {"error": str(Broken())}
         if _REQUEST_ID.fullmatch(request_id):
             data = json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace")
-            await asyncio.to_thread(self.files.put, "responses", f"{request_id}.json", data)
+            try:
+                await asyncio.to_thread(self.files.put, "responses", f"{request_id}.json", data)
+            except OSError as error:  # the next requests are carried out all the same
+                log.warning("A request of the group %s was not answered: %s", self.files.group, place_of(error))
         if ends:
             await asyncio.to_thread(self.files.put, "input", CLOSE, b"")
             history = await self.pointers.history(self.files.group)

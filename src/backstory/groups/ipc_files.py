@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import itertools
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -27,10 +28,13 @@ MAX_BYTES = 1 << 20
 MAX_ENTRIES = 1000
 #: Files that are kept in `ipc/errors`. Beyond that, what is bad is deleted.
 MAX_ERRORS = 1000
-#: Characters of its name that a bad file keeps.
+#: Bytes of its name that a bad file keeps. With the name of its group it fits into the 255 that a name may have.
 MAX_NAME = 120
+#: Seconds in which the host writes a file. One under a temporary name that is older is left from a host that died.
+WRITTEN_S = 60.0
 #: The file in `input` that ends a run.
 CLOSE = "_close"
+_TEMPORARY = re.compile(r"\.[0-9a-f]{16}\.tmp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +57,12 @@ class IpcFiles:
         self._ipc.mkdir(mode=0o700, parents=True, exist_ok=True)
         for folder in ("tasks", "responses"):
             with self._opened(folder) as directory:
-                for name in _names(directory):
-                    self._remove(directory, name)
+                while names := _names(directory):
+                    for name in names:
+                        self._remove(directory, name)
+        for folder in ("", "input"):
+            with self._opened(folder) as directory:
+                _remove_temporary(directory)
         self.remove("input", CLOSE)
 
     def take(self, folder: str) -> list[TakenFile]:
@@ -71,7 +79,8 @@ class IpcFiles:
                 except FileNotFoundError:
                     continue  # its writer took it back
                 except OSError:
-                    self._set_aside(directory, name)
+                    with suppress(OSError):  # what was taken before it is carried out all the same
+                        self._set_aside(directory, name)
                     continue
                 with suppress(FileNotFoundError):
                     os.unlink(name, dir_fd=directory)
@@ -83,8 +92,7 @@ class IpcFiles:
         folder "" is the directory of the group itself."""
         with self._opened(folder) as directory:
             temporary = f".{secrets.token_hex(8)}.tmp"
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            handle = os.open(temporary, flags, 0o600, dir_fd=directory)
+            handle = files.create_regular(temporary, directory)
             try:
                 with os.fdopen(handle, "wb") as out:
                     out.write(data)
@@ -107,9 +115,16 @@ class IpcFiles:
         """Keep a file in `ipc/errors` that was taken and could not be used."""
         with self._errors() as errors:
             if len(_names(errors)) < MAX_ERRORS:
-                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-                with os.fdopen(os.open(self._error_name(errors, name), flags, 0o600, dir_fd=errors), "wb") as out:
+                with os.fdopen(files.create_regular(self._error_name(errors, name), errors), "wb") as out:
                     out.write(data)
+
+    def remove_errors(self) -> None:
+        """Remove what of this group is in `ipc/errors`."""
+        for path in (self._ipc / ERRORS).glob(f"{self.group}-*"):
+            if path.is_dir() and not path.is_symlink():
+                files.remove_tree(path)
+            else:
+                path.unlink()
 
     @contextmanager
     def _opened(self, folder: str) -> Iterator[int]:
@@ -144,7 +159,7 @@ class IpcFiles:
             os.rename(name, self._error_name(errors, name), src_dir_fd=directory, dst_dir_fd=errors)
 
     def _error_name(self, errors: int, name: str) -> str:
-        kept = f"{self.group}-{name[:MAX_NAME]}"
+        kept = f"{self.group}-{os.fsdecode(os.fsencode(name)[:MAX_NAME])}"
         try:
             os.stat(kept, dir_fd=errors, follow_symlinks=False)
         except FileNotFoundError:
@@ -167,6 +182,15 @@ def _delete(directory: int, name: str) -> None:
         shutil.rmtree(name, ignore_errors=True, dir_fd=directory)  # follows no link either
     else:
         os.unlink(name, dir_fd=directory)
+
+
+def _remove_temporary(directory: int) -> None:
+    """Remove what a host that was killed has begun to write."""
+    for name in _names(directory):
+        with suppress(OSError):
+            changed_at = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mtime
+            if _TEMPORARY.fullmatch(name) and time.time() - changed_at > WRITTEN_S:
+                os.unlink(name, dir_fd=directory)
 
 
 def _names(directory: int) -> list[str]:

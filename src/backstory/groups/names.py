@@ -59,6 +59,11 @@ def project_key(group: str) -> str:
     return project.of_group(check(group)).key
 
 
+def route(group: str, *more: str) -> str:
+    """Return the route of a group, or one below it."""
+    return "/".join(("/api/groups", check(group), *more))
+
+
 def of_path(data: Path, path: str) -> str | None:
     """Return the group that a file or a directory belongs to: its own directory, or the state of its agent."""
     base = next((base for base in _bases(data) if path.startswith(base)), None)

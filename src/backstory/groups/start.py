@@ -6,13 +6,14 @@ import hashlib
 import re
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from backstory.errors import BackstoryError
 from backstory.groups import names, sandbox, state_dir
+from backstory.groups.model_env import CERTIFICATES, CREDENTIALS
 from backstory.groups.names import GroupPaths
 from backstory.groups.sandbox import Container, Mount
 from backstory.paths import write_private
@@ -24,20 +25,6 @@ if TYPE_CHECKING:
     from claude_agent_sdk import ClaudeAgentOptions
     from claude_agent_sdk.types import HookContext, HookInput, PermissionMode, SyncHookJSONOutput, SystemPromptPreset
 
-#: Variables of which one must be set.
-CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
-#: Variables that name a file, which the agent must see.
-CERTIFICATES = ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS")
-#: Variables that the agent gets from whoever starts it: who pays for the model, and how to reach it.
-MODEL_ENV = frozenset(
-    {
-        *CREDENTIALS,
-        *CERTIFICATES,
-        *("ANTHROPIC_BASE_URL", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"),
-        *("DISABLE_TELEMETRY", "DISABLE_ERROR_REPORTING", "DISABLE_AUTOUPDATER"),
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
-    }
-)
 #: Variables of an agent without a sandbox.
 HOST_ENV = ("PATH", "HOME", "USER", "SHELL", "LANG", "TZ", "TMPDIR")
 #: Variables that a program needs to reach Docker or Podman.
@@ -66,6 +53,8 @@ SERVER = "backstory"
 ENGINE_S = 30.0
 #: Messages of the model in a query, at most.
 MAX_TURNS = 200
+#: Characters that the agent says in a query, at most.
+MAX_OUTPUT = 100_000_000
 NO_CREDENTIALS = "The agent has no credentials for its model."
 SET_CREDENTIALS = f"Set {', '.join(CREDENTIALS[:-1])} or {CREDENTIALS[-1]}; `claude setup-token` makes the last one."
 
@@ -80,6 +69,7 @@ class GroupQuery:
     session_id: str | None = None
     history: tuple[Any, ...] = ()  #: the messages of the session so far
     resume_at: str | None = None  #: the message after which it goes on; None: the last one
+    follow_ups: Callable[[], AsyncIterator[str]] | None = None  #: the messages that come while the agent works
     callbacks: Mapping[str, Callback]  #: event -> what the host does then
     on_stderr: Callable[[str], None]
 
@@ -89,11 +79,6 @@ def write_files(folder: Path) -> None:
     write_private(folder / "passwd", sandbox.PASSWD.encode())
     write_private(folder / "shell", SHELL.encode())
     (folder / "shell").chmod(0o700)
-
-
-def model_variables(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of an environment that the agent gets."""
-    return {name: value for name, value in env.items() if name in MODEL_ENV and value}
 
 
 def check_auth(settings: Settings) -> None:
@@ -128,10 +113,12 @@ def options(settings: Settings, paths: GroupPaths, variables: Mapping[str, str],
     project = settings.main_project if is_free else sandbox.PROJECT
     return Options(
         prompt=query.prompt,
+        follow_ups=query.follow_ups,
         cwd=paths.folder,
         model=settings.group_model or None,
         max_turns=MAX_TURNS,
         max_continuations=0,
+        max_output=MAX_OUTPUT,
         permission_mode=mode,
         allowed_tools=[f"mcp__{SERVER}"],
         session_id=query.session_id,
@@ -179,6 +166,7 @@ def _start(
         command = box.command(claude, seen, covered, inside, (*variables, *SDK_ENV))
         env = _of_host(*ENGINE_ENV)
     else:
+        covered = (*covered, *sandbox.hidden_in_system(paths.data))
         command, env = sandbox.bubblewrap(claude, seen, covered, runs / "passwd"), inside
     return {**env, **variables}, Sandbox(command=sandbox.with_path(command), transcripts=transcripts)
 

@@ -52,10 +52,13 @@ def prepare(paths: GroupPaths, skills: Path) -> None:
         IpcFiles(paths).prepare()
         _sync_skills(paths, skills)
     except OSError as error:
-        if error.errno not in (errno.ELOOP, errno.ENOTDIR):
-            raise
-        message = f"A directory of the group {group} is a link or a file: {error.filename}."
-        raise BackstoryError(message, "Move it away, and try again.") from None
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            message = f"A directory of the group {group} is a link or a file: {error.filename}."
+            raise BackstoryError(message, "Move it away, and try again.") from None
+        if error.errno in (errno.EACCES, errno.EPERM):
+            message = f"A directory of the group {group} cannot be used: {error.filename}."
+            raise BackstoryError(message, "Give yourself access to it, and try again.") from None
+        raise
 
 
 def make_ipc(paths: GroupPaths) -> None:
@@ -81,8 +84,7 @@ def _write_once(data: Path, folder: tuple[str, ...], name: str, text: str) -> No
     """Write a file, unless there is something in its place already."""
     handle = files.open_directory(data, *folder, create=True)
     try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with suppress(FileExistsError), os.fdopen(os.open(name, flags, 0o600, dir_fd=handle), "w") as out:
+        with suppress(FileExistsError), os.fdopen(files.create_regular(name, handle), "w") as out:
             out.write(text)
     finally:
         os.close(handle)
@@ -100,8 +102,8 @@ def _sync_skills(paths: GroupPaths, skills: Path) -> None:
     target.mkdir(mode=0o700, exist_ok=True)
     for skill in wanted:
         place = target / skill.name
-        if place.is_symlink() or place.is_file():
-            place.unlink()
-        elif place.exists():
-            shutil.rmtree(place)
+        if place.is_symlink() or not place.is_dir():
+            place.unlink(missing_ok=True)
+        else:
+            files.remove_tree(place)
         shutil.copytree(skill, place)

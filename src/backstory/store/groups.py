@@ -11,6 +11,8 @@ from backstory.text import cut, one_line
 
 #: Characters of the name of a session in the history.
 MAX_NAME = 200
+#: The name of a session that says nothing about itself.
+UNTITLED = "Conversation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +172,7 @@ def _put(tx: Tx, group: str, session_id: str, generation: int) -> None:
 
 def clean_name(name: str) -> str:
     """Return the name of a session as it is stored: one line, without private text and secrets."""
-    return cut(one_line(gate.text(name)), MAX_NAME) or "Conversation"
+    return cut(one_line(gate.text(name)), MAX_NAME) or UNTITLED
 
 
 def history(tx: Tx, group: str) -> list[HistoryRow]:

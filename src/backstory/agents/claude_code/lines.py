@@ -67,6 +67,14 @@ def prompt(entry: Mapping[str, Any]) -> str | None:
     return "\n".join(said) if said else None
 
 
+def queued_prompt(entry: Mapping[str, Any]) -> str | None:
+    """Return the prompt that a user sent while the agent worked, and that the agent took up in the same turn."""
+    attached = entry.get("attachment")
+    if not isinstance(attached, dict) or attached.get("type") != "queued_command":
+        return None
+    return _asked(text_of(attached.get("prompt"))) if attached.get("commandMode") in (None, "prompt") else None
+
+
 def _asked(text: str) -> str | None:
     text = without_reminders(text).strip()
     if command := _COMMAND.match(text):

@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from backstory.agents.claude_code import lines
-from backstory.agents.claude_code.transcript_files import opened
+from backstory.agents.claude_code.transcript_files import opened, read_lines
+
+#: Maximum bytes of an entry. One that is longer counts as missing.
+MAX_ENTRY_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,7 @@ def find(roots: Iterable[Path], content_id: str) -> Path | None:
 
 
 def read(path: Path, known: Iterable[str] = ()) -> Resumable | None:
-    """Read a transcript. None if a parent is missing: everything before it would be forgotten.
+    """Read a transcript. None if it cannot be read, or a parent is missing: all before that would be forgotten.
 
     `known` are the ids of messages that are known already. What comes after the last of them is news.
     """
@@ -45,8 +48,12 @@ def read(path: Path, known: Iterable[str] = ()) -> Resumable | None:
     news: list[Mapping[str, Any]] = []
     newest: str | None = None
     known = frozenset(known)
-    with opened(path) as source:
-        for line in source:
+    try:
+        source = opened(path)
+    except OSError:
+        return None
+    with source:
+        for _, _, line in read_lines(source, 0, True, MAX_ENTRY_BYTES):
             if (entry := _parsed(line)) is None:
                 continue
             uuid, parent = entry["uuid"], entry.get("parentUuid")

@@ -69,11 +69,12 @@ class Transcript:
 
     `whole` says that nothing more is coming: the last round has ended, and a last line without a line break is read.
     A fork begins with a copy of another conversation. Its lines are skipped if the file shows that they are older.
+    With `queued`, prompts are reported that were sent in the middle of a round. Hooks report them by themselves.
     """
 
-    def __init__(self, path: Path, start: Mark | None = None, whole: bool = False) -> None:
+    def __init__(self, path: Path, start: Mark | None = None, whole: bool = False, queued: bool = False) -> None:
         self.mark = start or Mark()
-        self._path, self._whole = path, whole
+        self._path, self._whole, self._queued = path, whole, queued
         uuid, _, prompt_id = self.mark.prompt.partition(" ")
         self._round = _Round(uuid, prompt_id or None)
         self._marks = [self.mark]
@@ -91,7 +92,10 @@ class Transcript:
 
     def __iter__(self) -> Iterator[Report]:
         for offset, entry in entries(self._path, self.mark.offset, self._whole):
-            if "message" not in entry and entry.get("type") != "system":
+            if self._queued and (text := lines.queued_prompt(entry)) and self._is_ours(entry):
+                yield from self._reply()
+                yield self._report(entry, "prompt", entry["uuid"], {"prompt": text})
+            elif "message" not in entry and entry.get("type") != "system":
                 if not self._round.uuid and not self._born:
                     self._born = _stamp(entry.get("timestamp")) or ""
                 if title := lines.title(entry, self._uuids):

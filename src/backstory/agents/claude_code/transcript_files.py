@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
@@ -11,7 +12,8 @@ from typing import IO, Any, cast
 
 from backstory.agents.claude_code import lines
 from backstory.agents.claude_code.payloads import without_reminders
-from backstory.files import open_regular
+from backstory.agents.transcripts import MAX_BYTES
+from backstory.files import open_below, open_regular
 
 #: Bytes at the end of a transcript that are read for the last message.
 TAIL_BYTES = 1 << 20
@@ -23,8 +25,12 @@ _BEGINS = (b'{"type":"queue-operation"', *_TITLES, *(b"{" + mark for mark in _CH
 
 
 def opened(path: Path) -> IO[bytes]:
-    """Open a regular file, gzipped or not. Anything else is refused, because reading a pipe could block for ever."""
+    """Open a regular file, gzipped or not. Anything else is refused, because reading a pipe could block for ever, and
+    so is a file that would take as long."""
     raw = os.fdopen(open_regular(path), "rb", buffering=1 << 18)
+    if os.fstat(raw.fileno()).st_size > MAX_BYTES:
+        raw.close()
+        raise OSError(errno.EFBIG, "The transcript is too large")
     return cast(IO[bytes], _Unzipped(raw)) if path.suffix == ".gz" else raw
 
 
@@ -49,16 +55,18 @@ def entries(path: Path, offset: int, whole: bool) -> Iterator[tuple[int, dict[st
                 yield at, entry
 
 
-def read_lines(source: IO[bytes], offset: int, whole: bool) -> Iterator[tuple[int, int, bytes]]:
+def read_lines(
+    source: IO[bytes], offset: int, whole: bool, limit: int = MAX_LINE_BYTES
+) -> Iterator[tuple[int, int, bytes]]:
     """Yield each line with its offset and size. One that is too long becomes empty. A truncated gzip just ends."""
     while True:
         try:
-            line = source.readline(MAX_LINE_BYTES)
+            line = source.readline(limit)
             size = len(line)
-            while len(line) == MAX_LINE_BYTES and not line.endswith(b"\n"):
-                line = source.readline(MAX_LINE_BYTES)
+            while len(line) == limit and not line.endswith(b"\n"):
+                line = source.readline(limit)
                 size += len(line)
-                if len(line) < MAX_LINE_BYTES or line.endswith(b"\n"):
+                if len(line) < limit or line.endswith(b"\n"):
                     line = b"\n"
         except (EOFError, gzip.BadGzipFile, OSError):
             return
@@ -81,7 +89,9 @@ def _matters(line: bytes) -> bool:
     """Whether to parse a line. Most bytes of a file are in lines of other kinds."""
     if line.startswith(b'{"type":"'):
         return line.startswith(_BEGINS)
-    return b'"attachment":{' not in line[:1000] and any(mark in line for mark in _CHAIN)
+    if b'"attachment":{' in line[:1000]:
+        return b'"type":"queued_command"' in line[:1000]
+    return any(mark in line for mark in _CHAIN)
 
 
 def beside(path: Path) -> list[Path]:
@@ -99,9 +109,11 @@ def last_message(path: str, roots: tuple[Path, ...]) -> str:
     """Return the assistant's last message in a transcript. Only files under the agent's roots are opened."""
     try:
         file = Path(path).resolve(strict=True)
-        if file.suffix != ".jsonl" or not any(file.is_relative_to(root.resolve()) for root in roots):
+        base = next((root for root in map(Path.resolve, roots) if file.is_relative_to(root)), None)
+        if file.suffix != ".jsonl" or base is None:
             return ""
-        with os.fdopen(open_regular(file), "rb") as source:
+        # An agent may put a link in its place now, so that it leads elsewhere.
+        with os.fdopen(open_below(base, file), "rb") as source:
             source.seek(max(0, os.fstat(source.fileno()).st_size - TAIL_BYTES))
             tail = source.read(TAIL_BYTES).splitlines()
     except (OSError, ValueError, RuntimeError):  # RuntimeError: a loop of links, in Python 3.11

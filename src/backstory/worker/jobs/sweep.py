@@ -11,7 +11,7 @@ from functools import partial
 
 from backstory import ids
 from backstory.capture.intake import Announce
-from backstory.errors import SessionBusy, SessionUnreadable, StoreUnavailable
+from backstory.errors import BadInput, SessionBusy, SessionUnreadable, StoreUnavailable
 from backstory.groups.archive import Archives
 from backstory.jobs import Job
 from backstory.live_settings import LiveSettings
@@ -94,7 +94,10 @@ class Sweep:
         known = await asyncio.to_thread(self._store.read, lambda tx: sessions.by_ids(tx, expired))
         for session in known.values():
             if self._archives and (group := group_of(session.project_key)):
-                await self._archives.write(group, session.content_session_id, cause="expire")
+                try:
+                    await self._archives.write(group, session.content_session_id, cause="expire")
+                except (BadInput, OSError) as error:
+                    log.warning("an expired session of %s was not archived: %s", group, type(error).__name__)
 
     def _sweep(self, find: Find, cause: str, minutes: float, now_ms: int) -> list[int]:
         """Apply a cause to the sessions without an event for some minutes. Return those that it has moved."""
