@@ -16,7 +16,7 @@ from claude_agent_sdk import ClaudeAgentOptions, ResultError
 from desk import Desk, Finished, at
 from endpoint import Reply, Request, Step, error, hang, text, tool_use
 
-from backstory.errors import ImpossibleMove, NotFound
+from backstory.errors import BackstoryError, ImpossibleMove, NotFound
 from backstory.sessions import execute, history, restore
 
 pytestmark = pytest.mark.skipif(binary() is None, reason="this platform's wheel has no claude inside")
@@ -224,6 +224,18 @@ def test_an_agent_that_loops_is_stopped_at_the_limit(desk: Desk) -> None:
     assert [one.subtype for one in results] == ["error_max_turns"] * 3
     about = desk.about(results[0].session_id)
     assert (about.status, about.turn_count) == ("active", 6)
+
+
+def test_an_agent_that_says_too_much_is_ended(desk: Desk) -> None:
+    """What is too much is not kept. In a sandbox, any program can write to the agent's output."""
+    steps: list[Step] = [[text("I look."), tool_use("Bash", {"command": "echo ok"})], "x" * 60_000, "Never said."]
+    with desk.model(steps), pytest.raises(BackstoryError, match="more than is kept"):
+        desk.run("Talk.", max_output=80_000)
+    desk.until_no_agent_runs()
+    (folder,) = (desk.box.data / "agent-sessions").iterdir()
+    kept = (folder / "session.json").read_text()
+    assert "I look." in kept
+    assert "xxx" not in kept
 
 
 def test_the_agent_inherits_only_what_is_allowed(desk: Desk) -> None:

@@ -29,6 +29,11 @@ ANSWER_S = 10.0
 #: Causes that the caller asks for. The others have happened already.
 ASKED = ("prompt", "restore")
 RESTORE = "Call `restore` to open it again, or start a new session."
+#: Reports of a run that are handed to the hook at the same time.
+MAX_REPORTS = 8
+#: Reports of a run that wait for that. Further ones are dropped: only a program that writes to the agent's output,
+#: in its name, makes so many. The transcript has what really happened.
+MAX_WAITING = 256
 HOOK = Path(__file__).parent.parent / "hook.py"
 
 
@@ -43,6 +48,7 @@ class Worker:
         self._cwd, self._transcripts = cwd, transcripts
         self.session_id: str | None = None  #: the session of the run, as soon as it is known
         self._is_away = False
+        self._waiting = 0  #: reports that the hook does not have yet
 
     async def move(self, record: Record, cause: str, reason: str | None = None) -> None:
         """Move a session to its next state, in the worker and in the record.
@@ -102,8 +108,10 @@ class Worker:
 
     def hooks(self) -> dict[HookEvent, list[HookMatcher]]:
         """Return the hooks of a run. They report what Claude Code's own hooks would, so nothing is kept twice."""
+        import anyio
         import claude_agent_sdk as sdk
 
+        self._reports = anyio.CapacityLimiter(MAX_REPORTS)
         return {cast("HookEvent", event): [sdk.HookMatcher(hooks=[self._report])] for event in EVENTS}
 
     async def _report(self, payload: HookInput, tool_use_id: str | None, context: HookContext) -> SyncHookJSONOutput:
@@ -117,6 +125,13 @@ class Worker:
             own = self._transcripts / f"{payload.get('session_id')}.jsonl"
             told = {name: value for name, value in payload.items() if name != "agent_transcript_path"}
             payload = cast("HookInput", told | {"cwd": str(self._cwd), "transcript_path": str(own)})
+        if self._waiting >= MAX_WAITING:
+            return {}
         start = [sys.executable, "-I", "-S", str(HOOK), str(self._paths.data), agents.DEFAULT_AGENT, event]
-        await anyio.run_process(start, input=json.dumps(payload).encode(), check=False)
+        self._waiting += 1
+        try:
+            async with self._reports:
+                await anyio.run_process(start, input=json.dumps(payload).encode(), check=False)
+        finally:
+            self._waiting -= 1
         return {}

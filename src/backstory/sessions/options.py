@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +38,8 @@ MAX_TURNS = 20
 MAX_CONTINUATIONS = 5
 #: Bytes of one message of the agent, at most. With the SDK's own limit, the output of a tool can end a run.
 MAX_BUFFER = 64 << 20
+#: Characters for which a message counts at least if there is a limit of output. One that is not kept counts a tenth.
+MIN_OUTPUT = 10_000
 NO_SDK = "The Claude Agent SDK is not installed."
 NO_CLAUDE = "No `claude` was found."
 
@@ -61,11 +63,14 @@ class Options:
     """What to run. Without `session_id` and `conversation_history` it is a new session."""
 
     prompt: str
+    #: Messages that are sent to the agent while it works. The run ends when they end and all are answered.
+    follow_ups: Callable[[], AsyncIterator[str]] | None = None
     cwd: str | Path | None = None  #: None: that of the session, else the current directory
     model: str | None = None  #: None: the agent's own choice
     system_prompt: str | None = None  #: None: that of Claude Code
     max_turns: int = MAX_TURNS
     max_continuations: int = MAX_CONTINUATIONS
+    max_output: int = 0  #: characters of its messages, at most; each counts for `MIN_OUTPUT` at least. 0: no limit
     permission_mode: PermissionMode = "dontAsk"
     allowed_tools: Sequence[str] = ()
     session_id: str | None = None  #: the session to resume
@@ -85,6 +90,20 @@ class Options:
     def resumes(self) -> bool:
         """Whether the session is resumed: there is an id, a history, and the history is not empty."""
         return bool(self.session_id) and self.conversation_history is not None and len(self.conversation_history) > 0
+
+    def asked(self, prompt: str, sent: Callable[[str], None]) -> str | AsyncIterator[dict[str, Any]]:
+        """Return what the SDK is given: a prompt, or a stream that begins with it. Each follow-up is told to `sent`."""
+        follow_ups = self.follow_ups
+        if follow_ups is None:
+            return prompt
+
+        async def stream() -> AsyncIterator[dict[str, Any]]:
+            yield _user_message(prompt)
+            async for text in follow_ups():
+                sent(text)
+                yield _user_message(text)
+
+        return stream()
 
     def environment(self) -> dict[str, str]:
         """Return the environment of the agent."""
@@ -122,6 +141,11 @@ class Options:
     def _system_prompt(self) -> SystemPromptCustom:
         # Without `snapshot`, a resumed session keeps the system prompt of its first run.
         return {"type": "custom", "prompt": self.system_prompt or "", "snapshot": False}
+
+
+def _user_message(text: str) -> dict[str, Any]:
+    message = {"role": "user", "content": text}
+    return {"type": "user", "session_id": "", "message": message, "parent_tool_use_id": None}
 
 
 _CLAUDE_CODE: SystemPromptPreset = {"type": "preset", "preset": "claude_code"}

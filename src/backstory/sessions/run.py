@@ -16,7 +16,7 @@ from backstory.kill_switch import KillSwitch, write_launcher
 from backstory.model import SessionStatus
 from backstory.sessions import lock, session_file
 from backstory.sessions.capture import Worker
-from backstory.sessions.options import NO_SDK, Options, Sandbox
+from backstory.sessions.options import MIN_OUTPUT, NO_SDK, Options, Sandbox
 from backstory.sessions.record import Record, TurnState
 from backstory.sessions.recovery import SessionRecovered, preamble, text_of
 from backstory.sessions.session_file import Message, Metadata
@@ -87,6 +87,7 @@ class Run(AsyncIterator["Streamed"]):
         self._has_messages = False  #: the agent has said which session it is
         self._prompt = ""  #: a prompt that was sent, until the session is known in which it is kept
         self._stop = ""  #: subtype of the last result
+        self._output = 0  #: characters that count for `max_output`
         self._is_cleared = False  #: `/clear` has ended the session; another one follows
         self._stream = self._messages()
 
@@ -240,9 +241,11 @@ class Run(AsyncIterator["Streamed"]):
             if start.preamble:
                 # Otherwise `claude` would open files that the messages name with @.
                 options = replace(options, verbatim_prompts=True)
-            messages = cast("AsyncGenerator[sdk.Message]", sdk.query(prompt=start.preamble + prompt, options=options))
+            asked = self._options.asked(start.preamble + prompt, self._sent)
+            messages = cast("AsyncGenerator[sdk.Message]", sdk.query(prompt=asked, options=options))
             try:
                 async for message in messages:
+                    self._count(message)
                     await self._take(message, start)
                     if lost and self.session_id:
                         yield SessionRecovered(self.session_id, lost, start.reason, start.messages)
@@ -255,6 +258,22 @@ class Run(AsyncIterator["Streamed"]):
                 with anyio.move_on_after(CLOSE_S, shield=True), suppress(Exception):
                     async for _ in messages:
                         pass
+
+    def _sent(self, text: str) -> None:
+        """Keep a follow-up. It is saved with the next message of the agent."""
+        if self._record:
+            self._record.add_prompt(text)
+
+    def _count(self, message: sdk.Message) -> None:
+        """Raise an error if the agent says more than it may. In a sandbox, any program can write to its output."""
+        import claude_agent_sdk as sdk
+
+        if not self._options.max_output:
+            return
+        is_kept = isinstance(message, sdk.AssistantMessage | sdk.UserMessage) and not message.parent_tool_use_id
+        self._output += max(MIN_OUTPUT if is_kept else MIN_OUTPUT // 10, len(repr(message)))
+        if self._output > self._options.max_output:
+            raise BackstoryError("The agent said more than is kept.", "Look at what it did, then try again.")
 
     async def _take(self, message: sdk.Message, start: _Start) -> None:
         """Keep a message before the caller gets it."""
