@@ -80,6 +80,10 @@ class Office:
         sql = "SELECT id, session_id, name FROM session_history WHERE group_folder = ? ORDER BY id"
         return [(row["id"], row["session_id"], row["name"]) for row in self.box.rows(sql, group)]
 
+    def transcripts(self, group: str) -> str:
+        """What the agent of a group has written of its sessions. It begins with the messages that it got."""
+        return "".join(path.read_text() for path in self.paths(group).state.glob("projects/*/*.jsonl"))
+
     def agents(self) -> list[int]:
         """The processes of sandboxes on this machine. Their command lines name its directories."""
         found, mark = [], str(self.box.data / "groups").encode()

@@ -16,8 +16,13 @@ from house import House
 from office import Office, needs_sandbox
 from transcripts import Script
 
+from backstory.agents import AGENTS, DEFAULT_AGENT
+from backstory.agents.claude_code import resumable
+from backstory.agents.claude_code.transcript_files import last_message
+from backstory.agents.transcripts import Mark
 from backstory.groups import sandbox, snapshots
 from backstory.groups.ipc_files import IpcFiles
+from backstory.groups.messages import put_message, take_close, take_messages
 from backstory.groups.names import WORKSPACE, WORKSPACE_FOLDER, GroupPaths
 from backstory.store.migrate import migrate
 from backstory.store.sqlite import SqliteStore
@@ -133,8 +138,8 @@ def test_a_sandbox_changes_nothing_but_its_own(alpha: GroupPaths, beta: GroupPat
     """Its programs, the shared memory and the server are read-only, and there is no other process to signal."""
     (alpha.shared / "CLAUDE.md").write_text("Shared.\n")
     script = """
-      for place in /workspace/global /usr/bin "$(dirname "$1")"; do
-        (echo x > "$place/written") 2>/dev/null && echo "WRITTEN $place"
+      for place in /workspace/global/written /usr/bin/written "$1"; do
+        (echo x >> "$place") 2>/dev/null && echo "WRITTEN $place"
       done
       (echo x >> /workspace/global/CLAUDE.md) 2>/dev/null && echo "WRITTEN global"
       (echo x >> /opt/backstory/mcp_server.py) 2>/dev/null && echo "WRITTEN server"
@@ -145,6 +150,56 @@ def test_a_sandbox_changes_nothing_but_its_own(alpha: GroupPaths, beta: GroupPat
     done = inside(alpha, script, sandbox.python(), str(os.getpid()))
     assert done.stdout == "done as 1000\n", done.stderr
     assert everything(alpha.shared) == {"CLAUDE.md": b"Shared.\n"}
+
+
+def test_a_sandbox_does_not_speak_for_its_user(alpha: GroupPaths) -> None:
+    """It cannot leave messages to its own agent, take those of others, or end a run."""
+    files = IpcFiles(alpha)
+    put_message(files, "Of the user.")
+    script = """
+      cd /workspace/ipc
+      (echo '{"type": "message", "text": "FORGED"}' > input/0.json; touch input/_close) 2>/dev/null
+      rm -rf input/*; mv input away; rm -rf input; ln -sfn ../beta/input input; cat input/*.json
+    """
+    assert "Of the user." in inside(alpha, script).stdout
+    assert take_messages(files) == ["Of the user."]
+    assert not take_close(files)
+
+
+def test_a_transcript_without_end_keeps_nobody_busy(house: House, alpha: GroupPaths) -> None:
+    """Reading it would take hours, and its one line more memory than there is. It is as good as deleted."""
+
+    async def host() -> None:
+        now = await house.pointers.get(alpha.group)
+        assert now.session_id
+        place = f"/home/node/.claude/projects/{WORKSPACE_FOLDER}/{now.session_id}.jsonl"
+        assert inside(alpha, f"truncate -s 1T {place} && echo ok").stdout == "ok\n"
+        assert resumable.read(alpha.transcript(now.session_id)) is None
+        with pytest.raises(OSError, match="too large"):
+            list(AGENTS[DEFAULT_AGENT].transcripts.read(alpha.transcript(now.session_id), Mark(), True))
+        entry = await house.pointers.clear(alpha.group)
+        assert (entry.session_id, entry.transcript_available) == (now.session_id, False)
+
+    asyncio.run(host())
+
+
+def test_a_link_that_takes_the_place_of_a_transcript_while_it_is_read(house: House, alpha: GroupPaths) -> None:
+    """The agent runs while the host reads its last message, so it can change the file after the host has looked."""
+    beta = house.group("beta")
+    own, theirs = (asyncio.run(house.pointers.get(each)).session_id for each in (alpha.group, beta.group))
+    assert own
+    assert theirs
+    file, secret = alpha.transcript(own), beta.transcript(theirs)
+
+    class Roots(tuple[Path, ...]):
+        def __iter__(self) -> Iterator[Path]:
+            file.unlink(missing_ok=True)
+            file.symlink_to(secret)
+            return super().__iter__()
+
+    assert "Nothing to hide" in last_message(str(file), (alpha.state,))
+    assert last_message(str(file), Roots((alpha.state,))) == ""
+    assert file.is_symlink()
 
 
 def test_the_worker_is_not_there_and_refuses(box: Box) -> None:
@@ -228,7 +283,7 @@ def test_links_placed_by_a_sandbox_lead_the_host_nowhere(house: House, alpha: Gr
       cd /workspace/group
       rm -r conversations && ln -s ../beta/conversations conversations
       cd /workspace/ipc
-      for folder in input responses; do rm -r $folder; ln -s ../beta/$folder $folder; done
+      rm -r responses; ln -s ../beta/responses responses
       for file in session_history current_tasks available_groups; do ln -sf ../beta/$file.json $file.json; done
       ln -s ../../beta/session_history.json tasks/1.json
       ln -s ../../../backstory.db tasks/2.json

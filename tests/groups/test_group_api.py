@@ -72,7 +72,7 @@ def test_a_line_that_is_typed_while_the_agent_works_is_a_follow_up(office: Offic
             shown.type("One.")
             endpoint.wait(1)
             shown.type("Two.")
-            until(lambda: list(office.paths("main").input.glob("*.json")), "the follow-up")
+            until(lambda: "Two." in office.transcripts("main"), "the follow-up")
             let_go.set()
             shown.wait("The second.")
             assert endpoint.of()[-1].texts("user")[-1] == "Two."

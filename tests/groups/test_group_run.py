@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import threading
 
 import pytest
@@ -60,44 +62,77 @@ def test_the_four_lifecycles_of_a_session(office: Office) -> None:
         assert "What colour is the sky?" in endpoint.of()[-1].texts("user")
 
 
-def test_follow_ups_are_answered_in_the_same_run(office: Office) -> None:
-    """Those before it in its first prompt, those during it after its answer, from the last message of the model on."""
+def waiting_for(file: str, note: str) -> str:
+    """A command that notes that it runs, and waits for a file."""
+    return f"touch {note}; while [ ! -e {file} ]; do sleep 0.05; done"
+
+
+def test_follow_ups_reach_the_agent_while_it_works(office: Office) -> None:
+    """Those before it in its first prompt, those during it after the tool that it uses, what comes while it answers
+    after that, and what comes while it ends in a query that goes on where it was. The archive has all of it."""
     let_go = threading.Event()
-    with office.model([Held(let_go, "First."), "Second."]) as endpoint:
+    ours, messages = office.paths("main").folder, office.paths("main").input
+    bash = tool_use("Bash", {"command": waiting_for("go", "started"), "description": "Wait"})
+    with office.model([bash, Held(let_go, "First."), "Second.", "Third."]) as endpoint:
         office.box.start()
         assert office.post("main", "messages", message="Left before.") == {"is_running": False}
-        events = office.start("main", "Begin.")
-        take(events, "started")
-        assert office.post("main", "messages", message="One more.") == {"is_running": True}
+        ending = {"type": "command", "command": waiting_for("gone", "ending"), "timeout": 60}
+        office.paths("main").state.mkdir(parents=True)
+        (office.paths("main").state / "settings.json").write_text(
+            json.dumps({"hooks": {"SessionEnd": [{"hooks": [ending]}]}})
+        )
+        events = office.start("main", "Begin. <private>4711</private>")
+        take(events, "tool")
+        until((ours / "started").exists, "the tool to run")
+        assert office.post("main", "messages", message="Use the other one.") == {"is_running": True}
+        until(lambda: not list(messages.glob("*.json")), "the message to be sent")
+        (ours / "go").touch()
+        until(lambda: len(endpoint.of()) == 2, "the agent to answer")
         joined: list[Ran] = []
         other = threading.Thread(target=lambda: joined.append(office.run("main", "And another.")))
         other.start()
-        until(lambda: len(list(office.paths("main").input.glob("*.json"))) == 2, "both messages to be left")
+        until(lambda: "And another." in office.transcripts("main"), "the message to be sent")
         let_go.set()
+        until((ours / "ending").exists, "the agent to end")
+        assert office.post("main", "messages", message="Late.") == {"is_running": True}
+        (ours / "gone").touch()
         ran = Ran(list(events))
         other.join()
-        assert ran.texts == ["First.", "Second."]
+        assert ran.texts == ["First.", "Second.", "Third."]
         assert ran.ended == "done"
-        assert joined[0].texts[-1] == "Second."
-        assert endpoint.of()[0].texts("user")[-1] == "Left before.\nBegin."
-        assert endpoint.of()[-1].texts("user")[-1] == "One more.\nAnd another."
-        assert len(endpoint.of()) == 2
-        assert not list(office.paths("main").input.iterdir())
-        session_id = office.active("main")
-        assert session_id
-        lines = [json.loads(line) for line in office.paths("main").transcript(session_id).read_text().splitlines()]
-        reply = next(line for line in lines if line.get("type") == "assistant")
-        prompt = next(line for line in lines if "One more." in str(line.get("message")))
-        parents = {line["uuid"]: line.get("parentUuid") for line in lines if line.get("uuid")}
-        above = prompt["parentUuid"]
-        while above and above != reply["uuid"]:
-            above = parents[above]
-        assert above == reply["uuid"]
+        assert joined[0].texts[-2:] == ["Second.", "Third."]
+        first, second, third, last = endpoint.of()
+        assert first.texts("user")[-1] == "Left before.\nBegin. <private>4711</private>"
+        assert "Use the other one." in json.dumps(second.body["messages"])
+        assert third.texts("user")[-1] == "And another."
+        assert last.texts("user")[-1] == "Late."
+        assert goes_on_after(office, "Late.", "Second.")
+        office.box.cli("groups", "clear", "main", "--name", "Talk")
+        (archive,) = office.paths("main").conversations.glob("*.md")
+        said = (
+            "**User**: Left before.\nBegin.\n\n**User**: Use the other one.\n\n**Claude**: First.\n\n"
+            "**User**: And another.\n\n**Claude**: Second.\n\n**User**: Late.\n\n**Claude**: Third.\n"
+        )
+        title = r"# Talk\n\nArchived: [A-Z][a-z]{2} \d{1,2}, \d{1,2}:\d\d [AP]M\n\n---\n\n"
+        assert re.fullmatch(title + re.escape(said), archive.read_text())
+        office.box.settle()
+        prompts = [row["prompt"] for row in office.box.rows("SELECT prompt FROM user_prompts ORDER BY id")]
+        assert prompts == ["Left before.\nBegin. ", "Use the other one.", "And another.", "Late."]
+
+
+def goes_on_after(office: Office, prompt: str, reply: str) -> bool:
+    """Whether a prompt has a reply above it, in the transcript of the active session."""
+    lines = [json.loads(line) for line in office.transcripts("main").splitlines()]
+    by_id = {line["uuid"]: line for line in lines if line.get("uuid")}
+    above = next(line for line in lines if line.get("type") == "user" and line["message"]["content"] == prompt)
+    while above and reply not in str(above.get("message")):
+        above = by_id.get(above.get("parentUuid"), {})
+    return bool(above)
 
 
 def test_a_deleted_transcript_is_told_again(office: Office) -> None:
     """The group goes on in a new session that knows what was said, and says so. The lost one is in the history."""
-    with office.model(["Noted.", "You are Ada."]) as endpoint:
+    with office.model(["Noted.", "You are Ada.", "Still Ada."]) as endpoint:
         office.box.start()
         first = office.run("main", "I am Ada.").session_id
         place = office.paths("main").transcript(first)
@@ -114,6 +149,13 @@ def test_a_deleted_transcript_is_told_again(office: Office) -> None:
         assert "I am Ada." in endpoint.of()[-1].texts("user")[-1]
         assert "I am Eve." not in json.dumps(endpoint.of()[-1].body)
         assert [each for _, each, _ in office.history("main")] == [first]
+        # Without its own record either, it is told what is stored.
+        office.box.settle()
+        office.paths("main").transcript(ran.session_id).unlink()
+        shutil.rmtree(office.box.data / "agent-sessions" / ran.session_id)
+        again = office.run("main", "And now?")
+        assert [notice["reason"] for notice in again.of("recovered")] == ["deleted"]
+        assert "You are Ada." in endpoint.of()[-1].texts("user")[-1]
 
 
 def test_a_compaction_is_archived_before(office: Office) -> None:
@@ -165,7 +207,7 @@ def test_what_is_observed_in_a_group_is_told_to_its_next_session(office: Office)
     """It is told to no other group. A clear by command ends the agent that works."""
     let_go = threading.Event()
     said = "Decision: prices are stored in cents as integers, because floats lose pennies."
-    with office.model([said, Held(let_go, "Late."), "Hello again.", "Hello."]) as endpoint:
+    with office.model([said, Held(let_go, "Late."), "Hello again.", "Hello.", "I go on."]) as endpoint:
         office.box.start()
         office.create("ours", "theirs")
         first = office.run("ours", "How do we store prices? Decide it.").session_id
@@ -186,6 +228,18 @@ def test_what_is_observed_in_a_group_is_told_to_its_next_session(office: Office)
         (found, *_) = office.box.client.get("/api/groups/ours/search", query="pennies")["items"]
         assert found["name"] == "Prices"
         assert not office.box.client.get("/api/groups/theirs/search", query="pennies")["items"]
+        # What is forgotten leaves the archive and the transcript, which can still be resumed.
+        assert "pennies" in office.paths("ours").transcript(first).read_text()
+        for row in office.box.client.get("/api/observations", project="group:ours")["items"]:
+            if "pennies" in json.dumps(row):
+                office.box.client.delete(f"/api/observations/{row['id']}")
+        assert "pennies" not in office.paths("ours").transcript(first).read_text()
+        assert "pennies" not in "".join(file.read_text() for file in office.paths("ours").conversations.iterdir())
+        office.post("ours", "resume", id=office.history("ours")[0][0])
+        assert office.run("ours", "Go on.").of("started") == [{"session_id": first, "resumed": True}]
+        told = json.dumps(endpoint.of()[-1].body["messages"])
+        assert "How do we store prices?" in told
+        assert "pennies" not in told
 
 
 @pytest.mark.parametrize(("setting", "reason"), [("GROUP_IDLE_MINUTES", "idle"), ("GROUP_RUN_MINUTES", "timeout")])
@@ -198,8 +252,8 @@ def test_an_agent_that_takes_too_long_is_ended(office: Office, setting: str, rea
 
 
 def test_an_agent_can_be_ended_and_waits_for_a_slot(office: Office) -> None:
-    """One agent at a time, by the setting. The one that works is ended at once, and the next one gets its turn. The
-    worker ends all of them when it stops."""
+    """One agent at a time, by the setting. The one that works is ended at once, and the next one gets its turn. A group
+    is deleted while its agent works, or waits. The worker ends all of them when it stops."""
     office.box.settings["BACKSTORY_GROUP_LIMIT"] = "1"
 
     def script(request: Request) -> Step:
@@ -207,9 +261,13 @@ def test_an_agent_can_be_ended_and_waits_for_a_slot(office: Office) -> None:
 
     with office.model(script):
         worker = office.box.start()
-        office.create("ours")
+        office.create("ours", "waits", "works")
         first = office.start("main", "Think.")
         take(first, "started")
+        waiting = office.start("waits", "Hello.")
+        take(waiting, "waiting")
+        office.box.client.delete("/api/groups/waits")
+        assert Ran(list(waiting)).ended == "closed"
         second = office.start("ours", "Hello.")
         take(second, "waiting")
         assert office.post("main", "close", now=True) == {"is_running": True}
@@ -217,6 +275,12 @@ def test_an_agent_can_be_ended_and_waits_for_a_slot(office: Office) -> None:
         assert take(second, "result")["text"] == "Done."
         assert Ran(list(second)).ended == "done"
         assert office.post("main", "close") == {"is_running": False}
+        working = office.start("works", "Think.")
+        take(working, "started")
+        office.box.client.delete("/api/groups/works")
+        assert Ran(list(working)).ended == "closed"
+        for folder in (office.paths("works").folder, office.paths("works").state, office.paths("works").ipc):
+            assert not folder.exists()
         last = office.start("ours", "Think.")
         take(last, "started")
         office.box.stop(worker)

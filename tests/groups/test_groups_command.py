@@ -104,9 +104,15 @@ def is_memory_confined(box: Box, session_id: str) -> None:
     assert b"discount" in box.hook("SessionStart", about).stdout
     assert "discount" not in box.told("elsewhere")
     (found,) = as_json(box, "search", "family", "discount", "codes")["items"]
-    assert found["id"] is None  # it is the active one
+    assert (found["id"], found["is_active"]) == (None, True)
     box.cli("groups", "create", "work")
     assert as_json(box, "search", "work", "discount", "codes")["items"] == []
+    outside = {"session_id": "outside", "cwd": str(box.project), "prompt": "Which discount codes are there?"}
+    box.hook("UserPromptSubmit", outside)
+    box.settle()
+    (found,) = as_json(box, "search", "main", "discount", "codes")["items"]  # the main group sees all groups
+    assert (found["group"], found["id"], found["is_active"]) == ("family", None, False)
+    assert "(family)" in box.cli("groups", "search", "main", "discount").stdout
     assert "discount" in box.cli("search", "discount", "--project", "group:family").stdout
     assert "added twice" not in box.cli("search", "discount").stdout
 
@@ -118,13 +124,22 @@ def is_deleted(box: Box, session_id: str) -> None:
     assert "Delete the group family with 2 sessions" in asked.stderr
     assert paths(box, "family").folder.is_dir()
     export = box.project / "family.tar.gz"
+    deep = paths(box, "family").folder
+    for _ in range(1200):  # deeper than Python recurses
+        deep /= "d"
+    deep.parent.mkdir(parents=True)
+    errors = paths(box, "family").errors / "family-bad.json"
+    errors.parent.mkdir(exist_ok=True)
+    errors.write_text("bad")
+    loop = box.project / "missing" / "x.tar.gz"
+    assert box.cli("groups", "delete", "family", "--yes", "--output", str(loop), check=False).returncode == 1
     assert "Deleted the group family" in box.cli("groups", "delete", "family", "--yes", "--output", str(export)).stdout
     with tarfile.open(export) as tar:
         assert f"sessions/family/.claude/projects/-workspace-group/{session_id}.jsonl" in tar.getnames()
         assert [name for name in tar.getnames() if name.endswith("-cart-totals.md")]
     assert export.stat().st_mode & 0o077 == 0
-    for folder in (paths(box, "family").folder, paths(box, "family").state):
-        assert not folder.exists()
+    for place in (paths(box, "family").folder, paths(box, "family").state, paths(box, "family").ipc, errors):
+        assert not place.exists()
     assert box.client.get("/api/observations", project="group:family")["items"] == []
     assert [row["name"] for row in as_json(box, "list")["items"]] == ["main", "work"]
     assert "There is no group family" in box.cli("groups", "show", "family", check=False).stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ def data(tmp_path: Path) -> Path:
     data = tmp_path / "home" / ".backstory"
     for group in ("main", "ours", "theirs"):
         paths = GroupPaths(data, group)
-        for folder in (paths.conversations, paths.ipc, paths.state, paths.shared):
+        for folder in (paths.conversations, paths.input, paths.state, paths.shared):
             folder.mkdir(parents=True, exist_ok=True)
         (paths.conversations / "2026-02-20-tax.md").write_text(f"said in {group}")
         (paths.state / "settings.json").write_text("{}")
@@ -57,6 +58,7 @@ def test_a_group_sees_its_own_directories() -> None:
         ("/data/groups/ours", "/workspace/group", True),
         ("/data/groups/global", "/workspace/global", False),
         ("/data/ipc/ours", "/workspace/ipc", True),
+        ("/data/ipc/ours/input", "/workspace/ipc/input", False),
         ("/data/sessions/ours/.claude", "/home/node/.claude", True),
         (str(Path(sandbox.__file__).with_name("mcp_server.py")), "/opt/backstory/mcp_server.py", False),
     }
@@ -77,6 +79,19 @@ def test_a_project_in_the_data_directory_is_refused(data: Path) -> None:
     for project in (data, data / "sessions", link, data / "missing"):
         with pytest.raises(BadSetting):
             mounts(data, "main", project)
+
+
+def test_a_data_directory_among_the_programs_of_the_system_is_covered() -> None:
+    assert sandbox.hidden_in_system(Path("/usr/local/var/backstory")) == ("/usr/local/var/backstory",)
+    assert sandbox.hidden_in_system(Path("/home/ann/.backstory")) == ()
+
+
+def test_the_prefix_of_python_is_not_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It may be a home directory. Only the program and its library are bound."""
+    monkeypatch.setattr(sys, "base_prefix", str(tmp_path))
+    command = sandbox.bubblewrap(Path("/bin/sh"), (), (), tmp_path / "passwd")
+    assert str(tmp_path / "bin" / f"python3.{sys.version_info.minor}") in command
+    assert str(tmp_path) not in command
 
 
 @pytest.mark.parametrize("engine", ["docker", "podman"])

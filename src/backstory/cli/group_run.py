@@ -14,10 +14,9 @@ from backstory.cli.worker import connect
 from backstory.client import Client
 from backstory.errors import BackstoryError
 from backstory.groups import api
+from backstory.groups.names import route
 from backstory.text import json_escaped
 
-#: Seconds without a sign of life of the worker.
-ANSWER_S = 60.0
 #: Why a run ended -> what the user is told. A run that is done needs no words.
 ENDINGS = {
     "closed": "The agent was ended.",
@@ -41,7 +40,7 @@ def add(actions: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     message = sys.stdin.read() if options.message == "-" else options.message
-    client = connect(timeout=ANSWER_S)
+    client = connect(timeout=api.ANSWER_S)
     try:
         events = api.events(options.group, message, client=client)
         return max([_shown(name, data, options.json) for name, data in events], default=1)
@@ -52,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
 
 def chat(options: argparse.Namespace) -> int:
     """Send each line as a message. A line that is typed while the agent works is a follow-up."""
-    client, lines = connect(timeout=ANSWER_S), Lines(options.group)
+    client, lines = connect(timeout=api.ANSWER_S), Lines(options.group)
     for line in lines:
         lines.is_busy = True
         try:
@@ -97,7 +96,7 @@ class Lines:
         """Send a line to the agent at work. Return False if it has ended by now."""
         try:
             body = {"message": line, "is_for_later": False}
-            return bool(self._client.post(f"{api.route(self._group)}/messages", body)["is_running"])
+            return bool(self._client.post(route(self._group, "messages"), body)["is_running"])
         except BackstoryError:
             return False
 
@@ -133,5 +132,5 @@ def _shown(name: str, data: dict[str, Any], as_json: bool = False) -> int:
 
 
 def _end(client: Client, group: str) -> None:
-    client.post(f"{api.route(group)}/close", {"now": True})
+    client.post(route(group, "close"), {"now": True})
     print(ENDINGS["closed"], file=sys.stderr)

@@ -6,13 +6,12 @@ import argparse
 import sys
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from backstory import ids, settings
 from backstory.cli import group_run, show
 from backstory.cli.worker import connect
 from backstory.errors import BackstoryError
-from backstory.groups.names import GroupPaths, check
+from backstory.groups.names import GroupPaths, check, route
 
 #: Seconds for the deletion of a group. Its text is removed from the files of the database, too.
 DELETE_S = 600.0
@@ -54,11 +53,6 @@ def _action(actions: Any, name: str, run: Any, help: str, description: str | Non
     action.add_argument("--json", action="store_true", help="print JSON")
     action.set_defaults(run=run)
     return action
-
-
-def route(group: str, *more: str) -> str:
-    """Return the route of a group."""
-    return "/".join(("/api/groups", quote(check(group), safe=""), *more))
 
 
 def list_groups(options: argparse.Namespace) -> int:
@@ -143,8 +137,9 @@ def search(options: argparse.Namespace) -> int:
         show.as_json(page)
         return 0
     for row in page["items"]:
-        number = "now" if row["id"] is None else row["id"]
-        show.line(f"{number:>4} {show.when(row['last_used'])} {row.get('name') or row['title']}")
+        number = "now" if row["is_active"] else row["id"] or ""
+        owner = "" if row["group"] == options.group else f" ({row['group']})"
+        show.line(f"{number:>4} {show.when(row['last_used'])} {row.get('name') or row['title']}{owner}")
         if row["excerpt"]:
             show.line(f"     {row['excerpt']}")
     if not page["items"]:
@@ -168,6 +163,7 @@ def delete(options: argparse.Namespace) -> int:
         print("Nothing was deleted.", file=sys.stderr)
         return 1
     target = Path(options.output or f"{row['name']}-{ids.today()}.tar.gz").expanduser()
+    client.post(route(options.group, "close"), {"now": True})  # so that it does not write while its files are read
     _export(row["name"], target)
     deleted = client.delete(route(options.group))
     if options.json:
@@ -198,7 +194,14 @@ def _export(group: str, target: Path) -> None:
         handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
         raise BackstoryError(f"{target} exists already.", "Name another file with --output.") from None
-    with os.fdopen(handle, "wb") as out, tarfile.open(fileobj=out, mode="w:gz") as tar:
-        for folder in (paths.folder, paths.state.parent):
-            if folder.is_dir():
-                tar.add(folder, str(folder.relative_to(paths.data)))
+    try:
+        with os.fdopen(handle, "wb") as out, tarfile.open(fileobj=out, mode="w:gz") as tar:
+            waiting = [folder for folder in (paths.folder, paths.state.parent) if folder.is_dir()]
+            while waiting:
+                path = waiting.pop()
+                tar.add(path, str(path.relative_to(paths.data)), recursive=False)
+                waiting += path.iterdir() if path.is_dir() and not path.is_symlink() else ()
+    except OSError as error:
+        target.unlink(missing_ok=True)
+        message = f"The files of the group could not be exported, so it was not deleted: {error.strerror or error}."
+        raise BackstoryError(message, f"Look at {error.filename or paths.folder}.") from None

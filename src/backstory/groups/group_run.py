@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from backstory import ids
@@ -84,12 +85,15 @@ class GroupRun:
         self.paths, self.group, self.progress, self.started_at = paths, paths.group, RunProgress(), ids.now()
         self.is_ending = False  #: somebody outside has ended it
         self.has_ended = asyncio.Event()
+        self.waiting: asyncio.Future[Any] | None = None  #: for a slot
         self.session_id: str | None = None  #: the session of the last query, as soon as the agent has told it
         self._settings, self._around, self._variables, self._runs = settings, around, variables, runs
         self._messages, self._files = [message], IpcFiles(paths)
         self._deadlines, self._limit = Deadlines(), asyncio.timeout(None)
         self._resumed: str | None = None  #: the session that is resumed
         self._resume_at: str | None = None  #: the last message of the model, if nothing came after it
+        self._has_begun = self._has_told = False  #: the agent has named its session; it knows what is remembered
+        self._has_answered = asyncio.Event()  #: and nothing that was sent to it since
         self._stderr: deque[str] = deque(maxlen=STDERR_LINES)
 
     async def work(self) -> str:
@@ -118,12 +122,16 @@ class GroupRun:
     def close(self, *, at_once: bool = False) -> None:
         """End the run, at once or when the agent has answered."""
         self.is_ending = True
+        if self.waiting:
+            self.waiting.cancel()
         self._close(0 if at_once else CLOSE_S)
 
     def describe(self, error: Exception) -> str:
         """Return a sentence about a failure."""
         errors = getattr(error, "errors", None)
         said = "; ".join(map(str, errors)) if isinstance(errors, list) and errors else " ".join(self._stderr)
+        if isinstance(error, OSError) and error.strerror:
+            said = error.strerror  # such as that the disk is full
         return f"The agent failed: {cut(one_line(said), 500) if said else type(error).__name__}"
 
     def _close(self, seconds: float) -> None:
@@ -158,7 +166,8 @@ class GroupRun:
             is_closed = has_moved = False
             while not (is_closed or has_moved):
                 await asyncio.sleep(LOOK_S)
-                is_closed = await asyncio.to_thread(take_close, self._files)
+                with suppress(OSError):  # an agent can take the permissions from its own directories
+                    is_closed = await asyncio.to_thread(take_close, self._files)
                 has_moved = (await self._around.pointers.get(self.group)).generation != pointer.generation
             self.is_ending = self.is_ending or not has_moved
             self._close(CLOSE_S)
@@ -186,27 +195,52 @@ class GroupRun:
             session_id=pointer.session_id,
             history=said,
             resume_at=self._resume_at,
+            follow_ups=partial(self._follow_ups, pointer),
             callbacks={"PreCompact": self._archive} | ({} if said else {"UserPromptSubmit": self._tell}),
             on_stderr=self._stderr.append,
         )
         options = await asyncio.to_thread(start.options, self._settings, self.paths, self._variables, query)
         known = pointer.session_id
+        self._has_begun = self._has_told = False
+        self._has_answered.clear()
         async with aclosing(execute(options)) as run:
             async for message in run:
                 self._heard()
                 if run.session_id and run.session_id != known:
                     known = await self._point(run.session_id, pointer)
+                self._has_begun = self._has_begun or run.session_id is not None
                 if run.session_id and run.session_id != self.session_id:
                     self.session_id = run.session_id
                     self.progress.add("started", session_id=self.session_id, resumed=known == pointer.session_id)
                 self._show(message, run)
+
+    async def _follow_ups(self, pointer: Pointer) -> AsyncIterator[str]:
+        """Yield the messages that come while the agent works, until it has answered and there is none.
+
+        Those that come after a clear or a resume are for the next session.
+        """
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await self._has_answered.wait()
+            if not self._has_begun and not self._has_answered.is_set():
+                continue
+            if self.is_ending or (await self._around.pointers.get(self.group)).generation != pointer.generation:
+                return
+            texts = take_messages(self._files)
+            if not texts and self._has_answered.is_set():
+                return
+            self._has_answered.clear()
+            for text in texts:
+                self._heard()
+                yield text
 
     async def _said(self, session_id: str) -> tuple[Message, ...]:
         """Return the messages of a session. One that has expired is opened again: its group still points to it."""
         about = await asyncio.to_thread(metadata, session_id)
         if about and about.status == SessionStatus.EXPIRED:
             await restore(session_id)
-        said = await asyncio.to_thread(self._kept, session_id)
+        said = await asyncio.to_thread(self._kept, session_id) or await self._around.said(self.group, session_id)
         if not said:
             self.progress.add("recovered", text=f"{NOTICES['deleted']} Nothing of it is known.", reason="deleted")
         return said
@@ -238,6 +272,7 @@ class GroupRun:
             if not message.parent_tool_use_id:
                 self._show_reply(message)
         elif isinstance(message, sdk.ResultMessage):
+            self._has_answered.set()
             self.progress.add(
                 "result",
                 text=message.result or "",
@@ -271,6 +306,9 @@ class GroupRun:
 
     async def _tell(self, payload: HookInput, tool_use_id: str | None, context: HookContext) -> SyncHookJSONOutput:
         """Tell a new session what is remembered of the earlier ones of its group."""
+        if self._has_told:
+            return {}  # a follow-up
+        self._has_told = True
         told = await self._around.context(self.group)
         if not told.strip():
             return {}

@@ -51,8 +51,9 @@ TOOLS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         ["session_id"],
     ),
     "search_sessions": (
-        "Search what was said in the conversations of this group. Returns the best matches with the id for "
-        "resume_session, name and an excerpt. Use this when the user asks for the conversation about something.",
+        "Search what was said in the conversations of this group; the main group searches those of all groups. Returns "
+        "the best matches with the id for resume_session, name and an excerpt. One without an id is the active "
+        "conversation, or that of another group. Use this when the user asks for the conversation about something.",
         {"query": {"type": "string", "minLength": 1, "maxLength": 1000}},
         ["query"],
     ),

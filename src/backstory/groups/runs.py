@@ -5,21 +5,24 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from backstory.errors import BackstoryError, BadInput
+from backstory.errors import BackstoryError, BadInput, NotFound
 from backstory.groups import start, state_dir
 from backstory.groups.archive import Archives
 from backstory.groups.group_run import GroupRun
 from backstory.groups.ipc import Search
 from backstory.groups.ipc_files import IpcFiles
 from backstory.groups.messages import put_message
+from backstory.groups.model_env import model_variables
 from backstory.groups.names import GroupPaths
 from backstory.groups.pointers import Pointers
 from backstory.groups.progress import RunProgress
 from backstory.groups.snapshots import CurrentTask
 from backstory.jobs import place_of
+from backstory.sessions import Message
 from backstory.sessions.options import NO_SDK
 from backstory.settings import Settings
 
@@ -37,6 +40,7 @@ class Surroundings:
     search: Search  #: searches the sessions of a group
     context: Callable[[str], Awaitable[str]]  #: renders what a new session of a group is told
     groups: Callable[[], Awaitable[list[str]]]  #: names all groups
+    said: Callable[[str, str], Awaitable[tuple[Message, ...]]]  #: returns what is stored of a session of a group
 
 
 class GroupRuns:
@@ -47,6 +51,7 @@ class GroupRuns:
         self._slots = asyncio.Semaphore(settings.group_limit)
         self._runs: dict[str, GroupRun] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._deleting: set[str] = set()  #: groups whose agents are not started
         for left in settings.paths.agent_runs.glob("launch-*"):
             left.unlink(missing_ok=True)  # of a worker that was killed
 
@@ -68,11 +73,12 @@ class GroupRuns:
         paths = await self._check(group, message)
         while (run := self._runs.get(group)) and run.is_ending:
             await run.has_ended.wait()
+        self._check_kept(group)
         if run:
             put_message(IpcFiles(paths), message)
             return run.progress, run.progress.count
         start.check_auth(self._settings)
-        given = start.model_variables(variables)
+        given = model_variables(variables)
         start.check_credentials(paths, given)
         run = self._runs[group] = GroupRun(self._settings, paths, self._around, given, message, self)
         task = asyncio.create_task(self._work(run), name=f"agent of {group}")
@@ -86,22 +92,30 @@ class GroupRuns:
         If it does not, its next run begins with the message, unless that is not for later.
         """
         paths = await self._check(group, message)
+        self._check_kept(group)
         is_running = (run := self._runs.get(group)) is not None and not run.is_ending
         if is_running or is_for_later:
             put_message(IpcFiles(paths), message)
         return is_running
 
     async def close(self, group: str, *, at_once: bool = False) -> bool:
-        """End the agent of a group, at once or when it has answered. Return whether it runs."""
+        """End the agent of a group: at once, and wait for it, or when it has answered. Return whether it ran."""
         await self._around.pointers.get(group)
         if run := self._runs.get(group):
             run.close(at_once=at_once)
+            if at_once:
+                await run.has_ended.wait()
         return run is not None
 
-    async def wait(self, group: str) -> None:
-        """Wait until the agent of a group has ended."""
-        if run := self._runs.get(group):
-            await run.has_ended.wait()
+    @asynccontextmanager
+    async def deleting(self, group: str) -> AsyncIterator[None]:
+        """End the agent of a group, and start none and take no message meanwhile."""
+        self._deleting.add(group)
+        try:
+            await self.close(group, at_once=True)
+            yield
+        finally:
+            self._deleting.discard(group)
 
     def close_streams(self) -> None:
         """End everybody who follows a run, so that none delays a stop."""
@@ -124,16 +138,15 @@ class GroupRuns:
         await asyncio.to_thread(state_dir.make_ipc, paths)
         return paths
 
+    def _check_kept(self, group: str) -> None:
+        if group in self._deleting:
+            raise NotFound(f"The group {group} is being deleted.")
+
     async def _work(self, run: GroupRun) -> None:
-        """Run an agent as soon as there is a slot for it."""
+        """Run an agent, and tell how it ended."""
         reason = "stopped"
         try:
-            if self._slots.locked():
-                run.progress.add("waiting")
-            async with self._slots:
-                await asyncio.to_thread(self._load, run.paths)
-                await asyncio.to_thread(state_dir.prepare, run.paths, self._settings.data_dir / "skills")
-                reason = await run.work()
+            reason = await self._work_in_slot(run)
         except BackstoryError as error:
             reason = "failed"
             run.progress.add("error", error=str(error), hint=error.hint)
@@ -145,6 +158,22 @@ class GroupRuns:
             self._runs.pop(run.group, None)
             run.progress.end(reason)
             run.has_ended.set()
+
+    async def _work_in_slot(self, run: GroupRun) -> str:
+        """Run an agent as soon as there is a slot for it, unless it is ended before. Return why it ended."""
+        if self._slots.locked():
+            run.progress.add("waiting")
+        waiting = run.waiting = asyncio.ensure_future(self._slots.acquire())
+        try:
+            await asyncio.wait([waiting])
+            if run.is_ending:
+                return "closed"
+            await asyncio.to_thread(self._load, run.paths)
+            await asyncio.to_thread(state_dir.prepare, run.paths, self._settings.data_dir / "skills")
+            return await run.work()
+        finally:
+            if not waiting.cancel() and not waiting.cancelled():
+                self._slots.release()
 
     def _load(self, paths: GroupPaths) -> None:
         """Load the SDK in a thread, because it takes a while. Make ready what a sandbox needs."""

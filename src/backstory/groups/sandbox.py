@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from pathlib import Path
 from backstory.errors import BackstoryError, BadSetting
 from backstory.groups import names
 from backstory.groups.names import GroupPaths
+from backstory.text import one_line
 
 #: Directories inside.
 SHARED = "/workspace/global"
@@ -37,8 +39,12 @@ ETC = (
     *("alternatives", "ca-certificates", "ca-certificates.conf", "hosts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d"),
     *("localtime", "mime.types", "nsswitch.conf", "pki", "resolv.conf", "ssl", "timezone"),
 )
+#: Directories with the programs of the system. Where they are links, they lead to /usr.
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store")
 #: The only users inside.
 PASSWD = f"root:x:0:0:root:/root:/bin/sh\nnode:x:{USER}:{USER}::{HOME}:/bin/bash\n"
+#: Seconds for a trial of the program.
+TRIAL_S = 30.0
 #: program -> its name, and how to get it
 PROGRAMS = {
     "bwrap": (
@@ -66,6 +72,7 @@ def mounts(paths: GroupPaths, project: Path | None = None) -> tuple[Mount, ...]:
         Mount(paths.folder, names.WORKSPACE, is_writable=True),
         Mount(paths.shared, SHARED, is_writable=names.is_main(paths.group)),
         Mount(paths.ipc, IPC, is_writable=True),
+        Mount(paths.input, f"{IPC}/input"),  # an agent that could write there would speak for its user
         Mount(paths.state, STATE, is_writable=True),
         Mount(Path(__file__).with_name("mcp_server.py"), SERVER),
     ]
@@ -95,14 +102,20 @@ def hidden(data: Path, seen: Iterable[Mount]) -> tuple[str, ...]:
     return tuple(f"{mount.inside}/{own.relative_to(mount.outside)}" for mount in found)
 
 
+def hidden_in_system(data: Path) -> tuple[str, ...]:
+    """Return where bubblewrap would show the data directory among the programs of the system."""
+    own = data.resolve()
+    return (str(own),) if any(own.is_relative_to(folder) for folder in SYSTEM) else ()
+
+
 def bubblewrap(program: Path, seen: Sequence[Mount], covered: Sequence[str], passwd: Path) -> tuple[str, ...]:
     """Return the command line of bubblewrap. It passes its environment on, and its arguments are visible to others."""
     command = ["bwrap", "--unshare-all", "--share-net", "--die-with-parent", "--new-session"]
     command += ["--uid", USER, "--gid", USER, "--cap-drop", "ALL", "--hostname", "backstory"]
     command += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", HOME]  # noqa: S108 - its own /tmp
     command += _system(passwd)
-    for folder in _python():
-        command += ["--ro-bind", folder, folder]
+    for path in map(str, _python()):
+        command += ["--ro-bind", path, path]
     command += ["--ro-bind", str(program), CLAUDE]
     for mount in seen:
         command += ["--bind" if mount.is_writable else "--ro-bind", str(mount.outside), mount.inside]
@@ -114,21 +127,23 @@ def bubblewrap(program: Path, seen: Sequence[Mount], covered: Sequence[str], pas
 def _system(passwd: Path) -> list[str]:
     """Bind the programs of the system. Most systems have links to /usr in the root directory."""
     command = ["--ro-bind", "/usr", "/usr", "--ro-bind", str(passwd), "/etc/passwd"]
-    for name in ("bin", "sbin", "lib", "lib32", "lib64"):
-        path = Path("/", name)
+    for path in map(Path, SYSTEM[1:-1]):
         if path.is_symlink():
             command += ["--symlink", str(path.readlink()), str(path)]
         elif path.is_dir():
             command += ["--ro-bind", str(path), str(path)]
     for name in ETC:
         command += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
-    return [*command, "--ro-bind-try", "/nix/store", "/nix/store"]
+    return [*command, "--ro-bind-try", SYSTEM[-1], SYSTEM[-1]]
 
 
-def _python() -> list[str]:
-    """Return the directory of the Python that runs the server inside, unless it is in /usr."""
-    base = Path(sys.base_prefix).resolve()
-    return [] if base.is_relative_to("/usr") else [str(base)]
+def _python() -> list[Path]:
+    """Return the files of the Python that runs the server inside, unless they are in /usr. They are not all of its
+    prefix: that may be a home directory."""
+    program, library = Path(python()), Path(os.__file__).resolve().parent
+    if program.is_relative_to("/usr"):
+        return []
+    return [program, library, *sorted(program.parent.parent.glob("lib/libpython*.so*"))]
 
 
 def python() -> str:
@@ -176,6 +191,20 @@ def with_path(command: Sequence[str]) -> tuple[str, ...]:
         return (found, *command[1:])
     name, hint = PROGRAMS[command[0]]
     raise BackstoryError(f"{name} is not installed, so the agent of a group cannot be started.", hint)
+
+
+def check_program(engine: str) -> None:
+    """Raise an error if no agent could be started in this sandbox."""
+    program = with_path(["bwrap" if engine == "bubblewrap" else engine])
+    if engine == "bubblewrap":
+        trial = [*program, "--unshare-all", "--ro-bind", "/", "/", "true"]
+        try:
+            tried = subprocess.run(trial, check=False, capture_output=True, text=True, timeout=TRIAL_S)
+        except subprocess.TimeoutExpired:
+            return  # the machine is busy
+        if tried.returncode:
+            message = f"bubblewrap cannot start a program: {one_line(tried.stderr)}"
+            raise BackstoryError(message, "Allow user namespaces on this machine, or choose another `group_sandbox`.")
 
 
 def _quoted(field: str) -> str:

@@ -58,8 +58,7 @@ def find(
 def _ranked(tx: Tx, words: str, where: Filter, hits: Mapping[int, Candidate], limit: int, tag: str) -> list[Row]:
     exact, labelled = named(tx, words), _labelled(tx, words)
     known = sessions.by_ids(tx, {*hits, *exact, *labelled})
-    group = group_of(where.project)
-    known = {number: session for number, session in known.items() if group_of(session.project_key) == group}
+    known = {number: session for number, session in known.items() if _is_visible(session, where)}
     labelled = {number: share for number, share in labelled.items() if number in known and not known[number].hidden_at}
     scores = _scores(tx, words, where, {number: hit for number, hit in hits.items() if number in known})
     top = max(scores.values(), default=1.0)
@@ -126,6 +125,12 @@ def _labelled(tx: Tx, words: str) -> dict[int, float]:
 
 def _tokens(text: str) -> frozenset[str]:
     return frozenset(tokens.of_text(text).split()) - tokens.COMMON
+
+
+def _is_visible(session: Session, where: Filter) -> bool:
+    """Whether a session belongs to the group that is named, to any if all are, and else to none."""
+    group = group_of(session.project_key)
+    return group is not None if where.is_in_groups else group == group_of(where.project)
 
 
 def _matches(session: Session, where: Filter) -> bool:

@@ -152,7 +152,8 @@ class App:
         )
         self.intake.wipe = self.memories.job.start
         self.group_memory = GroupMemory(settings, store, self.vectors, self.pointers)
-        told = (self.group_memory.search, self.group_memory.context, self.group_memory.names)
+        memory = self.group_memory
+        told = (memory.search, memory.context, memory.names, memory.said)
         around = Surroundings(self.pointers, self.archives, *told)
         self.group_runs = GroupRuns(settings, around)
         self.browsers = Browsers(settings.paths.browsers, self.token)

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
+from backstory.agents import DEFAULT_AGENT
 from backstory.groups import names
-from backstory.groups.pointers import Pointers
+from backstory.groups.pointers import HistoryEntry, Pointers
+from backstory.model import ContentId, Turn
+from backstory.project import group_of
 from backstory.recall import context, find_sessions
 from backstory.recall.search import MemorySearch
 from backstory.recall.vectors import Vectors
+from backstory.sessions import Message
 from backstory.settings import Settings
-from backstory.store import groups
+from backstory.store import groups, sessions, turns
 from backstory.store.confined import ConfinedStore, confined_to
-from backstory.store.db import Store
+from backstory.store.db import Store, Tx
 from backstory.store.index.hits import Filter
 
 #: Sessions that a search returns, at most.
@@ -39,29 +42,39 @@ class GroupMemory:
     async def context(self, group: str) -> str:
         """Render what a new session of a group is told."""
         key, budget = names.project_key(group), self._settings.context_tokens
-        with _confined(group):
+        with confined_to(group):
             render = partial(context.for_start, project=group, project_key=key, budget=budget, command="")
             rendered = await asyncio.to_thread(self._confined.read, render)
         return str(rendered) if len(rendered.lines) > 1 else ""  # one line says that there is nothing yet
 
+    async def said(self, group: str, session_id: str) -> tuple[Message, ...]:
+        """Return what is stored of the conversation in a session of a group, for an agent that has lost it."""
+
+        def read(tx: Tx) -> list[Turn]:
+            session = sessions.by_content_id(tx, DEFAULT_AGENT, ContentId(session_id))
+            is_own = session is not None and session.project_key == names.project_key(group)
+            return turns.of_session(tx, session.id) if session and is_own else []
+
+        found = await asyncio.to_thread(self._store.read, read)
+        return tuple(Message(each.role, ({"type": "text", "text": each.text},), each.at) for each in found if each.text)
+
     async def search(self, group: str, query: str) -> Sequence[dict[str, Any]]:
-        """Return the sessions of a group in which something was said, the best match first.
+        """Return the sessions of a group in which something was said, the best match first. The main group finds those
+        of all groups.
 
-        `id` is the number by which a session can be resumed; the active session has none.
+        `id` is the number by which the group can resume a session. Its active session has none, and neither have those
+        of other groups.
         """
-        key = names.project_key(group)
-        about = (self._confined, self._search, query, Filter(project=key), FOUND)
-        with _confined(group):
-            rows = await asyncio.to_thread(find_sessions.find, *about)
+        is_main = names.is_main(group)
+        where = Filter(is_in_groups=True) if is_main else Filter(project=names.project_key(group))
+        with confined_to(None if is_main else group):
+            rows = await asyncio.to_thread(find_sessions.find, self._confined, self._search, query, where, FOUND)
         known = {entry.session_id: entry for entry in await self._pointers.history(group)}
-        return [_shown(row, known.get(row["content_session_id"])) for row in rows]
+        active = (await self._pointers.get(group)).session_id
+        return [_shown(row, known.get(row["content_session_id"]), active) for row in rows]
 
 
-def _confined(group: str) -> AbstractContextManager[None]:
-    """Confine what is read to a group, whatever a query names. The main group sees all."""
-    return confined_to(None if names.is_main(group) else group)
-
-
-def _shown(row: dict[str, Any], entry: Any) -> dict[str, Any]:
+def _shown(row: dict[str, Any], entry: HistoryEntry | None, active: str | None) -> dict[str, Any]:
     about = {"id": entry.id, "name": entry.name, "archived_at": entry.archived_at} if entry else {"id": None}
+    about |= {"group": group_of(row["project_key"]), "is_active": row["content_session_id"] == active}
     return {**about, "title": row.get("title") or "", "last_used": row["last_event_at"], "excerpt": row["snippet"]}

@@ -23,6 +23,7 @@ class Filter:
     since: str = ""  #: a time, or the beginning of one, such as 2026-02
     until: str = ""
     is_outside_groups: bool = False  #: leave out what belongs to a group
+    is_in_groups: bool = False  #: leave out what belongs to none
 
 
 ANYWHERE = Filter()

@@ -52,6 +52,7 @@ def marks_for(kinds: Sequence[str], where: Filter) -> tuple[tuple[str, ...], ...
     for name, value in (("a", where.agent), ("p", where.project), ("t", where.type), ("c", where.concept)):
         groups += [(_mark(name, value),)] if value else []
     groups += [(_mark("f", "/".join(_path(where.file))),)] if where.file else []
+    groups += [(IN_GROUP,)] if where.is_in_groups else []
     return tuple(groups)
 
 

@@ -184,10 +184,10 @@ def sweep(tx: Tx, limit: int) -> bool:
 def sessions_of(tx: Tx, where: Filter) -> list[int] | None:
     """Return the ids of the sessions that pass a filter; None if it restricts no sessions."""
     is_outside = where.is_outside_groups and tx.one("group_session_any") is not None
-    if not (where.project or where.agent or where.session_id or is_outside):
+    if not (where.project or where.agent or where.session_id or is_outside or where.is_in_groups):
         return None
     about = {"project": where.project, "agent": where.agent, "session_id": where.session_id}
-    row = tx.one("vectors_sessions", **about, outside=int(is_outside))
+    row = tx.one("vectors_sessions", **about, outside=int(is_outside), inside=int(where.is_in_groups))
     return list(json.loads(row["ids"])) if row else []
 
 

@@ -117,7 +117,8 @@ SELECT v.id, v.kind, v.item_id, v.session_id, v.at FROM vectors v WHERE v.id IN 
 -- name: vectors_sessions
 SELECT json_group_array(id) AS ids FROM sdk_sessions
 WHERE (:project = '' OR project = :project OR project_key = :project) AND (:agent = '' OR agent = :agent)
-  AND (:session_id = 0 OR id = :session_id) AND (:outside = 0 OR substr(project_key, 1, 6) <> 'group:');
+  AND (:session_id = 0 OR id = :session_id) AND (:outside = 0 OR substr(project_key, 1, 6) <> 'group:')
+  AND (:inside = 0 OR substr(project_key, 1, 6) = 'group:');
 
 -- name: vectors_can
 SELECT TRUE AS can;

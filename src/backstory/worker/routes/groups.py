@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 import msgspec
 
-from backstory.errors import BadInput, NotFound
+from backstory.errors import BackstoryError, BadInput, NotFound
+from backstory.files import remove_tree
 from backstory.groups import names, state_dir
 from backstory.groups.archive import Archives, read_file
+from backstory.groups.ipc_files import IpcFiles
 from backstory.groups.names import GroupPaths
 from backstory.groups.pointers import HistoryEntry, Pointers
 from backstory.groups.runs import GroupRuns
@@ -216,22 +217,25 @@ class GroupRoutes:
         group = _group(call)
         if names.is_main(group):
             raise BadInput("The main group cannot be deleted.", "Clear it, or forget its sessions.")
-        await self._parts.pointers.get(group)
-        await self._parts.runs.close(group, at_once=True)
-        await self._parts.runs.wait(group)
-        # The group goes last: if something fails on the way, it can be deleted again.
-        sessions = await self._parts.forget(names.project_key(group))
-        async with self._parts.archives.locks[group]:
-            await asyncio.to_thread(self._remove_files, group)
-            await asyncio.wrap_future(self._store.submit(lambda tx: groups.delete(tx, group)))
-            self._parts.pointers.forget(group)
+        async with self._parts.runs.deleting(group):
+            # The group goes last: if something fails on the way, it can be deleted again.
+            sessions = await self._parts.forget(names.project_key(group))
+            async with self._parts.archives.locks[group]:
+                await asyncio.to_thread(self._remove_files, group)
+                await asyncio.wrap_future(self._store.submit(lambda tx: groups.delete(tx, group)))
+                self._parts.pointers.forget(group)
         return DeletedGroup(group, sessions)
 
     def _remove_files(self, group: str) -> None:
         paths = self._paths(group)
-        for folder in (paths.folder, paths.state.parent, paths.ipc):
-            if folder.is_dir() and not folder.is_symlink():
-                shutil.rmtree(folder)
+        try:
+            for folder in (paths.folder, paths.state.parent, paths.ipc):
+                if folder.is_dir() and not folder.is_symlink():
+                    remove_tree(folder)
+            IpcFiles(paths).remove_errors()
+        except OSError as error:
+            message = f"The files of the group {group} could not be removed: {error.strerror}."
+            raise BackstoryError(message, f"Look into {paths.folder}, and delete the group again.") from None
 
     def _paths(self, group: str) -> GroupPaths:
         return GroupPaths(self._settings.paths.data, group)
