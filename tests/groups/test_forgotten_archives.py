@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from group_desk import Desk, run
 from transcripts import Script
 
 from backstory import ids, project
+from backstory.agents.claude_code import resumable
+from backstory.groups import forgotten_transcripts, snapshots
 from backstory.groups.archive import Archives
 from backstory.groups.forgotten_archives import ForgottenArchives
+from backstory.groups.forgotten_transcripts import without_forgotten
+from backstory.groups.ipc_files import IpcFiles
 from backstory.groups.pointers import Pointers
 from backstory.model import ContentId, Report, Session
 from backstory.settings import Settings
@@ -70,6 +76,8 @@ def test_a_forgotten_prompt_leaves_archives_and_titles(desk: Desk) -> None:
     assert "the-door-code-is-4711" in name
     clean(desk)
     assert list(desk.archived("family")) == [name]  # nothing was forgotten yet
+    IpcFiles(desk.paths("family")).prepare()
+    snapshots.write_history(IpcFiles(desk.paths("family")), run(desk.pointers.history("family")))
 
     def work(tx: Tx) -> None:
         gone = Forgotten(key=KEY)
@@ -83,6 +91,9 @@ def test_a_forgotten_prompt_leaves_archives_and_titles(desk: Desk) -> None:
     ((name, text),) = desk.archived("family").items()
     assert "4711" not in name + text
     assert "And the garden?" in text
+    snapshot = (desk.paths("family").ipc / "session_history.json").read_text()
+    assert "4711" not in snapshot
+    assert '"Conversation"' in snapshot
     (entry,) = run(desk.pointers.history("family"))
     assert entry.name == "Conversation"
     # Nor does the next part of the conversation bring it back.
@@ -139,6 +150,15 @@ def test_a_forgotten_session_leaves_its_group(desk: Desk) -> None:
         await desk.pointers.resume("family", (await desk.pointers.history("family"))[0].id)
 
     run(leave_both())
+    state, beside = desk.paths("family").state, desk.paths("family").transcript(first.session).with_suffix("")
+    for place in (beside / "tool-results", beside / "subagents", state / "session-env" / first.session):
+        place.mkdir(parents=True)
+        (place / "file").write_text("Question 1")
+    (state / "todos").mkdir()
+    (state / "todos" / f"{first.session}-agent-1.json").write_text("Question 1")
+    (state / "todos" / f"{second.session}-agent-1.json").write_text("Question 2")
+    IpcFiles(desk.paths("family")).prepare()
+    snapshots.write_history(IpcFiles(desk.paths("family")), run(desk.pointers.history("family")))
 
     def work(tx: Tx) -> None:
         gone = Forgotten(key=KEY)
@@ -151,9 +171,55 @@ def test_a_forgotten_session_leaves_its_group(desk: Desk) -> None:
     assert [entry.session_id for entry in run(desk.pointers.history("family"))] == [second.session]
     assert not desk.paths("family").transcript(first.session).exists()
     assert desk.paths("family").transcript(second.session).exists()
+    assert [path.name for path in state.rglob("*") if first.session in str(path)] == []
+    assert (state / "todos" / f"{second.session}-agent-1.json").exists()
+    assert first.session not in (desk.paths("family").ipc / "session_history.json").read_text()
     (text,) = desk.archived("family").values()
     assert "Question 2" in text
     assert [row.session_id for row in desk.store.read(lambda tx: groups.archives(tx, "family"))] == [second.session]
+
+
+def test_forgotten_text_leaves_the_transcript(desk: Desk) -> None:
+    """An agent that resumes it is not told it again. Its entries stay, so that it can be resumed."""
+    script = desk.talk(
+        "family", 1, "The door code is 4711", "I know. We meet at nine.", "And the pin of the safe?", "Yes"
+    )
+    script.uses("Bash", {"command": "echo 4711"}, "t1")
+    script.answers("t1", "4711")
+    script.lines.append({"type": "last-prompt", "lastPrompt": "And the pin of the safe?", "sessionId": script.session})
+    desk.go_on("family", script)
+    paths = desk.paths("family")
+    beside = paths.transcript(script.session).with_suffix("") / "subagents" / "agent-1.jsonl"
+    beside.parent.mkdir(parents=True)
+    beside.write_bytes(script.raw() + b"not json\n")
+    moment = script.lines[0]["timestamp"]
+
+    def work(tx: Tx) -> None:
+        forgotten.add(tx, KEY, "The door code is 4711", moment)
+        forgotten.add_passage(tx, KEY, "We meet at nine.", moment)
+        change = without_forgotten(tx, KEY, {"t1"}, lambda text: "pin" in text)
+        forgotten_transcripts.clean(paths, script.session, change)
+
+    desk.store.write(work)
+    for file in (paths.transcript(script.session), beside):
+        text = file.read_text()
+        for gone in ("4711", "nine", "safe"):
+            assert gone not in text
+        assert "I know." in text
+        assert [line.get("uuid") for line in _lines(text)] == [line.get("uuid") for line in script.lines]
+        assert all(block["text"] for line in _lines(text) for block in _texts(line))
+    assert beside.read_text().endswith("not json\n")
+    assert [path.name for path in beside.parent.iterdir()] == [beside.name]
+    assert resumable.read(paths.transcript(script.session))
+
+
+def _lines(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+
+def _texts(line: dict[str, Any]) -> list[dict[str, Any]]:
+    content = line.get("message", {}).get("content")
+    return [block for block in content if block["type"] == "text"] if isinstance(content, list) else []
 
 
 def test_a_session_that_expires_is_archived(desk: Desk) -> None:

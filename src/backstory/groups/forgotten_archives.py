@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from backstory.agents import DEFAULT_AGENT
 from backstory.errors import BadInput
-from backstory.files import open_directory
-from backstory.groups.archive import UNTITLED, Archives, is_available, messages_of
+from backstory.files import open_directory, remove_tree
+from backstory.groups import snapshots
+from backstory.groups.archive import Archives, is_available, messages_of
+from backstory.groups.ipc_files import IpcFiles
 from backstory.groups.names import GroupPaths
+from backstory.groups.pointers import entry_of
 from backstory.model import ContentId
 from backstory.store import forgotten, groups, sessions
 from backstory.store.db import Store, Tx
-from backstory.store.groups import Archive
+from backstory.store.groups import UNTITLED, Archive
 from backstory.text import one_line
 
 log = logging.getLogger(__name__)
@@ -43,6 +46,7 @@ class ForgottenArchives:
 
     def _clean_group(self, group: str, has_words: Callable[[str], bool] | None) -> None:
         paths = GroupPaths(self._data, group)
+        before = self._store.read(lambda tx: groups.history(tx, group))
         for session_id in self._store.read(lambda tx: _forgotten_sessions(tx, group)):
             self._remove_session(paths, session_id)
         for archive in self._store.read(lambda tx: groups.archives(tx, group)):
@@ -52,6 +56,9 @@ class ForgottenArchives:
                 self._remove_file(paths, archive.file)
                 self._store.write(lambda tx, each=archive, title=title: groups.retitle_archive(tx, each, title))  # type: ignore[misc]
         self._archives.write_requested_now(group)
+        after = self._store.read(lambda tx: groups.history(tx, group))
+        if after != before and (paths.ipc / snapshots.HISTORY).exists():
+            snapshots.write_history(IpcFiles(paths), [entry_of(paths, row) for row in after])
 
     def _new_title(self, paths: GroupPaths, archive: Archive, has_words: Callable[[str], bool]) -> str | None:
         """Return the title under which an archive is written again; None if it holds nothing that was forgotten."""
@@ -87,9 +94,11 @@ class ForgottenArchives:
                 self._remove_file(paths, archive.file)
         self._store.write(lambda tx: groups.forget_session(tx, paths.group, session_id))
         self._moved(paths.group)
-        transcript = paths.transcript(session_id)
-        with suppress(FileNotFoundError):
-            _unlink(paths.data, transcript)
+        for path in list(_named_after(paths.state, session_id)):
+            if path.is_dir() and not path.is_symlink():
+                remove_tree(path)
+            else:
+                path.unlink()
 
     def _remove_file(self, paths: GroupPaths, name: str) -> None:
         with suppress(FileNotFoundError):
@@ -104,6 +113,16 @@ def _unlink(base: Path, path: Path) -> None:
         os.unlink(name, dir_fd=handle)
     finally:
         os.close(handle)
+
+
+def _named_after(folder: Path, session_id: str, depth: int = 2) -> Iterator[Path]:
+    """Yield what an agent keeps of a session: its transcript, those of its subagents, results of tools, its tasks."""
+    with suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.startswith(session_id) and entry.name[len(session_id) :][:1] in ("", ".", "-"):
+                yield Path(entry.path)
+            elif depth and entry.is_dir(follow_symlinks=False):
+                yield from _named_after(Path(entry.path), session_id, depth - 1)
 
 
 def _forgotten_sessions(tx: Tx, group: str) -> set[str]:

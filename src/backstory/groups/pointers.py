@@ -142,14 +142,19 @@ class Pointers:
         return pointer
 
     def _entry(self, group: str, row: HistoryRow) -> HistoryEntry:
-        is_available = archive.is_available(GroupPaths(self._data, group), row.session_id)
-        return HistoryEntry(row.id, row.session_id, row.name, row.created_at, row.archived_at, is_available)
+        return entry_of(GroupPaths(self._data, group), row)
 
     async def _write(self, work: Callable[[Tx], T]) -> T:
         return await asyncio.wrap_future(self._store.submit(work))
 
     async def _read(self, work: Callable[[Tx], T]) -> T:
         return await asyncio.to_thread(self._store.read, work)
+
+
+def entry_of(paths: GroupPaths, row: HistoryRow) -> HistoryEntry:
+    """Return a row of the history, with whether its transcript is there."""
+    is_available = archive.is_available(paths, row.session_id)
+    return HistoryEntry(row.id, row.session_id, row.name, row.created_at, row.archived_at, is_available)
 
 
 def _pointer(tx: Tx, group: str) -> Pointer:

@@ -1,4 +1,4 @@
-"""Removes forgotten text from the session.json files of the Python API, and from the archives of groups."""
+"""Removes forgotten text from the session.json files of the Python API, and from archives and transcripts of groups."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from backstory.agents import DEFAULT_AGENT
-from backstory.errors import SessionBusy, SessionUnreadable
+from backstory.errors import BadInput, SessionBusy, SessionUnreadable
+from backstory.groups import forgotten_transcripts
 from backstory.groups.forgotten_archives import ForgottenArchives
+from backstory.groups.names import GroupPaths
 from backstory.model import ContentId, Session
 from backstory.paths import Paths
+from backstory.project import group_of
 from backstory.sessions import lock, session_file
 from backstory.store import events, forgotten, sessions
 from backstory.store.db import Store, Tx
@@ -33,10 +36,11 @@ class ForgottenFiles:
         """Clean every file, or mark it to be cleaned later."""
         if gone.needles:
             self._words.append(gone)
+        words = [gone.needles] if gone.needles else []
+        # Archives are written again from transcripts, so they come first.
+        self._archives.clean((lambda text: _has_words({"text": text}, words)) if words else None)
         for name in session_file.names(self._paths):
             self._clean(name)
-        words = [gone.needles] if gone.needles else []
-        self._archives.clean((lambda text: _has_words({"text": text}, words)) if words else None)
 
     def clean_marked(self) -> bool:
         """Clean the files that are marked. Return whether none is left."""
@@ -55,10 +59,12 @@ class ForgottenFiles:
                 session_file.change(
                     self._paths, name, lambda messages: self._store.read(lambda tx: self._kept(tx, session, messages))
                 )
+                if session and (group := group_of(session.project_key)):
+                    self._clean_transcript(session, GroupPaths(self._paths.data, group))
         except SessionBusy:
             session_file.mark(self._paths, name)
             return False
-        except (SessionUnreadable, *events.DAMAGE_ERRORS) as error:
+        except (SessionUnreadable, BadInput, OSError, *events.DAMAGE_ERRORS) as error:
             log.warning("session.json of %s may hold forgotten text: %s", name, type(error).__name__)
         session_file.unmark(self._paths, name)
         return True
@@ -66,9 +72,7 @@ class ForgottenFiles:
     def _kept(self, tx: Tx, session: Session | None, messages: Iterable[Json]) -> list[Json]:
         """Return the messages without the blocks that were forgotten."""
         tool_uses = events.forgotten_tool_uses(tx, session.id) if session else set()
-        projects = ("", session.project, session.project_key) if session else ("",)
-        words = [gone.needles for gone in self._words if gone.project in projects]
-        kept = []
+        words, kept = self._words_for(session), []
         for message in messages:
             at = str(message.get("timestamp") or "")
             blocks = [
@@ -80,6 +84,26 @@ class ForgottenFiles:
             if blocks:
                 kept.append(message | {"content": blocks})
         return kept
+
+    def _words_for(self, session: Session | None) -> list[tuple[str, ...]]:
+        """Return the words that texts of a session must not have."""
+        projects = ("", session.project, session.project_key) if session else ("",)
+        return [gone.needles for gone in self._words if gone.project in projects]
+
+    def _clean_transcript(self, session: Session, paths: GroupPaths) -> None:
+        """Remove what was forgotten from the transcript that the agent of a group resumes."""
+        words = self._words_for(session)
+
+        def has_words(text: str) -> bool:
+            return _has_words({"text": text}, words)
+
+        def work(tx: Tx) -> None:
+            if words or forgotten.is_any_of(tx, session.id):
+                tool_uses = events.forgotten_tool_uses(tx, session.id)
+                change = forgotten_transcripts.without_forgotten(tx, self._key, tool_uses, has_words)
+                forgotten_transcripts.clean(paths, session.content_session_id, change)
+
+        self._store.read(work)
 
     def _is_forgotten(self, tx: Tx, block: Json, at: str, tool_uses: set[str]) -> bool:
         use, result = block.get("tool_use") or {}, block.get("tool_result") or {}
