@@ -574,6 +574,17 @@ def test_not_on_path(well: Box) -> None:
     assert found(well) == {}
 
 
+def test_groups_without_their_sandbox(well: Box) -> None:
+    """A machine without groups does not need it."""
+    well.settings["PATH"] = str(COMMAND.parent)
+    assert "sandbox-missing" not in found(well)
+    (well.data / "groups" / "family").mkdir(parents=True)
+    assert "bubblewrap is not installed" in found(well)["sandbox-missing"]["says"]
+    well.settings["BACKSTORY_GROUP_SANDBOX"] = "none"
+    assert "sandbox-missing" not in found(well)
+    shutil.rmtree(well.data / "groups")
+
+
 def test_transcripts_that_claude_code_is_about_to_delete(well: Box) -> None:
     """A note, not a fault; by its own setting or the default of 30 days; and never edited by us."""
     folder = well.home / ".claude" / "projects" / "-shop"

@@ -49,6 +49,7 @@ def checks() -> list[Check]:
         worker.set_aside,
         worker.embedder,
         worker.provider,
+        worker.sandbox,
         files.restored,
         hooks.path,
         hooks.transcripts,

@@ -164,3 +164,16 @@ def provider(machine: Machine) -> Iterator[Finding]:
             "No event is lost. Rules observe meanwhile; run `backstory reobserve` later to ask the model.",
             note=not health.get("provider_lasts"),
         )
+
+
+def sandbox(machine: Machine) -> Iterator[Finding]:
+    """The program in which agents of groups run. A machine without groups does not need it."""
+    from backstory.groups import names, sandbox
+
+    folders = [path.name for path in (machine.settings.data_dir / "groups").glob("*")]
+    if machine.settings.group_sandbox == "none" or not {*folders} - {names.GLOBAL}:
+        return
+    try:
+        sandbox.check_program(machine.settings.group_sandbox)
+    except BackstoryError as error:
+        yield Finding("sandbox-missing", str(error), error.hint)
