@@ -42,6 +42,11 @@ def test_clear_archives_answers_and_ends_the_run(house: House) -> None:
         assert [(entry["id"], entry["name"], entry["session_id"]) for entry in listed] == [
             (1, "Travel planning", first)
         ]
+        for odd, name in (("\ud800Sky\x00", "Sky"), ("\ud800", "Conversation")):  # what a database rejects
+            await house.talk(paths, "the sky")
+            await house.ask(paths, {"type": "clear_session", "name": odd})
+            assert (await house.pointers.history("alpha"))[0].name == name
+        assert "text" in await house.ask(paths, {"type": "search_sessions", "query": "\ud800Sky\x00"})
         (paths.input / "_close").unlink()
         assert "no active session" in (await house.ask(paths, {"type": "clear_session"}))["error"]
         assert not (paths.input / "_close").exists()

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from backstory import gate
 from backstory.errors import BackstoryError, BadInput, Broken
 from backstory.groups import snapshots
 from backstory.groups.ipc_files import CLOSE, IpcFiles, TakenFile
@@ -166,7 +167,7 @@ def _read(request_id: str, data: bytes) -> Request:
         query = value.get("query")
         if not isinstance(query, str) or not query.strip() or len(query) > MAX_QUERY:
             raise BadInput(f"`query` is not a text of 1 to {MAX_QUERY} characters.")
-        return SearchSessions(query)
+        return SearchSessions(gate.ODD.sub(" ", query))
     raise BadInput("There is no such request.")
 
 

@@ -171,8 +171,8 @@ def _put(tx: Tx, group: str, session_id: str, generation: int) -> None:
 
 
 def clean_name(name: str) -> str:
-    """Return the name of a session as it is stored: one line, without private text and secrets."""
-    return cut(one_line(gate.text(name)), MAX_NAME) or UNTITLED
+    """Return the name of a session as it is stored: one line, without private text, secrets and what is no text."""
+    return cut(one_line(gate.ODD.sub("", gate.text(name))), MAX_NAME) or UNTITLED
 
 
 def history(tx: Tx, group: str) -> list[HistoryRow]:
