@@ -125,9 +125,9 @@ def is_deleted(box: Box, session_id: str) -> None:
     assert paths(box, "family").folder.is_dir()
     export = box.project / "family.tar.gz"
     deep = paths(box, "family").folder
-    for _ in range(1200):  # deeper than Python recurses
+    for _ in range(1100):  # deeper than Python recurses
         deep /= "d"
-    deep.parent.mkdir(parents=True)
+        deep.mkdir()
     errors = paths(box, "family").errors / "family-bad.json"
     errors.parent.mkdir(exist_ok=True)
     errors.write_text("bad")

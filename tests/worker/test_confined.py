@@ -18,7 +18,7 @@ from backstory.errors import Forbidden
 from backstory.model import ContentId, Event, Observation, Reply, Report, Round, Summary
 from backstory.project import Project
 from backstory.settings import Settings
-from backstory.store import events, observations, sessions, titles
+from backstory.store import events, groups, observations, sessions, titles
 from backstory.store.confined import ConfinedStore, confined_to
 from backstory.store.db import Store, Tx
 from backstory.store.index import chunks
@@ -134,10 +134,16 @@ def test_a_group_finds_its_own(app: App, rows: dict[str, dict[str, int]]) -> Non
             assert "zebra" in await ask(http, "POST", "/api/observations/batch", ids=[own["observation"]])
             assert "zebra" in await ask(http, "GET", "/api/context/inject")
         # The tool of its agent finds no more, whatever it names.
+        app.store.write(lambda tx: groups.create(tx, "family", "family"))
         assert [row["title"] for row in await app.group_memory.search("family", "zebra")] == ["Title of zebra"]
         for words in ("walrus", "Title of walrus", str(rows["work"]["session"]), "id-of-group:work", "grass"):
             found = await app.group_memory.search("family", words)
             assert "walrus" not in str(found) and "pangolin" not in str(found), words
+        # That of the main group finds those of all groups, and nothing outside.
+        for word, owner in (("zebra", "family"), ("walrus", "work")):
+            row, *_ = await app.group_memory.search("main", f"Title of {word}")
+            assert (row["title"], row["group"], row["id"]) == (f"Title of {word}", owner, None)
+        assert "pangolin" not in str(await app.group_memory.search("main", "pangolin grass"))
         assert "zebra" in await app.group_memory.context("family")
         assert "walrus" not in await app.group_memory.context("family")
         for who in (OWNER, allowed(Scope.READ, group="main")):
