@@ -214,6 +214,9 @@ def test_a_class_name_stands_for_one_thing() -> None:
 #: Files outside of its own packages that may name Claude, and why.
 NAMES_CLAUDE = {
     "agents/__init__.py": "the list of agents names each of them",
+    "groups/archive.py": "reads transcripts of Claude Code with what was sent in the middle of a round",
+    "groups/forgotten_transcripts.py": "rewrites lines of transcripts of Claude Code",
+    "groups/model_env.py": "variables of Claude Code",
     "groups/names.py": "files of Claude Code in the directories of a group",
     "groups/sandbox.py": "where its program and its state are in a sandbox",
     "groups/start.py": "options and variables of the Claude Agent SDK",
