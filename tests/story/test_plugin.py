@@ -92,14 +92,12 @@ def test_it_passes_the_strict_validator(client: Claude) -> None:
 
 @real
 def test_installed_from_a_folder_a_session_is_remembered_and_the_next_is_told(box: Box, client: Claude) -> None:
-    """Without the program a session says how to install it, and so does `claude --init`. With it, the next session
-    writes the scripts that the hooks call, also where an uninstall had left a hook that does nothing. Then the settings
-    have hooks, too: each runs twice, and everything is kept and told once."""
+    """After `repair`, `claude --init` is silent. A session writes the scripts that the hooks call, also where an
+    uninstall had left a hook that does nothing. Then the settings have hooks, too: each runs twice, and everything is
+    kept and told once."""
     install(client)
-    bare = replace(client, env=client.env | {"PATH": "/usr/bin:/bin"})
-    assert all("pipx install backstory" in said for said in told_at_start(bare))
     box.cli("repair", check=False)
-    assert told_at_start(bare)[0] == ""
+    assert told_at_start(replace(client, env=client.env | {"PATH": "/usr/bin:/bin"}))[0] == ""
     for script in ("backstory-worker", "backstory-mcp"):
         (box.data / "bin" / script).unlink()
     box.shim.write_text("#!/bin/sh\nexit 0\n")
@@ -178,6 +176,13 @@ def test_without_the_program_the_start_of_a_session_says_so_once(box: Box) -> No
         assert (b"pipx install backstory" in run.stdout) == (event in ("Setup", "SessionStart"))
         assert (run.stdout == b"") == (event not in ("Setup", "SessionStart", "PreToolUse"))
     assert in_shell(box, "SessionStart", {"session_id": "s", "source": "compact"}).stdout == b""
+    # A server that fails would not be tried again for a while.
+    (entry,) = json.loads((PLUGIN / ".mcp.json").read_text())["mcpServers"].values()
+    asked = b'{"method":"initialize","params":{},"jsonrpc":"2.0","id":7}\n{"method":"notifications/initialized"}\n'
+    server = subprocess.run([entry["command"], *entry["args"]], input=asked, env=box.env, capture_output=True)
+    answer = json.loads(server.stdout)
+    assert (answer["id"], answer["result"]["capabilities"], server.returncode) == (7, {}, 0)
+    assert "pipx install backstory" in answer["result"]["instructions"]
     assert not box.data.exists()
 
 

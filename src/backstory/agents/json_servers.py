@@ -29,8 +29,21 @@ READING_TOOLS = (
     "find_sessions",
     "session_context",
 )
-#: Starts the bridge of whatever installation there is.
-ANYWHERE = 'b="${BACKSTORY_DATA_DIR:-$HOME/.backstory}/bin/backstory-mcp"; [ -x "$b" ] && exec "$b"; exec backstory mcp'
+#: The first answer of a server without tools.
+_EMPTY = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "serverInfo": {"name": NAME, "version": "0"},
+    "instructions": "The program of backstory is missing. Install it: pipx install backstory",
+}
+#: Starts the bridge of whatever installation there is. Without one it is a server without tools: Claude Code does not
+#: try a plugin's server that failed again for a quarter of an hour, even if the program is there by then.
+ANYWHERE = (
+    'b="${BACKSTORY_DATA_DIR:-$HOME/.backstory}/bin/backstory-mcp"; [ -x "$b" ] && exec "$b"; '
+    'PATH="$PATH:$HOME/.local/bin"; command -v backstory >/dev/null && exec backstory mcp; '
+    """sed -n 's/.*"id": *\\([0-9]*\\).*/{"jsonrpc":"2.0","id":\\1,"result":"""
+    f"{json.dumps(_EMPTY, separators=(',', ':'))}}}/p;q'; cat >/dev/null"
+)
 
 
 @dataclass(frozen=True, slots=True)
