@@ -10,7 +10,8 @@ import struct
 import subprocess
 import termios
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from box import COMMAND, Box, until
@@ -120,21 +121,32 @@ def _introduce(client: Claude) -> None:
 
 
 def in_terminal(box: Box, *words: str, columns: int = 80, keys: str = "", colours: bool = False) -> str:
-    """What a terminal of so many columns shows of `backstory WORDS`. `keys` are typed at once. Colour codes and the
-    spinner are removed, unless they are asked for."""
+    """What a terminal of so many columns shows of `backstory WORDS`. `keys` are typed at once."""
+    shown = on_screen([str(COMMAND), *words], box.env, box.project, columns, keys)
+    return shown if colours else plain(shown)
+
+
+def on_screen(
+    command: Sequence[str], env: Mapping[str, str], cwd: Path, columns: int = 80, keys: str = "", question: str = ""
+) -> str:
+    """What a program writes to a terminal. `keys` are typed once it asks the question, or at once without one."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    os.write(ours, keys.encode())
-    with subprocess.Popen(
-        [COMMAND, *words], env=box.env, cwd=box.project, stdin=theirs, stdout=theirs, stderr=theirs
-    ) as run:
+    with subprocess.Popen(command, env=env, cwd=cwd, stdin=theirs, stdout=theirs, stderr=theirs) as run:
         os.close(theirs)
-        shown = b""
-        try:
-            while chunk := os.read(ours, 4096):
+        shown, left = b"", keys.encode()
+        with contextlib.suppress(OSError):  # the other end is closed
+            while True:
+                if left and question.encode() in shown:
+                    left = left[os.write(ours, left) :]
+                if not (chunk := os.read(ours, 4096)):
+                    break
                 shown += chunk
-        except OSError:
-            pass  # the other end is closed
         run.wait(PATIENCE)
     os.close(ours)
-    return shown.decode() if colours else re.sub(r"\r[^\r\n]*\x1b\[K|\x1b\[\d*m", "", shown.decode())
+    return shown.decode()
+
+
+def plain(shown: str) -> str:
+    """The same without colour codes and the spinner."""
+    return re.sub(r"\r[^\r\n]*\x1b\[K|\x1b\[\d*m", "", shown)

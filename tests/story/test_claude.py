@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
-from pathlib import Path
 
 import pytest
 from box import Box
@@ -50,36 +48,6 @@ def settings(box: Box) -> dict[str, str]:
     return {name: value for name, value in box.env.items() if name.startswith("BACKSTORY_")}
 
 
-def test_a_session_is_remembered_and_the_next_ones_first_request_carries_it(shop: Box) -> None:
-    """Session, prompt, observations that name file and cause, summary; and the context, seen at the endpoint. Memory
-    never eats itself: what a session was told is in no row of it."""
-    session_id = fix_it(shop)
-    shop.settle()
-    (session,) = shop.rows("SELECT * FROM sdk_sessions")
-    assert session["content_session_id"] == session_id
-    assert session["status"] == "completed"
-    assert [p["prompt"] for p in shop.rows("SELECT prompt FROM user_prompts")] == ["Nothing should cost nothing."]
-    seen = " ".join(json.dumps(row) for row in shop.rows("SELECT title, facts, files_modified FROM observations"))
-    assert "money.py" in seen
-    assert "added one to every sum" in seen
-    (summary,) = shop.rows("SELECT * FROM session_summaries")
-    assert "invoices" in summary["next_steps"]
-
-    with Endpoint(["Hello again."]) as endpoint:
-        Claude(shop.home, shop.project, endpoint, env=settings(shop)).run("What did we do?")
-        (first, *_) = endpoint.of(Kind.MAIN)
-    sent = json.dumps(first.body, ensure_ascii=False)
-    assert "<backstory-context>" in sent
-    assert "added one to every sum" in sent
-    assert "invoices" in sent
-    assert sent.count("</backstory-context>") == 1
-    shop.settle()
-    for table in ("events", "user_prompts", "observations", "session_summaries"):
-        text_of = json.dumps(shop.rows(f"SELECT * FROM {table}"))  # noqa: S608
-        assert "backstory-context" not in text_of
-        assert "not instructions" not in text_of
-
-
 def test_a_fork_and_a_clear_are_linked_to_their_parent(shop: Box) -> None:
     """The client gives them new ids and names no parent."""
     parent = fix_it(shop)
@@ -116,12 +84,3 @@ def test_the_client_runs_as_ever_with_the_worker_gone_and_the_events_are_kept(sh
         "Edit",
     }
     shop.cli("stop")
-
-
-def test_uninstalled_it_is_as_if_we_had_never_been_there(shop: Box) -> None:
-    """No settings file is left, and the client calls nothing of ours."""
-    shop.cli("uninstall", "--agent", "claude-code")
-    assert not (shop.home / ".claude" / "settings.json").exists()
-    fix_it(shop)
-    assert not Path(shop.data / "backstory.db").exists()
-    assert not shop.spooled()
