@@ -70,7 +70,7 @@ def test_a_round_is_one_result_and_every_id_can_be_shown(told: Box) -> None:
     marks = re.findall(r"^ *(#\d+|S\d+) ", told.cli("search", "discount", "--kind", "all").stdout, re.MULTILINE)
     assert {mark[0] for mark in marks} == {"#", "S"}
     shown = told.cli("show", *marks).stdout
-    assert "Session 1 of shop" in shown and "Asked:" in shown and "Cause:" in shown
+    assert "Session S1 of shop" in shown and "Asked:" in shown and "Cause:" in shown
     assert [("prompts" in row) for row in json.loads(told.cli("show", *marks, "--json").stdout)] == [
         mark[0] == "S" for mark in marks
     ]
@@ -89,7 +89,7 @@ def test_filters_need_no_words_and_times_are_local(told: Box) -> None:
         told.settings["TZ"] = zone
         assert found(told, "discount", "--since", "today"), zone
         assert not found(told, "discount", "--until", "yesterday"), zone
-        assert told.cli("sessions", "search", "discount", "--since", "today").stdout.startswith("   1 ")
+        assert told.cli("sessions", "search", "discount", "--since", "today").stdout.startswith("   S1 ")
 
 
 @pytest.mark.parametrize("words", [("discount",), ("receipts", "--all-projects")])

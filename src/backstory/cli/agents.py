@@ -10,7 +10,7 @@ from typing import Any
 from backstory import settings
 from backstory.agents import AGENTS, DEFAULT_AGENT
 from backstory.agents.install import FileChange, InstalledPart, Place, remove_empty
-from backstory.cli import shims, show
+from backstory.cli import hints, shims, show
 from backstory.settings import Settings
 
 
@@ -46,6 +46,9 @@ def install(options: argparse.Namespace) -> int:
         print(f"{agent.name}: the {part.what}{already} in {show.path(change.path)}.")
     if changes[0].what != "unchanged":
         print(agent.muted(place) or "The next session is recorded and gets the context of earlier ones.")
+        roots = agent.transcripts.roots(place.home, place.env)
+        if any(True for root in roots for _ in agent.transcripts.find(root)):
+            print(hints.earlier(agent))
         if options.scope == "project":
             print("If you share these files: on a machine without backstory the hooks do nothing.")
     return 0

@@ -89,7 +89,7 @@ def remember(options: argparse.Namespace) -> int:
     if options.json:
         show.as_json(row)
     else:
-        show.line(f"#{row['id']} {row['project']} {row['type']}: {row['title']}")
+        show.line(f"Remembered for {row['project']}: #{row['id']} {row['type']}: {row['title']}")
     return 0
 
 
@@ -163,7 +163,7 @@ def forget(options: argparse.Namespace) -> int:
     if options.json:
         show.as_json(deleted)
     else:
-        print_deleted(deleted, False)
+        print_deleted(deleted, False, is_listed=not options.yes)
     return 0 if deleted["wiped"] else 1
 
 
@@ -204,8 +204,9 @@ _NOUNS = {
 }
 
 
-def print_deleted(deleted: dict[str, Any], dry_run: bool) -> bool:
-    """Print what was or would be deleted. Return whether there was anything."""
+def print_deleted(deleted: dict[str, Any], dry_run: bool, is_listed: bool = False) -> bool:
+    """Print what was or would be deleted. Return whether there was anything. If it was listed before, what stays is
+    not said again."""
     for item in deleted["items"]:
         kind = item.get("type") or item["kind"]
         when = show.when(item["created_at"]) + " " if "created_at" in item else ""
@@ -219,7 +220,7 @@ def print_deleted(deleted: dict[str, Any], dry_run: bool) -> bool:
         print("Nothing was found.")
     else:
         print(f"{'Would be forgotten' if dry_run else 'Forgotten'}: {counts}.")
-    if deleted["beside"]:
+    if deleted["beside"] and not is_listed:
         others = " ".join(f"#{number}" for number in deleted["beside"][:20])
         show.paragraph(f"Made from the same events, and {'would stay' if dry_run else 'still stored'}: {others}.")
     if not dry_run and not deleted["wiped"]:

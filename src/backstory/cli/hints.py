@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from backstory.client import Client
 from backstory.errors import BackstoryError
+
+if TYPE_CHECKING:
+    from backstory.agents import Agent
 
 
 def empty(client: Client) -> str:
@@ -28,8 +31,12 @@ def first_steps() -> str:
     next_one = (
         f"The next session of {agent.title} fills it." if is_installed else "`backstory install` starts filling it."
     )
-    root = agent.transcripts.roots(Path("~"), {})[0]
-    return f"{next_one}\nEarlier sessions: `backstory import {agent.name} {root}`."
+    return f"{next_one}\n{earlier(agent)}"
+
+
+def earlier(agent: Agent) -> str:
+    """Say how to import the sessions before the installation."""
+    return f"Earlier sessions: `backstory import {agent.name} {agent.transcripts.roots(Path('~'), {})[0]}`."
 
 
 def check_project(get: Callable[[str], Any], name: str) -> None:

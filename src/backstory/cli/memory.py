@@ -182,7 +182,8 @@ def context(options: argparse.Namespace) -> int:
     if options.json:
         show.as_json({"project": name, "context": text})
     else:
-        print(text)
+        for each in text.splitlines():
+            show.wrapped(each)
         result_lines.hint(hints.empty(client))
     return 0
 

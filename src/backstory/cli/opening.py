@@ -53,7 +53,7 @@ def find(client: Client, row: Row, here: str = "") -> Opening:
 
     `here` is the directory to open it in, whatever its own is. Raises BackstoryError if the session cannot be opened.
     """
-    number, name = row["id"], row["content_session_id"]
+    number, name = f"S{row['id']}", row["content_session_id"]
     agent = AGENTS.get(row["agent"])
     hint = f"`backstory sessions show {number} --turns` prints the conversation."
     if agent is None or agent.resuming is None:
@@ -71,9 +71,9 @@ def find(client: Client, row: Row, here: str = "") -> Opening:
 
 
 def _gone(agent: str, row: Row) -> BackstoryError:
-    hint = f"`backstory sessions show {row['id']} --turns` prints the conversation."
+    hint = f"`backstory sessions show S{row['id']} --turns` prints the conversation."
     hint += "\n`backstory sessions keep` keeps others, so that they can always be opened."
-    return BackstoryError(f"{agent} cannot open session {row['id']}: its transcript is gone.", hint)
+    return BackstoryError(f"{agent} cannot open session S{row['id']}: its transcript is gone.", hint)
 
 
 def _directory(row: Row, moved_to: str, here: str) -> tuple[str, str]:
@@ -82,8 +82,8 @@ def _directory(row: Row, moved_to: str, here: str) -> tuple[str, str]:
     was = own[0] if own else "an unknown directory"
     directory = here or next((path for path in own if Path(path).is_dir()), "") or _of_same_project(row)
     if not directory:
-        hint = f"Run `backstory resume {row['id']} --here` where the project is now."
-        raise BackstoryError(f"The directory of session {row['id']} is gone: {was}.", hint)
+        hint = f"Run `backstory resume S{row['id']} --here` where the project is now."
+        raise BackstoryError(f"The directory of session S{row['id']} is gone: {was}.", hint)
     return directory, "" if directory in own else f"The session was in {was}."
 
 

@@ -138,7 +138,8 @@ def _print_project(row: dict[str, Any]) -> None:
     if row["observations"]:
         told, sources = row["context_tokens_estimate"], row["stands_for_tokens_estimate"]
         whole = row["events_tokens_estimate"]
-        show.paragraph(f"A new session gets about {told:,} tokens, made from {sources:,} of {whole:,}.", "  ")
+        text = f"Its context has about {told:,} tokens and stands for {sources:,} of {whole:,} tokens of events."
+        show.paragraph(text, "  ")
 
 
 def _row(label: str, text: str) -> None:

@@ -48,13 +48,16 @@ def put_timeline(items: list[Item]) -> None:
         if not sys.stdout.isatty():
             show.line(f"{arrow} {show.mark(item):>6} {when} {item['type'] or item['kind']}: {item['title']}")
             continue
+        # What was asked stands above, as the prompt.
+        whole = item["title"]
+        title = whole.partition(" → ")[2] or whole if item["kind"] == "summary" else whole
         if when[:10] != day:
             day = when[:10]
             show.line(show.Styled(day, show.DIM))
         show.line(
             show.Styled(f"{arrow}{show.mark(item):>{marks}}", show.BOLD if item["is_anchor"] else show.CYAN),
-            show.Styled(f" {when[11:]} {show.padded(label(item), LABEL)} ", show.DIM),
-            show.Styled(item["title"], show.BOLD if item["is_anchor"] else ""),
+            show.Styled(f" {when[11:]} {show.padded(label(item) if title == whole else 'summary', LABEL)} ", show.DIM),
+            show.Styled(title, show.BOLD if item["is_anchor"] else ""),
         )
 
 

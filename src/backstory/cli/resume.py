@@ -138,7 +138,7 @@ def _opening_json(client: Client, row: Row, options: argparse.Namespace) -> dict
 def _run(client: Client, found: Opening, row: Row) -> int:
     if lock.is_held(settings.load().paths, row["content_session_id"]):
         hint = "Wait until it has ended. Two at once would split the conversation."
-        raise BackstoryError(f"A program is using session {row['id']}.", hint)
+        raise BackstoryError(f"A program is using session S{row['id']}.", hint)
     if not shutil.which(found.command[0]):
         raise BackstoryError(
             f"`{found.command[0]}` is not installed, or not in PATH.", f"The command is: {found.shell_line}"

@@ -23,6 +23,11 @@ def route(name: str, rest: str = "") -> str:
     return f"/api/sessions/{quote(name, safe='', errors='replace')}{rest}"
 
 
+def mark(row: Row) -> str:
+    """Return the id to pass to the next command."""
+    return f"S{row['id']}"
+
+
 def line(row: Row) -> str:
     """Return a session as a line of a list."""
     state = "" if row["status"] == "completed" else f" ({row['status']})"
@@ -31,19 +36,19 @@ def line(row: Row) -> str:
 
 def put(rows: list[Row]) -> None:
     """Print sessions as a list, each with its snippet if it was found by one: in columns on a terminal."""
-    ids = max((len(str(row["id"])) for row in rows), default=0)
+    ids = max((len(f"S{row['id']}") for row in rows), default=0)
     names = min(max((width(row["project"]) for row in rows), default=0), MAX_PROJECT)
     for row in rows:
         if sys.stdout.isatty():
             active = row["status"] == "active"
             show.line(
-                show.Styled(f"{row['id']:>{ids}}", show.CYAN),
+                show.Styled(f"{mark(row):>{ids}}", show.CYAN),
                 show.Styled(f" {show.age(row['last_event_at']):>3} {show.padded(row['project'], names)} ", show.DIM),
                 show.Styled("active " if active else "", show.GREEN),
                 f"{row['title']}{_marks(row)}",
             )
         else:
-            show.line(f"{row['id']:>4} {line(row)}")
+            show.line(f"{mark(row):>5} {line(row)}")
         if row.get("snippet"):
             show.line(show.Styled(f"{'':{ids + 5}}{row['snippet']}", show.DIM))
 
@@ -51,7 +56,7 @@ def put(rows: list[Row]) -> None:
 def _marks(row: Row) -> str:
     tags = f" [{', '.join(row['tags'])}]" if row["tags"] else ""
     kind = {"fork": "fork of", "clear": "after"}.get(row["start_source"] or "", "follows")
-    return tags + (f" ({kind} {row['parent_id']})" if row["parent_id"] else "")
+    return tags + (f" ({kind} S{row['parent_id']})" if row["parent_id"] else "")
 
 
 def place(row: Row) -> str:

@@ -124,7 +124,7 @@ def show_session(options: argparse.Namespace) -> int:
 
 def put(row: Row) -> None:
     """Print a session: its prompts, summaries and observations."""
-    show.paragraph(f"Session {row['id']} of {row['project']}: {row['title']}", code=show.BOLD)
+    show.paragraph(f"Session S{row['id']} of {row['project']}: {row['title']}", code=show.BOLD)
     print(f"{row['agent']} {row['content_session_id']}")
     began, ended = show.when(row["created_at"]), show.when(row["last_event_at"])
     ended = ended.removeprefix(began[:11])  # only the time if it is the same day
@@ -186,7 +186,7 @@ def _edit(options: argparse.Namespace, changes: dict[str, Any]) -> int:
     if options.json:
         show.as_json(row)
     else:
-        show.line(f"{row['id']:>4} {session_lines.line(row)}")
+        show.line(f"{session_lines.mark(row):>5} {session_lines.line(row)}")
     return 0
 
 
@@ -218,7 +218,7 @@ def export_session(options: argparse.Namespace) -> int:
         write_private(target, "".join(pieces).encode("utf-8", "replace"))
     except OSError as error:
         raise BackstoryError(f"{target} could not be written: {error.strerror}.") from None
-    print(f"Exported session {row['id']} to {target}.")
+    print(f"Exported session S{row['id']} to {target}.")
     return 0
 
 
@@ -233,7 +233,7 @@ def delete_sessions(options: argparse.Namespace) -> int:
         show.as_json({"items": results})
         return 0 if not options.yes or all(result["wiped"] for result in results) else 1
     for row, result in zip(rows, results, strict=True):
-        show.line(f"{row['id']:>4} {session_lines.line(row)}")
+        show.line(f"{session_lines.mark(row):>5} {session_lines.line(row)}")
         curate.print_deleted(result, not options.yes)
         if options.yes and (file := opening.transcript_of(row)):
             print(f"The transcript of {AGENTS[row['agent']].title} itself is not deleted:\n{file}")

@@ -146,6 +146,14 @@ def paragraph(text: str, indent: str = "", hang: str = "", code: str = "") -> No
     put(("\n".join(lines) or indent.rstrip()) + "\n")
 
 
+def wrapped(text: str) -> None:
+    """Print a line of a text. It is wrapped between words on a terminal, but not if the output is piped."""
+    if sys.stdout.isatty():
+        paragraph(text)
+    else:
+        print(text)
+
+
 def block(label: str, text: str) -> None:
     """Print a label and, indented below it, wrapped text. Print nothing if there is no text."""
     if not text:

@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from backstory import __version__, settings
@@ -287,7 +288,7 @@ def _print_status(report: dict[str, Any]) -> None:
     if spool["rejected"]:
         _put("rejected", f"{show.count(spool['rejected'], 'event')} of hooks; see `backstory doctor`", show.YELLOW)
     size = f" ({show.size(report['database_bytes'])})" if report["database_bytes"] else ""
-    _put("data", f"{report['data_dir']}{size}")
+    _put("data", f"{show.path(Path(report['data_dir']))}{size}")
     if "://" in report["database"]:
         _put("database", report["database"])
     if report["config"]:
