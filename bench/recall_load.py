@@ -27,6 +27,7 @@ from backstory.model import CONCEPTS, TYPES, ContentId, Observation, Report, Ses
 from backstory.project import Project
 from backstory.recall import context
 from backstory.recall.prompt_context import PromptQuestion, for_prompt
+from backstory.settings import Tuning
 from backstory.store import events, observations, queries, sessions
 from backstory.store.db import Row, Store, Tx
 from backstory.store.index import match, search, tokens, word_index
@@ -36,7 +37,6 @@ from backstory.store.migrate import migrate
 from backstory.store.payloads import pack
 from backstory.store.sqlite import SqliteStore
 from backstory.store.tool_copies import shorten_response
-from backstory.worker.context_replies import PROMPT_S
 
 SIZES = (100, 10_000, 100_000, 1_000_000)
 #: Observations a session; one project has most of them, as a person's main work does.
@@ -45,6 +45,8 @@ MAIN, OTHERS = "shop", ("till", "stock", "web")
 BUDGET = 4000
 #: Observations that have their event, prompts and summaries. The others have none: filling would take hours.
 WHOLE = 100_000
+#: Seconds for the context of a prompt.
+PROMPT_S = Tuning().prompt_seconds
 #: Words of a long prompt.
 PROMPT_WORDS = 50
 

@@ -65,7 +65,9 @@ class Box:
     root: Path
     settings: dict[str, str] = field(default_factory=dict)
     #: Values that are no settings (`settings.Tuning`), so that tests need not wait.
-    tuning: dict[str, float | str] = field(default_factory=lambda: {"settle_seconds": 0.2, "retry_seconds": 0.05})
+    tuning: dict[str, float | str] = field(
+        default_factory=lambda: {"settle_seconds": 0.2, "retry_seconds": 0.05, "prompt_seconds": 5}
+    )
     processes: list[Process | subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property

@@ -57,6 +57,7 @@ class Tuning:
     """Values that no user sets. Tests change them, with BACKSTORY_TESTING="settle_seconds=0.2 observers=1"."""
 
     settle_seconds: float = 10.0  #: a round without an end is observed after this pause: the agent may be thinking
+    prompt_seconds: float = 0.025  #: for the context of a prompt, at most: the agent waits; else there is none
     retry_seconds: float = 1.0  #: the first pause after a failure; it doubles with each try
     observers: int = 4  #: sessions observed at the same time; each may run a `claude`
     requests_per_second: int = 10_000  #: over TCP, more than any program needs: stops one that runs wild

@@ -10,7 +10,7 @@ from backstory.model import Event
 from backstory.truncate import fit
 
 #: Characters of a tool's input, and of its response, that an observation repeats.
-MAX_CHARS = 400
+MAX_CHARS = 200
 
 
 def columns(sources: list[Event]) -> Mapping[str, Any]:

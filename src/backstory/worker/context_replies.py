@@ -20,8 +20,6 @@ from backstory.settings import Settings
 from backstory.store import events, sessions
 from backstory.store.db import Store, Tx
 
-#: Seconds for the context of a prompt, at most. The agent waits for it. If it takes longer, there is none.
-PROMPT_S = 0.025
 #: Seconds to wait until the session before is observed, and between two looks. The agent waits for this, too.
 SETTLE_S = 0.7
 LOOK_S = 0.03
@@ -89,15 +87,15 @@ class ContextReplies:
             return ""
         known = self._given.get(session.id, frozenset())
         question = PromptQuestion(text, session.project_key, session.id, known)
-        command = self._settings.paths.called
+        command, limit = self._settings.paths.called, self._settings.tuning.prompt_seconds
 
         def render(tx: Tx) -> tuple[str, list[int]]:
             return for_prompt(tx, question, budget, command)
 
         try:
             # The work is small at any size of the memory. The limits are for a machine or a server that is too busy.
-            async with asyncio.timeout(PROMPT_S):
-                rendered, named = await asyncio.to_thread(self._store.read, render, PROMPT_S)
+            async with asyncio.timeout(limit):
+                rendered, named = await asyncio.to_thread(self._store.read, render, limit)
         except (TimeoutError, StoreUnavailable):
             return ""
         self._remember(session.id, named)

@@ -18,11 +18,11 @@ from backstory.store.index.tokens import Term
 #: Words of a text that are looked up.
 MAX_WORDS = 80
 #: Rows. A word of more rows is too common to tell anything.
-MAX_ROWS = 400
+MAX_ROWS = 600
 #: Rows that are read in all, those of the rarest words first.
 MAX_READ = 3000
 #: Rows that are scored by their whole text.
-MAX_SCORED = 24
+MAX_SCORED = 16
 #: Observations of a project that are counted.
 MAX_COUNTED = 20_000
 
