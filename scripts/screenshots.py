@@ -45,6 +45,7 @@ def pages(page: Page) -> dict[str, str]:
         "sessions": "#/sessions",
         "session": first(".meta a[href^='#/s/']"),
         "groups": "#/groups",
+        "group": "#/g/main",
         "stats": "#/stats",
         "settings": "#/settings",
         "health": "#/health",

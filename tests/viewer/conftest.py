@@ -59,7 +59,8 @@ def open_page(browser: Browser, machine: Box) -> Iterator[Opener]:
         context.set_default_timeout(PATIENCE_MS)
         page = context.new_page()
         origin = address(machine)
-        page.on("request", lambda request: wrong.append(request.url) if not request.url.startswith(origin) else None)
+        own = (origin, f"blob:{origin}")
+        page.on("request", lambda request: wrong.append(request.url) if not request.url.startswith(own) else None)
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("console", lambda said: wrong.append(said.text) if _is_wrong(said) else None)
         code = machine.client.post("/api/open")["code"]
@@ -76,5 +77,5 @@ def open_page(browser: Browser, machine: Box) -> Iterator[Opener]:
 
 
 def _is_wrong(said: Any) -> bool:
-    # A worker that is gone is an error for the browser, and the page's own business.
-    return said.type == "error" and "net::ERR_" not in said.text and "status of 404" not in said.text
+    # A worker that is gone or that refuses something is an error for the browser, and the page's own business.
+    return said.type == "error" and "net::ERR_" not in said.text and "status of 4" not in said.text

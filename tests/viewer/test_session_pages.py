@@ -1,0 +1,227 @@
+"""The pages of sessions and groups, in a real browser with a real worker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from box import Box
+from playwright.sync_api import expect
+from transcripts import Script
+from viewer_page import Opener, address
+
+from backstory.groups.names import WORKSPACE, GroupPaths
+from backstory.store import groups
+from backstory.store.sqlite import SqliteStore
+
+CAUSE = "The cause: `apply_discount` in `shop/cart.py` added the amount on every call, so SPRING10 counted twice."
+NASTY = 'Fixed <img src="http://evil.example/x.png"><script>document.title = "owned"</script> \x1b[31mred \u202eback'
+
+
+def report(box: Box, session: str, event: str, **payload: Any) -> None:
+    box.client.post(f"/hooks/claude-code/{event}", {"session_id": session, "cwd": str(box.project)} | payload)
+
+
+def converse(box: Box, session: str, prompt: str, reply: str, number: int = 1) -> None:
+    """A round with a tool use that works and one that fails."""
+    prompt_id = f"{session}-{number}"
+    report(box, session, "UserPromptSubmit", prompt=prompt, prompt_id=prompt_id)
+    read = {"file_path": f"{box.project}/shop/cart.py"}
+    response = {"file": {"content": "def apply_discount(self, code): ..."}}
+    report(
+        box,
+        session,
+        "PostToolUse",
+        tool_name="Read",
+        tool_use_id=f"r{prompt_id}",
+        tool_input=read,
+        tool_response=response,
+        prompt_id=prompt_id,
+    )
+    report(
+        box,
+        session,
+        "PostToolUseFailure",
+        tool_name="Bash",
+        tool_use_id=f"b{prompt_id}",
+        tool_input={"command": "pytest -q"},
+        error="Exit code 1",
+        prompt_id=prompt_id,
+    )
+    report(box, session, "Stop", last_assistant_message=reply, prompt_id=prompt_id)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def told(machine: Box) -> None:
+    """Two sessions, the second a fork of the first."""
+    report(machine, "first", "SessionStart", source="startup")
+    converse(machine, "first", "The cart total is wrong when a discount code is used twice. Why?", CAUSE)
+    converse(machine, "first", "Show yen without decimals.", "Done: `Money.format` shows `1,200 JPY` now.", 2)
+    report(machine, "second", "SessionStart", source="fork")
+    converse(machine, "second", "Make the page safe.", NASTY)
+    report(machine, "second", "SessionEnd", reason="exit")
+    machine.settle()
+
+
+def number_of(box: Box, name: str) -> int:
+    return int(box.client.get(f"/api/sessions/{name}")["id"])
+
+
+def test_sessions_are_listed_found_and_filtered(open_page: Opener, machine: Box) -> None:
+    page = open_page("#/sessions")
+    feed = page.get_by_role("feed", name="Sessions")
+    expect(feed.get_by_role("article")).to_have_count(3)  # with that of the demo
+    expect(feed.get_by_role("article").first).to_contain_text("Make the page safe")
+    page.get_by_label("Find sessions by what you remember").fill("discount code")
+    expect(feed.get_by_role("article").first).to_contain_text("cart total")
+    assert "words=discount+code" in page.url
+    page.goto(address(machine, "#/sessions?status=completed"))
+    ended = machine.client.get("/api/sessions", status="completed")["items"]
+    expect(feed.get_by_role("article")).to_have_count(len(ended))
+    page.goto(address(machine, "#/sessions?branch=nowhere"))
+    expect(page.get_by_text("No session matches these filters.")).to_be_visible()
+    page.goto(address(machine, "#/sessions"))
+    expect(feed.get_by_role("article")).to_have_count(3)
+    page.get_by_role("heading", name="Sessions").click()  # leaves the field
+    for row in range(2):
+        page.keyboard.press("j")
+        expect(feed.get_by_role("article").nth(row)).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("cart total")
+
+
+def test_a_session_is_a_readable_conversation(open_page: Opener, machine: Box) -> None:
+    page = open_page(f"#/s/{number_of(machine, 'first')}")
+    first = page.get_by_role("region", name="Prompt 1")
+    expect(first).to_contain_text("The cart total is wrong")
+    expect(first.locator(".turn.assistant code").first).to_have_text("apply_discount")
+    beside = first.get_by_role("complementary")
+    expect(beside.locator(".card.observation").first).to_contain_text("apply_discount")
+    uses = first.locator("details.uses")
+    expect(uses.locator("summary").first).to_contain_text("2 tool uses")
+    expect(uses.locator("summary").first).to_contain_text("1 failed")
+    assert not uses.locator("li").count()  # folded
+    uses.locator("summary").first.click()
+    uses.get_by_text("shop/cart.py").click()
+    expect(uses.locator("pre").nth(1)).to_contain_text("def apply_discount")
+    expect(page.get_by_role("region", name="Prompt 2")).to_contain_text("1,200 JPY")
+    page.goto(address(machine, f"#/s/{number_of(machine, 'first')}?prompt=2"))
+    expect(page.locator("#round-2.named")).to_be_in_viewport()
+
+
+def test_what_an_agent_wrote_stays_text(open_page: Opener, machine: Box) -> None:
+    """The fixture `open_page` sees that nothing but the worker is asked."""
+    page = open_page(f"#/s/{number_of(machine, 'second')}")
+    reply = page.locator(".turn.assistant")
+    expect(reply).to_contain_text('<img src="http://evil.example/x.png">')
+    expect(reply).to_contain_text("\\x1b[31mred \\u{202e}back")
+    assert "owned" not in page.title()
+    assert not page.locator("main img, main script").count()
+
+
+def test_a_session_is_named_tagged_and_resumed(open_page: Opener, machine: Box) -> None:
+    number = number_of(machine, "first")
+    page = open_page(f"#/s/{number}", permissions=["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Edit the title").click()
+    page.get_by_label("Title", exact=True).fill("Cart totals")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Cart totals")
+    page.get_by_label("Add a tag").fill("release")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("link", name="#release")).to_be_visible()
+    row = machine.client.get("/api/sessions/first")
+    assert (row["title"], row["tags"]) == ("Cart totals", ["release"])
+    page.get_by_role("button", name="Remove the tag release").click()
+    expect(page.get_by_role("link", name="#release")).to_be_hidden()
+    page.get_by_role("button", name="Copy resume command").click()
+    expect(page.get_by_text("Copied.")).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()") == f"backstory resume {number}"
+    page.locator("details.details summary").click()
+    expect(page.locator(".facts")).to_contain_text(str(machine.project))
+    expect(page.locator(".facts")).to_contain_text("in what was said")
+    expect(page.locator(".moves li").last).to_contain_text("active")
+    page.get_by_role("link", name="Make the page safe").click()
+    expect(page.locator(".link")).to_contain_text("forked from Cart totals")
+
+
+def test_a_session_is_exported(open_page: Opener, machine: Box, tmp_path: Path) -> None:
+    number = number_of(machine, "first")
+    page = open_page(f"#/s/{number}")
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Export Markdown").click()
+    assert saved.value.suggested_filename == f"session-{number}.md"
+    saved.value.save_as(tmp_path / "export.md")
+    assert (tmp_path / "export.md").read_text() == machine.cli("sessions", "export", str(number)).stdout
+
+
+def test_a_session_is_hidden_and_forgotten(open_page: Opener, machine: Box) -> None:
+    converse(machine, "third", "Forget me.", "As you like.")
+    machine.settle()
+    page = open_page(f"#/s/{number_of(machine, 'third')}")
+    page.get_by_role("button", name="Hide").click()
+    expect(page.get_by_text("hidden from context and search", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_text("hidden from context and search", exact=True)).to_be_hidden()
+    page.get_by_role("button", name="Forget …").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("2 turns")
+    dialog.get_by_role("button", name="Cancel").click()
+    assert not machine.client.get("/api/sessions/third")["forgotten_at"]
+    page.get_by_role("button", name="Forget …").click()
+    dialog.get_by_role("button", name="Forget for good").click()
+    expect(page.get_by_role("heading", name="Sessions")).to_be_visible()
+    assert machine.client.get("/api/sessions/third")["forgotten_at"]
+
+
+def test_a_session_that_does_not_exist(open_page: Opener) -> None:
+    page = open_page("#/s/99999")
+    expect(page.get_by_role("alert")).to_contain_text("There is no session 99999.")
+
+
+def speak(box: Box, group: str, session: str, words: str) -> None:
+    """Make a session with a transcript the active one of a new group, as a run of its agent does."""
+    script = Script(session, WORKSPACE)
+    script.prompt(words)
+    script.says(f"About {words}.")
+    script.write(GroupPaths(box.data, group).transcript(session).parent)
+    store = SqliteStore(box.data / "backstory.db")
+    store.write(lambda tx: groups.ensure(tx, group, group))
+    now = store.read(lambda tx: groups.pointer(tx, group))
+    store.write(lambda tx: groups.set_session(tx, group, session, now.generation, None))
+    store.close()
+
+
+def test_a_group_is_created(open_page: Opener, machine: Box) -> None:
+    page = open_page("#/groups")
+    page.get_by_role("button", name="New group").click()
+    page.get_by_label("Name").fill("../family")
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+    page.get_by_label("Name").fill("family")
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("heading", name="family")).to_be_visible()
+    expect(page.get_by_text("None. The next message starts one.")).to_be_visible()
+
+
+def test_a_group_is_cleared_and_resumed(open_page: Opener, machine: Box) -> None:
+    session = "11111111-aaaa-4000-8000-000000000000"
+    speak(machine, "travel", session, "a trip to Japan")
+    page = open_page("#/groups")
+    expect(page.locator(".card", has_text="travel")).to_contain_text("active since")
+    page.get_by_role("link", name="travel").click()
+    page.get_by_role("button", name="Clear …").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name in the history").fill("Japan")
+    dialog.get_by_role("button", name="Clear", exact=True).click()
+    expect(page.get_by_text("None. The next message starts one.")).to_be_visible()
+    (entry,) = machine.client.get("/api/groups/travel/history")["items"]
+    assert (entry["name"], entry["session_id"]) == ("Japan", session)
+
+    archive = page.locator("details.archive")
+    archive.locator("summary").click()
+    expect(archive).to_contain_text("About a trip to Japan.")
+    page.get_by_role("button", name="Resume Japan").click()
+    dialog.get_by_role("button", name="Resume", exact=True).click()
+    expect(page.get_by_role("link", name=session)).to_be_visible()
+    assert machine.client.get("/api/groups/travel")["session_id"] == session
