@@ -371,7 +371,10 @@ def change(path: Path, name: str, value: Any | None) -> None:
         index = next((i for i, text in enumerate(others) if text.lstrip().startswith("[")), len(others))
         others.insert(index, line)
     body = "\n".join(others) + "\n" if others else ""
-    tomllib.loads(body)
+    try:
+        tomllib.loads(body)
+    except tomllib.TOMLDecodeError:
+        raise BadSetting(f"`{name}` in {path} takes more than one line.", "Change it in that file.") from None
     write_private(path, body.encode())
 
 

@@ -148,6 +148,19 @@ def test_settings_are_listed_and_changed_and_secrets_are_not_shown(shared: Box) 
     ):
         assert says in patch(shared, body, 400)["error"], body
     assert settings_of(shared)["context_tokens"]["value"] == 1234
+    patch(shared, {"exclude_projects": ['a\n[table]\nport = 1 # "', "b"]})
+    assert settings_of(shared)["exclude_projects"]["value"] == ['a\n[table]\nport = 1 # "', "b"]
+    config = shared.data / "config.toml"
+    written = config.read_text()
+    config.write_text(
+        written.replace("context_tokens = 1234", "context_tokens = 1234\nskip_tools = [\n]").replace(
+            'skip_tools = ["Read", "Glob"]', ""
+        )
+    )
+    assert "more than one line" in patch(shared, {"language": "French", "skip_tools": ["Read"]}, 400)["error"]
+    assert settings_of(shared)["language"]["value"] == ""
+    config.write_text(written)
+    patch(shared, {"exclude_projects": None})
     everything = json.dumps([shared.client.get("/api/settings"), shared.client.get("/api/health")])
     log = (shared.data / "worker.log").read_text()
     assert KEY not in everything + log and "hunter2" not in everything + log

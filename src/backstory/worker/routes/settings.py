@@ -14,6 +14,7 @@ from backstory.errors import BadSetting
 from backstory.model import ModelCall
 from backstory.observe import modes
 from backstory.observe.model_observer import ModelObserver, ProviderTest
+from backstory.paths import write_private
 from backstory.setting_rows import ONLY_BY_COMMAND
 from backstory.settings import NAMES, Settings
 from backstory.store import ledger
@@ -91,8 +92,13 @@ class SettingRoutes:
             if name == "mode":
                 modes.load(converted, paths.modes)
         settings.load()  # a file that cannot be read is not written to
-        for name, value in changes.items():
-            settings.change(paths.config, name, value)
+        before = paths.config.read_bytes() if paths.config.exists() else b""
+        try:
+            for name, value in changes.items():
+                settings.change(paths.config, name, value)
+        except BaseException:
+            write_private(paths.config, before)
+            raise
         return setting_rows.rows(self._started)
 
     async def test(self, call: Call) -> TestedProvider:
