@@ -36,7 +36,7 @@ def test_an_entry_shows_what_it_rests_on_and_what_is_around_it(machine: Box, ope
     assert page.locator(".timeline li").count() > 3
     expect(page.locator(".asked")).to_be_visible()
     page.get_by_text("What was said").click()
-    expect(page.locator(".turn").first).to_be_visible()
+    expect(page.locator(".said").first).to_be_visible()
     page.locator("details.event summary").first.click()
     expect(page.locator("details.event pre").first).to_be_visible()
     assert not find_violations(page)

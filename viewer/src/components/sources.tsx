@@ -33,7 +33,7 @@ export function Sources({ id, session }: { id: number; session: number }) {
           <details>
             <summary>What was said ({turns.length})</summary>
             {turns.map((turn) => (
-              <div class={`turn ${turn.role}`} key={turn.number}>
+              <div class="said" key={turn.number}>
                 <p class="meta">
                   <strong>{turn.speaker ?? turn.role}</strong> <Time at={turn.at} />
                 </p>

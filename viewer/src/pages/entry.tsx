@@ -156,7 +156,7 @@ function ObservationText({ observation }: { observation: Observation }) {
       {subtitle && <p class="lead">{<Text text={subtitle} />}</p>}
       {narrative && narrative !== title && <Markdown text={narrative} />}
       {facts.length > 0 && (
-        <ul class="facts">
+        <ul class="entry-facts">
           {facts.map((fact) => (
             <li key={fact}>
               <Text text={fact} />
