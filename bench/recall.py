@@ -8,6 +8,8 @@ The sets are not part of this repository: `--data` names the folder (its README 
 from __future__ import annotations
 
 import argparse
+import gzip
+import itertools
 import json
 import math
 import os
@@ -52,6 +54,7 @@ WANTED = (
 MEASURED = (
     ("claude-code", "sessions", "commit-to-session"),
     ("claude-code", "sessions", "session-start"),
+    ("claude-code", "sessions", "session-start, branch known"),
     *((name, level, "") for name in SETS[1:] for level in ("sessions", "turns")),
     ("longmemeval-pooled", "sessions", "knowledge-update"),
 )
@@ -158,9 +161,10 @@ class Ways:
 
     def product(self, question: dict[str, Any], level: str) -> list[str]:
         asked = {"query": question["query"], "project": question["project"], "kind": level, "limit": 50}
+        asked |= {"branch": question["branch"]} if question.get("branch") else {}
         with closing(Wire(self.here)) as wire:
             items = json.loads(wire.call("GET", f"/api/search?{urlencode(asked)}"))["items"]
-        return [f"{item['session']}#{item['turn']}" if level == "turns" else item["session"] for item in items]
+        return [name_of(item, level) for item in items]
 
     def near(self, question: dict[str, Any], level: str) -> list[str]:
         kinds = ("turn",) if level == "turns" else ("turn", "chunk")
@@ -190,7 +194,7 @@ def made_of(store: Store, vectors: Vectors, names: dict[int, tuple[str, str]], *
             hits = store.read(lambda tx, kinds=kinds: search.by_words(tx, question["query"], kinds, where, DEPTH))  # type: ignore[misc]
             near = vectors.find_each(question["query"], (kinds,), where, DEPTH, weights)[0]
             lists.append(fuse.merge(hits, near, look))
-        best = fuse.ordered(fuse.by_session(lists, {}, look).values())
+        best = fuse.ordered(fuse.by_session(lists, {}).values())
         return [names[item.id][1] for item in best]
 
     return ranked
@@ -208,8 +212,7 @@ def load_sets(here: Lab, data: Path, sets: Sequence[str]) -> None:
     amended.write_text("".join(json.dumps(line) + "\n" for line in amended_turns()))
     take(here, "conversations", str(amended))
     with closing(Wire(here)) as wire:
-        while json.loads(wire.call("GET", "/api/vectors"))["due"]:
-            time.sleep(0.5)
+        wait_for_vectors(wire)
 
 
 def take(here: Lab, *words: str) -> None:
@@ -218,8 +221,8 @@ def take(here: Lab, *words: str) -> None:
 
 
 def amended_pairs() -> list[dict[str, Any]]:
-    """Pairs of an older and a newer talk, and a question. Of the kind `apart` they are about different things, or the
-    question asks for what was before: there the older one is right."""
+    """Pairs of an older and a newer talk, which turn of them states the fact, and a question. Of the kind `apart` they
+    are about different things, or the question asks for what was before: there the older one is right."""
     return [json.loads(line) for line in AMENDED.read_text().splitlines()]
 
 
@@ -234,24 +237,55 @@ def amended_turns() -> Iterator[dict[str, Any]]:
 
 
 def amended_first(here: Lab) -> dict[str, dict[str, float]]:
-    """By kind of pair and what is asked for: in how many per cent the right one of a pair is found, and first."""
-    right: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
+    """By kind of pair and what is asked for: in how many per cent the right one of a pair is found, and first. What
+    observations state was told by `remember`, the older half first."""
+    pairs, right = amended_pairs(), defaultdict[str, dict[str, list[bool]]](lambda: defaultdict(list))
     with closing(Wire(here)) as wire:
-        for number, pair in enumerate(amended_pairs()):
-            for level in ("sessions", "turns", "all"):
-                asked = {"query": pair["query"], "project": "amended", "kind": level, "limit": 50}
+        said: dict[tuple[str, str], str] = {}
+        for age, (number, pair) in itertools.product(("old", "new"), enumerate(pairs)):
+            body = {"text": pair[age][pair["stated"]], "type": "discovery", "project": "remembered"}
+            row = json.loads(wire.call("POST", "/api/memories", json.dumps(body).encode()))
+            for level, name in (("sessions", f"{age}-{number}"), ("turns", f"{age}-{number}#{pair['stated']}")):
+                said[level, name] = f"{age}-{number}"
+            said["observations", str(row["id"])] = f"{age}-{number}"
+        wait_for_vectors(wire)
+        for number, pair in enumerate(pairs):
+            for level in ("sessions", "turns", "observations"):
+                asked = {"query": pair["query"], "kind": level, "limit": 50}
+                asked["project"] = "remembered" if level == "observations" else "amended"
                 items = json.loads(wire.call("GET", f"/api/search?{urlencode(asked)}"))["items"]
-                own = [item["session"] for item in items if item["session"].partition("-")[2] == str(number)]
-                wanted = f"{'old' if pair['kind'] == 'apart' else 'new'}-{number}"
-                right[pair["kind"]][level].append(own[:1] == [wanted])
+                names = [said.get((level, name_of(item, level)), "") for item in items]
+                own = [name for name in names if name.endswith(f"-{number}")]
+                right[pair["kind"]][level].append(
+                    own[:1] == [f"{'old' if pair['kind'] == 'apart' else 'new'}-{number}"]
+                )
     return {
         kind: {level: 100 * sum(found) / len(found) for level, found in levels.items()}
         for kind, levels in right.items()
     }
 
 
+def name_of(item: dict[str, Any], level: str) -> str:
+    names = {"sessions": item["session"], "turns": f"{item['session']}#{item.get('turn')}"}
+    return str(names.get(level, item["id"]))
+
+
+def wait_for_vectors(wire: Wire) -> None:
+    while json.loads(wire.call("GET", "/api/vectors"))["due"]:
+        time.sleep(0.5)
+
+
 def questions_of(data: Path, name: str, every: int) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (data / name / "queries.jsonl").read_text().splitlines()][::every]
+    """The questions of a set. Those of a session that starts are also asked with the branch on which it started."""
+    asked = [json.loads(line) for line in (data / name / "queries.jsonl").read_text().splitlines()][::every]
+    starts = [question for question in asked if question["kind"] == "session-start"]
+    for question in starts:
+        (file,) = (data / name / "transcripts").glob(f"{question['id'].partition('-')[2]}*.jsonl.gz")
+        with gzip.open(file, "rt") as lines:
+            branches = (json.loads(line).get("gitBranch") for line in lines)
+            branch = next(filter(None, branches), "")
+        asked.append(question | {"kind": "session-start, branch known", "branch": branch})
+    return asked
 
 
 def report(data: Path, sets: Sequence[str], ways: Ways, observed: Sequence[tuple[str, Ranked]], every: int) -> None:
@@ -287,7 +321,7 @@ def report(data: Path, sets: Sequence[str], ways: Ways, observed: Sequence[tuple
     print(f"\nEvery set, product / FTS5:\n\n{table(['per cent', *METRICS], rows)}")
     rows = [[kind, *(f"{value:.1f}" for value in one.values())] for kind, one in amended_first(ways.here).items()]
     print("\nOf two statements about one thing, the newer one first (`apart`: the older one, which is asked for):\n")
-    print(table(["per cent", "sessions", "turns", "all items"], rows))
+    print(table(["per cent", "sessions", "turns", "observations"], rows))
     if "claude-code" in sets:
         commits = [question for question in asked["claude-code"] if question["kind"] == "commit-to-session"]
         rows = []

@@ -65,3 +65,22 @@ def test_what_is_no_time_is_refused(text: str) -> None:
     """In a sentence that names it."""
     with pytest.raises(BadInput, match="is not a time"):
         times.until(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "since"),
+    [
+        ("fixed on 2026-02-21, I think", "2026-02-21T05:00:00.000Z"),
+        ("Date:   Sat Feb 21 03:39:07 2026 +0100", "2026-02-21T02:39:07.000Z"),
+        ("2026-02-21 03:39:07 +0100 fix it", "2026-02-21T02:39:07.000Z"),
+        ("what was done on 21 February, 2026?", "2026-02-21T05:00:00.000Z"),
+        ("on Feb. 21st 2026", "2026-02-21T05:00:00.000Z"),
+        ("session 2026-02-21-abc123", None),
+        ("2026-02-41", None),
+        ("nothing in 2026", None),
+    ],
+)
+@pytest.mark.usefixtures("new_york")
+def test_a_date_in_a_text_is_found(text: str, since: str | None) -> None:
+    found = times.mentioned(text)
+    assert (found and found[0]) == since

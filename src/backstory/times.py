@@ -13,6 +13,20 @@ _DATE = re.compile(r"(\d{4})(?:-(\d\d))?(?:-(\d\d))?", re.ASCII)
 _TIME = re.compile(
     r"\d{4}-\d\d-\d\d[T ]\d\d(?P<m>:\d\d(?P<s>:\d\d(?P<f>\.\d+)?)?)?(?P<zone>Z|[+-]\d\d:?\d\d)?", re.ASCII
 )
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTH = rf"(?P<month>{'|'.join(_MONTHS)})[a-z]*\.?"
+#: Dates in a sentence or a log: `2026-01-22 14:05`, `22 January 2026`, `May 3rd, 2026`, `Jan 22 20:47:47 2026 +0100`.
+_MENTIONED = (
+    re.compile(
+        r"(?<![\w./-])\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?: ?(?:Z|[+-]\d\d:?\d\d))?)?(?![\w-])"
+    ),
+    re.compile(rf"\b(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? {_MONTH},? (?P<year>\d{{4}})\b", re.I | re.ASCII),
+    re.compile(
+        rf"\b{_MONTH} (?P<day>\d{{1,2}})(?:st|nd|rd|th)?,?(?: (?P<time>\d\d:\d\d:\d\d))? "
+        rf"(?P<year>\d{{4}})\b(?P<zone> [+-]\d{{4}})?",
+        re.I | re.ASCII,
+    ),
+)
 #: The precision of stored times.
 _MOMENT = timedelta(milliseconds=1)
 
@@ -27,12 +41,28 @@ def until(text: str) -> str:
     return _moments(text)[1] if text.strip() else ""
 
 
+def mentioned(text: str) -> tuple[str, str] | None:
+    """Return the first and the last moment of a date that a text mentions, in the stored form."""
+    for pattern in _MENTIONED:
+        if match := pattern.search(text):
+            found, written = match.groupdict(), match[0].replace(" +", "+").replace(" -", "-").replace(" Z", "Z")
+            if found:
+                month = 1 + _MONTHS.index(found["month"].lower())
+                written = f"{found['year']}-{month:02}-{int(found['day']):02}"
+                written += f"T{found['time']}{(found['zone'] or '').strip()}" if found.get("time") else ""
+            try:
+                return _moments(written)
+            except BadInput:
+                return None
+    return None
+
+
 def _moments(text: str) -> tuple[str, str]:
     """Return the first and the last moment of a time in the stored form."""
     written = " ".join(text.lower().split())
     try:
         start, end = _day_or_ago(written) or _date(written) or _exact(text.strip())
-        return _stored(start), _stored(end - _MOMENT)
+        return stored(start), stored(end - _MOMENT)
     except (ValueError, OverflowError):
         raise BadInput(
             f"`{text[:40]}` is not a time.", "Write it as yesterday, 3d, 2026-11-01 or 2026-11-01T14:30."
@@ -80,6 +110,6 @@ def _exact(text: str) -> tuple[datetime, datetime]:
     return start, start + length
 
 
-def _stored(moment: datetime) -> str:
+def stored(moment: datetime) -> str:
     """Return a time in the stored form. One without a zone is local time."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

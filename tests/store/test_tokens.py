@@ -60,7 +60,7 @@ def test_a_query_becomes_terms() -> None:
     assert tokens.of_query('"used twice" disc*') == [Term(("us", "twice")), Term(("disc",), is_prefix=True)]
     assert tokens.of_query("日本語") == [Term(("日本",)), Term(("本語",))]
     assert tokens.of_query('"検"') == [Term(("検",), is_prefix=True)]
-    assert len(tokens.of_query(" ".join(f"w{n}" for n in range(9999)))) == tokens.MAX_QUERY_TERMS
+    assert len(tokens.of_query(" ".join(f"w{n}" for n in range(9999)))) == tokens.MAX_COUNTED_TERMS
 
 
 @given(st.text(max_size=300))

@@ -271,6 +271,22 @@ def test_w9_both_engines_answer_alike(tmp_path: Path, database_url: str) -> None
     assert answers[0] == answers[1]
 
 
+def test_a_commit_is_found_by_any_length_of_its_hash(store: Store) -> None:
+    """Git prints seven characters or forty; either finds the other."""
+    whole = "cf17253ab" + "0" * 31
+    store.write(lambda tx: put_all(tx, {1: "committed cf17253", 2: f"reverted {whole}", 3: "cf17999 is another"}))
+    for query in ("cf17253", "cf17253ab", whole):
+        assert set(hits(store, query)) == {1, 2}, query
+
+
+def test_of_a_long_query_the_rarest_words_count(store: Store) -> None:
+    """Wherever they stand in it: what is pasted at the beginning does not push them out."""
+    common = [f"common{number}" for number in range(60)]
+    texts = {number: " ".join(common) for number in range(1, 20)} | {20: "the zebra"}
+    store.write(lambda tx: put_all(tx, texts))
+    assert 20 in hits(store, " ".join((*common, '"common1 common2"', "zebra")))
+
+
 def test_w10_rarity(store: Store) -> None:
     """A word that few items have says more than one that many have; one that none has says the most."""
     store.write(fill)

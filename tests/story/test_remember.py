@@ -121,6 +121,8 @@ def test_a_timeline_stays_in_its_project_and_refuses_clearly(replayed: Box) -> N
     replayed.cli("remember", "zebra", "--project", "other")
     alone = replayed.client.get("/api/timeline", query="zebra")["items"]
     assert [i["title"] for i in alone] == ["zebra"]
+    assert "zebra" in "\n".join(timeline(replayed, "--query", "zebra", "--all-projects"))
+    assert "Nothing was found" in timeline(replayed, "--query", "zebra")[0], "words are looked for in this project"
     assert replayed.client.get("/api/timeline", query="nosuchword") == {"anchor": None, "items": [], "next": None}
     assert replayed.http("GET", "/api/timeline?anchor=4711").status == 404
     assert replayed.http("GET", "/api/timeline?anchor=x").status == 400

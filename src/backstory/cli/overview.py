@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from backstory.cli import hints, result_lines, show
@@ -26,7 +27,10 @@ def add(commands: Any) -> None:
     for side in ("before", "after"):
         help_text = f"number of entries {side} it (default: 10)"
         timeline_.add_argument(f"--{side}", type=int, default=10, metavar="N", help=help_text)
-    timeline_.add_argument("--project", default="", help="show only this project (name or key)")
+    timeline_.add_argument("--project", default="", help="look for WORDS in this project (name or key)")
+    timeline_.add_argument(
+        "--all-projects", action="store_true", help="look for WORDS in all projects, not only this one"
+    )
     timeline_.add_argument("--json", action="store_true", help="print JSON")
     timeline_.set_defaults(run=timeline)
     stats_ = commands.add_parser("stats", help="show the size of memory and what models cost")
@@ -51,7 +55,8 @@ def timeline(options: argparse.Namespace) -> int:
     hints.check_project(client.get, options.project)
     if not options.id and not options.query:
         return _newest(client, options)
-    page = client.get("/api/timeline", **anchor, before=options.before, after=options.after, project=options.project)
+    where = {"project": options.project, "cwd": "" if options.all_projects else str(Path.cwd())}
+    page = client.get("/api/timeline", **anchor, before=options.before, after=options.after, **where)
     if options.json:
         show.as_json(page)
         return 0

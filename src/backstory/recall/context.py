@@ -12,7 +12,16 @@ from typing import Any
 
 from backstory.model import Session
 from backstory.recall import changed_files, compacted
-from backstory.recall.hand_off import Line, Repetitions, hand_off, heading, observation_line, other_branch, told
+from backstory.recall.hand_off import (
+    Line,
+    Repetitions,
+    hand_off,
+    heading,
+    observation_line,
+    only_asked,
+    other_branch,
+    told,
+)
 from backstory.recall.relevance import Ranked, SessionStart, by_worth
 from backstory.store import memories
 from backstory.store.db import Tx
@@ -39,8 +48,10 @@ MAX_IMPORTANT = 300
 MAX_AGE = 500
 #: Appended to an observation whose file has changed since.
 CHANGED = " (file changed since)"
-#: The sessions of a project among which the last one of this branch is looked for.
+#: The latest sessions of a project that are considered.
 MAX_SESSIONS = 12
+#: The latest sessions of this branch, however old, that are considered.
+MAX_OF_BRANCH = 5
 #: Sessions before the last that are told with what was asked and what is open.
 MAX_EARLIER = 4
 #: The share of the budget for the last session.
@@ -101,13 +112,11 @@ def for_start(
 ) -> SessionContext:
     """The context of a new session of a project. `command` is the program with which it can ask for more, if any."""
     start = start or SessionStart()
-    sessions = memories.recent_sessions(tx, project_key, MAX_SESSIONS)
+    sessions = _sessions(tx, project_key, start)
     observations = memories.project_observations(tx, project_key, MAX_RECENT, MAX_IMPORTANT)
     if not sessions and not observations:
         name = _line(project, 80) or "this project"
         return SessionContext((Line(f"backstory keeps notes for later sessions; there are none on {name} yet."),))
-    # The last session on this branch comes first: what was done elsewhere is not what is going on here.
-    sessions.sort(key=lambda notes: bool(start.branch) and notes.session.git_branch != start.branch)
     ranked = by_worth(observations, memories.session_ages(tx, project_key, MAX_AGE), start)
     page = _Page(tx, budget, start.branch)
     page.head(
@@ -162,6 +171,19 @@ def for_resume(tx: Tx, session: Session, budget: int, command: str = "backstory"
     ages = memories.session_ages(tx, session.project_key, MAX_AGE)
     page.add(newer[:MAX_EARLIER], by_worth(new, ages, SessionStart()))
     return page.rendered()
+
+
+def _sessions(tx: Tx, project_key: str, start: SessionStart) -> list[SessionNotes]:
+    """The latest sessions, those on this branch first: what was done elsewhere is not what is going on here. A session
+    that only asked what was done before has nothing of its own to tell, and comes last."""
+    recent = memories.recent_sessions(tx, project_key, MAX_SESSIONS)
+    known = {notes.session.id for notes in recent}
+    here = memories.recent_sessions(tx, project_key, MAX_OF_BRANCH, start.branch) if start.branch else []
+    sessions = [*recent, *(notes for notes in here if notes.session.id not in known)]
+    is_elsewhere = {
+        notes.session.id: bool(start.branch) and notes.session.git_branch != start.branch for notes in sessions
+    }
+    return sorted(sessions, key=lambda notes: (only_asked(notes), is_elsewhere[notes.session.id]))
 
 
 def _whose(notes: SessionNotes, start: SessionStart) -> str:

@@ -6,7 +6,6 @@ on the style of the query. The constants are few and round; `bench/recall.py` me
 
 from __future__ import annotations
 
-import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,6 +24,8 @@ MEANING_PERSONAL = 3.0
 RECENT = 0.3
 #: The same for a query in which somebody writes about themselves.
 RECENT_PERSONAL = 0.1
+#: The same for sessions, for a query that has only words of any task, such as `fix the tests`.
+RECENT_BARE = 1.0
 #: Factor for each further item of a session after its best one.
 FURTHER = 0.15
 #: Number of items of a session that count.
@@ -49,18 +50,37 @@ SPEAKER = 1.3
 OF_CHUNK = 0.15
 #: What the best session adds to each of its turns. Other sessions add less, in proportion to their scores.
 OF_SESSION = 0.2
-#: Number of top results that are reordered if a newer one says something similar.
-NEWEST = 5
-#: Minimum score of these, as a share of the best score.
-NEAR_BEST = 0.5
-#: Minimum cosine similarity of their words.
-ALIKE = 0.2
 
 _CODE = re.compile(r"[a-z][A-Z]|\w_\w|\w/\w|\w\.\w|::|->|`|\(\)|--\w")
 _MYSELF = re.compile(r"\b(?:i|i['\u2019](?:m|ve|d|ll)|my|me|mine)\b", re.IGNORECASE)
 _TALK = re.compile(
     r"\b(?:i|i['\u2019](?:m|ve|d|ll)|my|me|we|we['\u2019]re|our|us|you|your|let['\u2019]s|please|help)\b", re.IGNORECASE
 )
+#: A question for how something was. Its answer is not the newest statement.
+_FORMER = re.compile(
+    r"\b(?:first|original(?:ly)?|initial(?:ly)?|at first|before|previous(?:ly)?|former(?:ly)?|used to|earlier|earliest|"
+    r"older|oldest|back then|in the beginning|began|ago)\b",
+    re.IGNORECASE,
+)
+#: Words of any task. A query of such words alone does not say what it is about.
+_ANY_TASK = frozenset(
+    "a about add added address after again all also an and any applies apply are as at back be been begin branch "  # noqa: SIM905 - a list of words reads as one
+    "broken bug bugs build builds but by can carry change changed changes changing check checking checks ci clean "
+    "code codebase comment comments commit commits compile complete conflict conflicts continue could current did "
+    "do does doing done end error errors everything explain fail failed failing fails failure failures feedback "
+    "file files finish finished fix fixed fixes fixing for format from further get give go going good got great had "
+    "handle happened has have help here hey hi how i if implement improve in into is issue issues it its just keep "
+    "know last latest left let lets like lint local look looking looks main make me merge merged might more move "
+    "must my need needs new next no not now of off ok okay on one only open or other our out over part pass passes "
+    "passing plan please pr previous problem problems proceed progress project prs pull push read ready rebase redo "
+    "refactor remaining remove repo repository request rerun resolve rest resume retry review reviewed reviewer "
+    "reviews run running runs same see should show so some something start started status step steps still stop "
+    "stuff suggestions sure task tasks tell test testing tests thanks that the their them then there these they "
+    "thing things this those to todo todos together too tried try trying understand undo up update updated us use "
+    "version want warning warnings was we well were what when where which who why will with work working works "
+    "would write yes you your".split()
+)
+_ADDRESS = re.compile(r"https?://\S+")
 _QUOTED = re.compile(r'"[^"]*\w[^"]*"')
 _DIGIT = re.compile(r"\d")
 _WORD = re.compile(r"\w+")
@@ -76,6 +96,8 @@ class QueryStyle:
     is_exact: bool  #: a quoted phrase, or a single identifier: results must contain it
     is_personal: bool  #: somebody writes about themselves in plain words
     is_talk: bool  #: conversational language, as in a message to an agent
+    is_bare: bool  #: has only words of any task, such as `fix the tests`
+    is_former: bool  #: asks for how something was
     words: frozenset[str]
 
     @property
@@ -84,7 +106,7 @@ class QueryStyle:
 
     @property
     def recency(self) -> float:
-        return 0.0 if not self.is_talk else RECENT_PERSONAL if self.is_personal else RECENT
+        return 0.0 if not self.is_talk or self.is_former else RECENT_PERSONAL if self.is_personal else RECENT
 
 
 def query_style(query: str) -> QueryStyle:
@@ -94,12 +116,16 @@ def query_style(query: str) -> QueryStyle:
     is_personal = bool(_MYSELF.search(query)) and not is_code
     is_talk = bool(_TALK.search(query)) or len(query) > LONG
     is_exact = bool(_QUOTED.search(query)) or (len(query.split()) == 1 and (is_code or bool(_DIGIT.search(query))))
-    return QueryStyle(is_code, is_exact, is_personal, is_talk, frozenset(word.lower() for word in _WORD.findall(query)))
+    words = frozenset(word.lower() for word in _WORD.findall(query))
+    plain = {word.lower() for word in _WORD.findall(_ADDRESS.sub(" ", query).replace("'", "")) if not word.isdigit()}
+    is_bare = bool(plain) and plain <= _ANY_TASK and not is_exact
+    is_former = bool(_FORMER.search(query)) and len(query) <= LONG
+    return QueryStyle(is_code, is_exact, is_personal, is_talk, is_bare, is_former, words)
 
 
 def remembered_style(query: str) -> QueryStyle:
     """Classify what somebody remembers of a session. `I` and `we` tell nothing there, and it may be long ago."""
-    return replace(query_style(query), is_personal=False, is_talk=False)
+    return replace(query_style(query), is_personal=False, is_talk=False, is_bare=False)
 
 
 @dataclass(slots=True)
@@ -175,7 +201,6 @@ def ordered(items: Iterable[Candidate]) -> list[Candidate]:
 def by_session(
     families: Sequence[Mapping[Key, Candidate]],
     turns: Mapping[int, TurnPlace],
-    style: QueryStyle,
     further: float = FURTHER,
     deep: int = DEEP,
 ) -> dict[int, Candidate]:
@@ -205,18 +230,16 @@ def by_session(
                 session.ranks[name] = min(rank, session.ranks.get(name, rank))
             if item.score > best_scores.get(item.session_id, 0.0):
                 best_scores[item.session_id], session.best = item.score, (item.kind, item.id)
-    add_recency(sessions.values(), style)
     return sessions
 
 
-def add_recency(items: Iterable[Candidate], style: QueryStyle) -> None:
-    """Raise newer items for a conversational query. Only their order in time counts, not the time between them."""
-    if not style.is_talk:
+def add_recency(items: Iterable[Candidate], most: float) -> None:
+    """Raise newer items. Only their order in time counts, not the time between them."""
+    if not most:
         return
     by_time = sorted(items, key=lambda item: (item.at, item.id))
-    top = max((item.score for item in by_time), default=0.0)
     for index, item in enumerate(by_time):
-        item.parts["recency"] = style.recency * top * index / max(1, len(by_time) - 1)
+        item.parts["recency"] = most * index / max(1, len(by_time) - 1)
 
 
 def by_turn(
@@ -281,24 +304,3 @@ def _add_chunks(
 def _is_reply(turn: TurnPlace | None) -> bool:
     """Whether a turn is the assistant's. In a conversation with named speakers, none is."""
     return turn is not None and turn.role == "assistant" and not turn.speaker
-
-
-def newest_first(best: Sequence[Candidate], words: Mapping[int, frozenset[str]]) -> list[Candidate]:
-    """Move a newer item before older ones that say something similar: a query asks for the current state of a fact.
-    Only the best items are reordered. `words` maps the id of an item to the words of its best item."""
-    reordered: list[Candidate] = []
-    head = [item for item in best[:NEWEST] if item.score >= NEAR_BEST * best[0].score]
-    for item in head:
-        positions = (
-            position
-            for position, other in enumerate(reordered)
-            if item.at > other.at and _alike(words.get(item.id), words.get(other.id)) >= ALIKE
-        )
-        reordered.insert(next(positions, len(reordered)), item)
-    return [*reordered, *best[len(head) :]]
-
-
-def _alike(one: frozenset[str] | None, other: frozenset[str] | None) -> float:
-    if not one or not other:
-        return 0.0
-    return len(one & other) / math.sqrt(len(one) * len(other))

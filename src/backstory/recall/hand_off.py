@@ -24,6 +24,12 @@ MAX_LINE = 560
 #: Two lines say the same if this share of the words of the shorter one is in both.
 SAME = 0.7
 _NUMBER = re.compile(r"\d+")
+#: A question for earlier work: `What did we do last time?`, `Where did we leave off?`, `What do you remember?`
+_ASKS_BACK = re.compile(
+    r"\b(?:what|where|which)\b.*\b(?:last time|last session|previous(?:ly)?|yesterday|left off|leave off|so far|before|"
+    r"remember|earlier|stopped?|know about)\b|\b(?:catch me up|remind me|where were we|recap)\b",
+    re.IGNORECASE | re.DOTALL,
+)
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+")
 
 
@@ -117,6 +123,13 @@ def telling(prompts: Sequence[str]) -> list[str]:
     """The prompts that say something to someone who was not there: not `yes` or `commit`, unless there is no other."""
     said = [prompt for prompt in map(one_line, prompts) if prompt]
     return [prompt for prompt in said if len(prompt) >= MIN_ASKED] or said[:1]
+
+
+def only_asked(notes: SessionNotes) -> bool:
+    """Whether a session only asked for earlier work, and changed nothing."""
+    said = [prompt for prompt in map(one_line, notes.prompts) if prompt]
+    is_asking = bool(said) and all(len(prompt) <= MAX_LATER_ASKED and _ASKS_BACK.search(prompt) for prompt in said)
+    return is_asking and not any(one.files_modified for one in notes.observations)
 
 
 def told(observation: StoredObservation, limit: int, said: Repetitions | None = None) -> str:

@@ -12,6 +12,12 @@ from backstory.store.index.hits import Filter
 #: Words of a result that are listed, at most.
 MAX_TERMS = 20
 _WORD = re.compile(r"\w+")
+#: Part of a score -> why it counts.
+_REASONS = {
+    "branch": "is of this branch",
+    "date": "is of that date",
+    "file": "is about a file with uncommitted changes",
+}
 
 
 def terms(query: str, text: str) -> list[str]:
@@ -34,6 +40,9 @@ def of_result(row: Row, parts: dict[str, float], query: str, where: Filter, matc
         yield f"has {', '.join(matched)}" if matched else "what was said around it has these words"
     if "meaning" in parts:
         yield "means something similar"
+    for part, reason in _REASONS.items():
+        if part in parts:
+            yield reason
     if where.file:
         yield f"is about {where.file}"
     if row.get("pinned_at"):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from backstory.recall import fuse, reasons
+from backstory.recall import fuse, newest, reasons, signals
 from backstory.recall.fuse import Candidate, Key, QueryStyle, Span, TurnPlace
+from backstory.recall.signals import NOWHERE, WorkPlace
 from backstory.recall.vectors import Vectors
 from backstory.store.db import Row, Store, Tx
 from backstory.store.index import search as words
@@ -72,6 +73,7 @@ class Query:
     where: Filter = ANYWHERE
     limit: int = 20
     explain: bool = False
+    place: WorkPlace = NOWHERE  #: where its author works
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,7 @@ class SearchResults:
 
     style: QueryStyle
     families: Sequence[dict[Key, Candidate]]
+    known: Counts  #: of the words of the query
 
 
 class MemorySearch:
@@ -94,8 +97,15 @@ class MemorySearch:
         Without a query, return the newest items that pass the filter."""
         if not query.query.strip():
             return self._store.read(lambda tx: _newest(tx, query))
-        results = self._search(query)
-        return self._store.read(lambda tx: _ranked(tx, query, results)) if any(results.families) else []
+        style = fuse.query_style(query.query)
+        # Without words of its own, a query is answered by the place and the time of its author, or by a date in it.
+        has_other = query.kind == "session" and (style.is_bare or signals.has_date(query.query))
+        if query.kind == "session" and style.is_bare and query.place.branch:
+            # The words of the query say nothing, but those of the branch do.
+            name = self._store.read(lambda tx: signals.branch_words(tx, query.where, query.place.branch))
+            query = replace(query, query=f"{query.query} {name}")
+        results = self._search(query, style, has_floor=not has_other)
+        return self._store.read(lambda tx: _ranked(tx, query, results)) if has_other or any(results.families) else []
 
     def sessions(self, remembered: str, where: Filter, limit: int, further: float, deep: int) -> list[Candidate]:
         """Return the sessions that match what somebody remembers, best first. `deep` items of each count, each of them
@@ -105,7 +115,7 @@ class MemorySearch:
 
         def rank(tx: Tx) -> list[Candidate]:
             turns = _turn_places(tx, results.families[0], 0)
-            return fuse.ordered(fuse.by_session(results.families, turns, style, further, deep).values())[:limit]
+            return fuse.ordered(fuse.by_session(results.families, turns, further, deep).values())[:limit]
 
         return self._store.read(rank) if any(results.families) else []
 
@@ -113,8 +123,9 @@ class MemorySearch:
         style, families = style or fuse.query_style(query.query), FAMILIES[query.kind]
         depth = max(DEPTH if query.kind in ("session", "turn") else ITEMS, query.limit)
 
+        known = Counts(self._known)
+
         def by_words(tx: Tx) -> tuple[list[list[Hit]], dict[str, float]]:
-            known = Counts(self._known)
             hits = [words.by_words(tx, query.query, kinds, query.where, depth, known=known) for kinds in families]
             query_words = _WORD.findall(query.query[:4000].lower())
             weights = words.rarity(tx, query_words, query.where, known) if self._vectors else {}
@@ -132,7 +143,7 @@ class MemorySearch:
             near = [[h for h in each if (h.kind, h.item_id) in own] for each, own in zip(near, keys, strict=True)]
         if has_floor:
             hits, near = _relevant(query, hits, near)
-        return SearchResults(style, [fuse.merge(*both, style) for both in zip(hits, near, strict=True)])
+        return SearchResults(style, [fuse.merge(*both, style) for both in zip(hits, near, strict=True)], known)
 
 
 def _relevant(query: Query, hits: list[list[Hit]], near: list[list[Hit]]) -> tuple[list[list[Hit]], list[list[Hit]]]:
@@ -165,26 +176,36 @@ def _newest(tx: Tx, query: Query) -> list[Row]:
 
 def _ranked(tx: Tx, query: Query, results: SearchResults) -> list[Row]:
     rank = {"session": _sessions, "turn": _turns}.get(query.kind, _items)
-    return _shown(tx, rank(tx, results), query, results.style)
+    best = rank(tx, query, results)
+    if newest.asks_for_state(query.query) and not results.style.is_former:
+        best = _newest_first(tx, query, results.known, best)
+    return _shown(tx, best, query, results.style)
 
 
-def _sessions(tx: Tx, results: SearchResults) -> list[Candidate]:
-    turns = _turn_places(tx, results.families[0], 0)
-    best = fuse.ordered(fuse.by_session(results.families, turns, results.style).values())
-    if not results.style.is_personal:
+def _newest_first(tx: Tx, query: Query, known: Counts, best: list[Candidate]) -> list[Candidate]:
+    """Of results that say the same about the query, put the newer one first."""
+    if len(best) < 2:
         return best
-    keys = {item.best: item.id for item in best[: fuse.NEWEST] if item.best}
-    return fuse.newest_first(best, {keys[key]: tokens for key, tokens in search_rows.item_words(tx, keys).items()})
+    keys = {item.best or (item.kind, item.id) for item in best[: newest.TOP]}
+    weights = words.token_weights(tx, query.query, FAMILIES[query.kind][0], query.where, known)
+    return newest.newest_first(best, search_rows.item_tokens(tx, keys), weights)
 
 
-def _turns(tx: Tx, results: SearchResults) -> list[Candidate]:
+def _sessions(tx: Tx, query: Query, results: SearchResults) -> list[Candidate]:
+    sessions = fuse.by_session(results.families, _turn_places(tx, results.families[0], 0))
+    signals.add_to_sessions(tx, query.query, query.where, query.place, results.style, sessions)
+    return fuse.ordered(sessions.values())
+
+
+def _turns(tx: Tx, query: Query, results: SearchResults) -> list[Candidate]:
     turn_hits, chunk_hits = results.families
     turns = _turn_places(tx, turn_hits, 1)
     spans = {
         row["id"]: Span(row["session_id"], row["first_turn"], row["last_turn"])
         for row in search_rows.chunk_spans(tx, (number for _, number in chunk_hits))
     }
-    sessions = fuse.by_session(results.families, turns, results.style)
+    sessions = fuse.by_session(results.families, turns)
+    signals.add_to_sessions(tx, query.query, query.where, query.place, results.style, sessions)
     scored = fuse.by_turn(turn_hits, chunk_hits, sessions, list(turns.values()), spans, results.style)
     return fuse.ordered(scored.values())
 
@@ -198,7 +219,7 @@ def _turn_places(tx: Tx, turn_hits: Mapping[Key, Candidate], around: int) -> dic
     }
 
 
-def _items(tx: Tx, results: SearchResults) -> list[Candidate]:
+def _items(tx: Tx, query: Query, results: SearchResults) -> list[Candidate]:
     """Rank items. The type of an observation counts, and whether it is pinned or superseded."""
     (items,) = results.families
     ids = (number for kind, number in items if kind == "observation")
@@ -209,7 +230,7 @@ def _items(tx: Tx, results: SearchResults) -> list[Candidate]:
             item.times["importance"] = TYPES.get(row["type"], 1.0) * (PINNED if row["pinned_at"] else 1.0)
             if row["superseded_by"]:
                 item.times["replaced"] = REPLACED
-    fuse.add_recency(items.values(), results.style)
+    signals.add_to_items(tx, query.query, query.where, query.place, results.style, items.values())
     return fuse.ordered(items.values())
 
 

@@ -112,9 +112,9 @@ def stopped_at(tx: Tx, session_id: int) -> str | None:
     return row["at"] if row else None
 
 
-def recent_sessions(tx: Tx, project_key: str, limit: int) -> list[SessionNotes]:
-    """Return the sessions of a project that left something, the latest first."""
-    rows = tx.all("sessions_with_notes", project_key=project_key, limit=limit)
+def recent_sessions(tx: Tx, project_key: str, limit: int, branch: str = "") -> list[SessionNotes]:
+    """Return the sessions of a project, or of one of its branches, that left something, the latest first."""
+    rows = tx.all("sessions_with_notes", project_key=project_key, branch=branch, limit=limit)
     return [notes_of(tx, sessions.from_row(row)) for row in rows]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from operator import itemgetter
 
 from backstory import ids
@@ -15,7 +15,7 @@ from backstory.sessions import states
 from backstory.sessions.states import SessionKind
 from backstory.store import prompts, turns
 from backstory.store.db import Row, Tx
-from backstory.store.index.hits import item_of
+from backstory.store.index.hits import Filter, item_of
 from backstory.store.index.indexing import put_words
 from backstory.store.prompts import PromptPlace
 
@@ -29,6 +29,8 @@ LATE_TWIN_MS = 60_000
 HOOK_AFTER_MS = 3_000
 #: Milliseconds from the hook of a prompt to its line, at most. Older clients write the line after their hooks.
 HOOK_BEFORE_MS = 30_000
+#: The latest sessions of a project among which those of a branch are looked for. It bounds the time.
+MAX_LATEST = 2000
 #: The columns of a session.
 _COLUMNS = tuple(each.name for each in fields(Session) if each.name != "is_new")
 _values = itemgetter(*_COLUMNS, "is_new")
@@ -61,6 +63,26 @@ def by_ids(tx: Tx, numbers: Iterable[int]) -> dict[int, Session]:
     """Return sessions by id, without forgotten ones."""
     rows = tx.all("sessions_by_ids", ids=json.dumps(list(numbers)))
     return {row["id"]: from_row(row) for row in rows}
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPlace:
+    """When a session was at work."""
+
+    id: int
+    created_at: str
+    last_event_at: str
+
+
+def places(
+    tx: Tx, where: Filter, limit: int, *, branch: str = "", since: str = "", until: str = ""
+) -> list[SessionPlace]:
+    """Return the latest sessions of a filter's project and agent: of a branch, and at work within two times."""
+    about = {"project": where.project, "agent": where.agent, "is_outside_groups": int(where.is_outside_groups)}
+    about |= {"branch": branch, "since": since, "until": until, "limit": limit, "among": MAX_LATEST}
+    rows = tx.all("session_places", **about) if where.project else []
+    rows = rows or tx.all("session_places_by_name", **about)
+    return [SessionPlace(row["id"], row["created_at"], row["last_event_at"]) for row in rows]
 
 
 def children(tx: Tx, number: int) -> list[Row]:

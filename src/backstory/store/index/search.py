@@ -55,12 +55,21 @@ def by_words(
         weights = {term: bm25.weight(index.last, count) for term, count in counts.items()}
         candidates = index.find(Match(tuple(terms), is_every=True), weights, max(limit, MIN_RESCORED))
         return _rescored(tx, candidates, weights, limit, {})
+    terms = _rarest(terms, counts)
+    counts = {term: counts[term] for term in terms}
     typos = _typos(index, [term for term, count in counts.items() if not count])
     for each in typos.values():
         counts |= each
     weights = {t: each * _typo_weight(t, typos) for t, each in _weights(index, counts).items() if counts[t]}
     candidates = _candidates(index, {term: counts[term] for term in weights}, weights, limit)
     return _rescored(tx, candidates, weights, limit, _shares(index, terms, counts, typos))
+
+
+def _rarest(terms: Sequence[Term], counts: Mapping[Term, int]) -> list[Term]:
+    """Return the rarest terms of a long query in their order. A term that nothing has comes last: it finds nothing."""
+    order = sorted(terms, key=lambda term: (not counts[term], counts[term]))
+    chosen = set(order[: tokens.MAX_QUERY_TERMS])
+    return [term for term in terms if term in chosen]
 
 
 def newest(tx: Tx, kinds: Sequence[str], where: Filter, limit: int) -> list[Hit]:
@@ -102,6 +111,17 @@ def rarity(tx: Tx, words: Sequence[str], where: Filter = ANYWHERE, known: Counts
     """Return the weight of each word: the rarer, the greater."""
     counts, total = count_words(tx, words, KINDS, where, known)
     return {word: bm25.weight(total, count) for word, count in counts.items()}
+
+
+def token_weights(tx: Tx, query: str, kinds: Sequence[str], where: Filter, known: Counts) -> dict[str, float]:
+    """Return the tokens of a query, without the commonest, and their weights: the rarer, the greater. Of a long query
+    these are the rarest ones."""
+    terms, index = tokens.of_query(query), word_index.read(tx, kinds, where, known)
+    if not terms or index is None:
+        return {}
+    counts = dict(zip(terms, index.counts([Match((term,)) for term in terms]), strict=True))
+    weights = _weights(index, {term: counts[term] for term in _rarest(terms, counts)}).items()
+    return {t: each for term, each in weights for t in term.tokens if t not in tokens.COMMON}
 
 
 def count_words(

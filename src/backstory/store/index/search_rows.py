@@ -22,12 +22,11 @@ def chunk_spans(tx: Tx, ids: Iterable[int]) -> list[Row]:
     return tx.all("chunk_spans", ids=json.dumps(wanted)) if wanted else []
 
 
-def item_words(tx: Tx, keys: Iterable[tuple[str, int]]) -> dict[tuple[str, int], frozenset[str]]:
-    """Return (kind, id) -> the indexed words of an item, without the commonest."""
+def item_tokens(tx: Tx, keys: Iterable[tuple[str, int]]) -> dict[tuple[str, int], list[str]]:
+    """Return (kind, id) -> the tokens of an item in their order."""
     wanted = list(keys)
     rows = tx.all("item_words", keys=json.dumps(wanted)) if wanted else []
-    texts = {(row["kind"], row["item_id"]): f"{row['title']} {row['body']}" for row in rows}
-    return {key: frozenset(text.split()) - tokens.COMMON for key, text in texts.items()}
+    return {(row["kind"], row["item_id"]): f"{row['title']} {row['body']}".split() for row in rows}
 
 
 def observation_statuses(tx: Tx, ids: Iterable[int]) -> dict[int, Row]:

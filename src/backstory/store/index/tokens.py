@@ -19,8 +19,12 @@ MAX_TEXT_CHARS = 20_000
 MAX_TOKEN_CHARS = 64
 #: Characters of a query that are read.
 MAX_QUERY_CHARS = 4000
-#: Terms of a query that are searched.
+#: Terms of a query that are searched: of a longer one, the rarest.
 MAX_QUERY_TERMS = 40
+#: Terms of a query that are counted to find the rarest.
+MAX_COUNTED_TERMS = 160
+#: Characters by which a commit is known. Git prints as many, but a longer form may be stored or asked for.
+HASH_CHARS = 7
 #: Scripts with vowel signs that `\w` does not match.
 _MARKED = "\u0900-\u0963\u0966-\u0dff\u0e00-\u0e4f\u0e80-\u0ece\u1000-\u1049\u1780-\u17d3"
 _ACCENT = re.compile("[\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670]")
@@ -37,6 +41,8 @@ _UNSPACED = re.compile(
     "\uf900-\ufaff\U00020000-\U0003ffff]+"
 )
 _QUOTED = re.compile(r'"([^"]*)"')
+#: The hash of a commit, or its beginning.
+_HASH = re.compile(rf"(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{{{HASH_CHARS},40}}")
 #: Words that are too common to search for.
 _COMMON = frozenset(
     "a an and are as at be but by did do does for from had has have he her him his how i if in into is it its me my "  # noqa: SIM905 - a list of words reads as one
@@ -81,10 +87,13 @@ def of_query(query: str) -> list[Term]:
         if rest[match.end() : match.end() + 1] == "*" and len(name) > 1:
             wanted.append(Term((name.casefold(),), is_prefix=True))
             continue
+        if _HASH.fullmatch(name):
+            wanted.append(Term((name[:HASH_CHARS],), is_prefix=True))
+            continue
         parts, joined = _split_query_name(name)
         terms = [Term((token,)) for token in (*parts, *joined)]
         (common if name.casefold() in _COMMON else wanted).extend(terms)
-    return [term for term in dict.fromkeys(wanted or common) if term.tokens][:MAX_QUERY_TERMS]
+    return [term for term in dict.fromkeys(wanted or common) if term.tokens][:MAX_COUNTED_TERMS]
 
 
 def of_every_word(query: str) -> list[Term]:

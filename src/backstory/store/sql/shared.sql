@@ -209,6 +209,26 @@ SELECT id, start_source FROM sdk_sessions WHERE parent_id = :id AND forgotten_at
 -- name: sessions_by_ids
 SELECT * FROM sdk_sessions WHERE id {in_ids} AND forgotten_at IS NULL;
 
+-- part: session_place
+SELECT id, project_key, created_at, last_event_at FROM (
+  SELECT id, project_key, created_at, last_event_at, agent, git_branch, forgotten_at, hidden_at FROM sdk_sessions
+
+-- part: is_session_place
+  ORDER BY last_event_at DESC, id DESC LIMIT :among) latest
+WHERE (:agent = '' OR agent = :agent) AND (:branch = '' OR git_branch = :branch)
+  AND forgotten_at IS NULL AND hidden_at IS NULL AND (:is_outside_groups = 0 OR substr(project_key, 1, 6) <> 'group:')
+ORDER BY last_event_at DESC, id DESC LIMIT :limit
+
+-- name: session_places
+-- Of the latest sessions of a project, by its key, and at work between two times: those of an agent and of a branch.
+{session_place} WHERE project_key = :project AND last_event_at >= :since AND (:until = '' OR created_at <= :until)
+{is_session_place};
+
+-- name: session_places_by_name
+-- The same by the name of a project, which several may have; or of all projects.
+{session_place} WHERE (:project = '' OR project = :project) AND last_event_at >= :since AND (:until = '' OR created_at <= :until)
+{is_session_place};
+
 -- name: session_first_prompts
 -- The beginnings of the first prompts of some sessions. A title is made from them.
 SELECT session_id, prompt_number, SUBSTR(prompt, 1, 1000) AS prompt FROM user_prompts
@@ -667,7 +687,7 @@ ORDER BY id;
 
 -- name: sessions_with_notes
 SELECT s.* FROM sdk_sessions s
-WHERE s.project_key = :project_key AND s.forgotten_at IS NULL AND s.hidden_at IS NULL
+WHERE s.project_key = :project_key AND (:branch = '' OR s.git_branch = :branch) AND s.forgotten_at IS NULL AND s.hidden_at IS NULL
   AND (EXISTS (SELECT 1 FROM observations o WHERE o.session_id = s.id AND o.superseded_by IS NULL AND o.hidden_at IS NULL AND o.provider <> 'manual')
     OR EXISTS (SELECT 1 FROM session_summaries m WHERE m.session_id = s.id))
 ORDER BY s.last_event_at DESC, s.id DESC LIMIT :limit;

@@ -20,12 +20,14 @@ from backstory.store.db import Row, Store, Tx
 from backstory.store.index.hits import named
 from backstory.store.timeline import TimelineAnchor, find_anchor
 from backstory.worker.endpoints import Call, Endpoint, needs_read
+from backstory.worker.routes.recall import known_project
 
 Span = Annotated[int, msgspec.Meta(ge=0, le=200)]
 
 
 class TimelineQuery(msgspec.Struct):
-    """The entry in the middle: its id as `anchor` and its `kind`, or the best match of `query`."""
+    """The entry in the middle: its id as `anchor` and its `kind`, or the best match of `query`: in a `project`, else in
+    that of the directory `cwd`, if memory has it."""
 
     anchor: str = ""
     kind: Literal["observation", "summary", "prompt"] = "observation"
@@ -33,6 +35,7 @@ class TimelineQuery(msgspec.Struct):
     before: Span = 10
     after: Span = 10
     project: str = ""
+    cwd: str = ""
 
 
 class Timeline(msgspec.Struct):
@@ -81,7 +84,8 @@ class Overview:
         if not query.anchor:
             if not query.query.strip():
                 raise BadInput("The anchor is missing.", "Send the id of an observation as `anchor`, or a `query`.")
-            search = Query(query.query, where=named(query.project), limit=1)
+            here = await known_project(self._store, query.cwd) if query.cwd and not query.project else None
+            search = Query(query.query, where=named(here.key if here else query.project), limit=1)
             best = await asyncio.to_thread(self._search.find, search)
 
         def work(tx: Tx) -> tuple[TimelineAnchor | None, list[Row]]:

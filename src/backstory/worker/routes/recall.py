@@ -78,12 +78,15 @@ class SessionRowsQuery(ListQuery):
 
 
 class SessionsQuery(ListQuery):
+    """Filters. Without a `project`, the project of the directory `cwd` is listed, if memory has it."""
+
     agent: str = ""
     status: str = ""
     tag: str = ""
     branch: str = ""
     since: Annotated[str, msgspec.Meta(max_length=40)] = ""
     until: Annotated[str, msgspec.Meta(max_length=40)] = ""
+    cwd: str = ""
 
 
 class ContextQuery(msgspec.Struct):
@@ -227,7 +230,8 @@ class Recall:
         def listed(tx: Tx, project: str, before: int, limit: int) -> list[Row]:
             return session_rows.with_titles(tx, sessions.listed(tx, project, before, limit, **about))
 
-        return await self._page(query, listed)
+        here = await known_project(self._store, query.cwd) if query.cwd and not query.project else None
+        return await self._page(msgspec.structs.replace(query, project=here.key) if here else query, listed)
 
     async def session(self, call: Call) -> Row:
         """Show a session with its prompts, summaries and observations, by our id, the agent's id or its beginning."""
@@ -313,6 +317,12 @@ def get_session(tx: Tx, name: str) -> Session:
     if session is None:
         raise NotFound(f"There is no session {name[:80]}.", "`backstory sessions` lists them.")
     return session
+
+
+async def known_project(store: Store, cwd: str) -> KnownProject | None:
+    """Return the project of a directory, if memory has it."""
+    key = (await asyncio.to_thread(project.find, cwd)).key
+    return await asyncio.to_thread(store.read, lambda tx: projects.find(tx, key))
 
 
 def page_of(rows: list[Row], limit: int, key: str = "id") -> Page:

@@ -15,14 +15,16 @@ from backstory.errors import BadInput, BadSetting, Forbidden
 from backstory.live_settings import LiveSettings
 from backstory.model import CONCEPTS, TYPES
 from backstory.observe import modes
+from backstory.recall import worktree
+from backstory.recall.fuse import query_style
 from backstory.recall.search import FAMILIES, MemorySearch, Query
+from backstory.recall.signals import WorkPlace
 from backstory.settings import Settings, near
 from backstory.store import projects
 from backstory.store.db import Store, Tx
 from backstory.store.index.hits import named
-from backstory.store.projects import KnownProject
 from backstory.worker.endpoints import Call, Endpoint, needs_read
-from backstory.worker.routes.recall import ListQuery, Page, find_session, parse_cursor
+from backstory.worker.routes.recall import ListQuery, Page, find_session, known_project, parse_cursor
 
 T = TypeVar("T")
 #: Results in other projects that are counted, if there are none in this one.
@@ -36,7 +38,9 @@ class Search(ListQuery):
 
     `kind` is observations, summaries, prompts, turns, sessions or all. Without it the first three are searched.
     Without a `project`, the project of the directory `cwd` is searched, if memory has it. A `file` may be a path from
-    there. With `explain`, each result has `reasons` as sentences, `terms` (its words that match) and `why` (its score).
+    there. What was done on `branch` comes sooner; a query that does not say what it is about, such as `fix the tests`,
+    takes the branch and the changed files of `cwd`. With `explain`, each
+    result has `reasons` as sentences, `terms` (its words that match) and `why` (its score).
     """
 
     query: str = ""
@@ -49,6 +53,7 @@ class Search(ListQuery):
     since: Annotated[str, msgspec.Meta(max_length=40)] = ""
     until: Annotated[str, msgspec.Meta(max_length=40)] = ""
     cwd: str = ""
+    branch: Annotated[str, msgspec.Meta(max_length=512)] = ""
     explain: bool = False
 
 
@@ -78,7 +83,7 @@ class SearchRoute:
         search: Search = call.query or call.body
         since, until = times.since(search.since), times.until(search.until)
         skip, kind = min(parse_cursor(search.cursor, 0), 10_000), _parse_kind(search.kind)
-        here = await self._project_of(search.cwd) if search.cwd and not search.project else None
+        here = await known_project(self._store, search.cwd) if search.cwd and not search.project else None
         session_id = 0
         if search.session:
             session = await self._read(lambda tx: find_session(tx, search.session))
@@ -96,7 +101,8 @@ class SearchRoute:
             since=since,
             until=until,
         )
-        query = Query(search.query, kind, where, skip + search.limit + 1, search.explain)
+        place = await self._place(search)
+        query = Query(search.query, kind, where, skip + search.limit + 1, search.explain, place)
         hits = await asyncio.to_thread(self._search.find, query)
         if not hits and not (search.kind or search.type or search.concept or search.file):
             # Imported conversations have turns, but no observations.
@@ -115,10 +121,12 @@ class SearchRoute:
     async def _read(self, work: Callable[[Tx], T]) -> T:
         return await asyncio.to_thread(self._store.read, work)
 
-    async def _project_of(self, cwd: str) -> KnownProject | None:
-        """Return the project of a directory, if memory has it."""
-        key = (await asyncio.to_thread(project.find, cwd)).key
-        return await self._read(lambda tx: projects.find(tx, key))
+    async def _place(self, search: Search) -> WorkPlace:
+        """Return where the caller works: the branch that it names, else what the directory tells, if it is needed."""
+        if search.branch or not search.cwd or not query_style(search.query).is_bare:
+            return WorkPlace(search.branch)
+        found = await asyncio.to_thread(project.find, search.cwd)
+        return WorkPlace(found.branch or "", await worktree.changed_files(search.cwd))
 
     async def _unknown(self, search: Search) -> str:
         """Return a sentence about the first filter that names something unknown."""

@@ -18,7 +18,7 @@ from backstory.store import sessions, titles
 from backstory.store.db import Row, Store, Tx
 from backstory.store.index.hits import named
 from backstory.worker.endpoints import Call, Endpoint, confinable, needs_read, needs_write
-from backstory.worker.routes.recall import Page, get_session
+from backstory.worker.routes.recall import Page, get_session, known_project
 
 Title = Annotated[str, msgspec.Meta(max_length=titles.MAX_TITLE)]
 Tag = Annotated[str, msgspec.Meta(min_length=1, max_length=50)]
@@ -26,7 +26,8 @@ Tags = Annotated[list[Tag], msgspec.Meta(max_length=50)]
 
 
 class SessionSearch(msgspec.Struct):
-    """What is remembered of a session, and filters. Every filter that is not empty must match."""
+    """What is remembered of a session, and filters. Every filter that is not empty must match. Without a `project`, the
+    project of the directory `cwd` is searched, if memory has it."""
 
     words: Annotated[str, msgspec.Meta(max_length=20_000)] = ""
     project: str = ""
@@ -35,6 +36,7 @@ class SessionSearch(msgspec.Struct):
     since: Annotated[str, msgspec.Meta(max_length=40)] = ""
     until: Annotated[str, msgspec.Meta(max_length=40)] = ""
     limit: Annotated[int, msgspec.Meta(ge=1, le=50)] = 5
+    cwd: str = ""
 
 
 class SessionEdit(msgspec.Struct):
@@ -61,7 +63,8 @@ class SessionRoutes:
         """Find sessions by what is remembered of them, best match first."""
         query: SessionSearch = call.query
         since, until = times.since(query.since), times.until(query.until)
-        where = replace(named(query.project), agent=query.agent, since=since, until=until)
+        here = await known_project(self._store, query.cwd) if query.cwd and not query.project else None
+        where = replace(named(here.key if here else query.project), agent=query.agent, since=since, until=until)
         find = find_sessions.find
         return Page(
             await asyncio.to_thread(find, self._store, self._search, query.words, where, query.limit, query.tag)
