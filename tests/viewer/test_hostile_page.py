@@ -52,6 +52,7 @@ def test_without_the_credential_nothing_is_shown(browser: Browser, machine: Box)
         expect(page.locator("article")).to_have_count(0)
         code = machine.client.post("/api/open")["code"]
         page.goto(address(machine, f"#code={code}"))
+        expect(page.get_by_text("Live", exact=True)).to_be_visible()
         page.reload()
         expect(page.get_by_text("Live", exact=True)).to_be_visible()
         assert code not in page.url
