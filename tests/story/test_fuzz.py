@@ -47,8 +47,8 @@ ODD: list[Any] = [
         "-",
     ),
 ]
-#: What ends a stream, or is there to remove things, is tried by tests of its own.
-LEFT_OUT = re.compile(r"stream|/export|/forget|/drop")
+#: What ends a stream, removes things or changes what is kept is tried by tests of its own.
+LEFT_OUT = re.compile(r"stream|/export|/forget|/drop|/settings")
 
 
 ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}

@@ -47,7 +47,7 @@ ROUTES = [
 TABLES = ["sdk_sessions", "user_prompts", "events", "observations", "session_summaries", "turns", "session_moves"]
 #: What a CHECK or a UNIQUE of the schema guards, and what a row is found by.
 GUARDED = {"status", "role", "content_session_id", "memory_session_id", "event_id", "tool_use_id", "mark", "agent"}
-GUARDED |= {"project", "project_key", "source"}
+GUARDED |= {"project", "project_key", "source", "compressed_observation"}
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_text_that_is_no_utf_8_breaks_no_route(filled: Box, engine: str) -> None
 
 def test_a_bad_row_can_be_shown_edited_pinned_and_forgotten(filled: Box) -> None:
     """So that people can get rid of it; commands print no traceback."""
-    names = ("created_at", "facts", "concepts", "files_read", "files_modified", "compressed_observation", "type")
+    names = ("created_at", "facts", "concepts", "files_read", "files_modified", "observed_json", "type")
     sets = ", ".join(f"{name} = ?" for name in names)
     execute(filled, f"UPDATE observations SET {sets}", *['"><script>alert(1)</script>'] * len(names))  # noqa: S608
     execute(filled, "UPDATE sdk_sessions SET last_event_at = 'garbage', created_at = 'garbage'")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import socket
 from collections.abc import Iterator
@@ -20,6 +21,9 @@ FLAGS = (
 )
 
 
+_loops: list[asyncio.AbstractEventLoop | None] = []
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     chromium = shutil.which("chromium")
@@ -28,9 +32,23 @@ def browser() -> Iterator[Browser]:
     if not ASSETS.is_file():
         pytest.skip("The viewer is not built; `make viewer` builds it.")
     with sync_playwright() as playwright:
+        _loops.append(asyncio._get_running_loop())
         started = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
         yield started
+        asyncio._set_running_loop(_loops[0])
         started.close()
+
+
+@pytest.fixture(autouse=True)
+def loop_of_playwright(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Playwright's event loop runs in this thread until the last test. Tests of other files do not see it."""
+    if "browser" not in request.fixturenames:
+        yield
+        return
+    request.getfixturevalue("browser")
+    asyncio._set_running_loop(_loops[0])
+    yield
+    asyncio._set_running_loop(None)
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from backstory.errors import BackstoryError
 
 def test_search_as_you_type_highlights_and_explains(machine: Box, open_page: Opener) -> None:
     page = open_page("#/search")
+    expect(page.get_by_role("searchbox")).to_be_focused()
     page.keyboard.type("discount code twice", delay=5)
     expect(page).to_have_url(re.compile("q=discount"))
     first = page.locator(".card").first
