@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -32,6 +33,12 @@ def backstory(*words: str) -> str:
     return run.stdout.strip()
 
 
+def put(words: str) -> None:
+    """Print a text, wrapped between words."""
+    for line in words.splitlines():
+        print(textwrap.fill(line, 80, break_long_words=False, break_on_hyphens=False))
+
+
 def hook(event: str, payload: dict[str, object]) -> str:
     """What Claude Code does with each event."""
     raw = json.dumps(payload).encode()
@@ -49,14 +56,12 @@ def main() -> None:
     print(backstory("install", "--agent", "claude-code"))
 
     calls = [json.loads(line) for line in (HERE / "session.jsonl").read_text("utf-8").splitlines()]
-    print(
-        f"\nA recorded session of two prompts, {len(calls)} hook calls, each through the hook as Claude Code runs it:"
-    )
+    put(f"\nA recorded session of two prompts, {len(calls)} hook calls, each through the hook as Claude Code runs it:")
     started = time.perf_counter()
     for call in calls:
         hook(call["event"], call["payload"])
         if call["event"] == "UserPromptSubmit":
-            print(f"  > {call['payload']['prompt']}")
+            put(f"  > {call['payload']['prompt']}")
     print(f"  {(time.perf_counter() - started) * 1000 / len(calls):.0f} ms a call, starting the worker included")
 
     for _ in range(300):
@@ -70,12 +75,12 @@ def main() -> None:
     answer = hook("SessionStart", {"session_id": "next", "cwd": "/home/dev/shop", "source": "startup"})
     told = json.loads(answer)["hookSpecificOutput"]["additionalContext"]
     print("\nThe next session in that project is told this before its first prompt:\n")
-    print(told)
+    put(told)
 
     status = json.loads(backstory("status", "--json"))
     link = backstory("open", "--print")
-    print(f"\nThe worker is at {status['address']} and stays up for you to look around; `make demo-stop` ends it.")
-    print(f"This link lets a browser in, once, within two minutes (`make demo-open` gives another): {link}")
+    put(f"\nThe worker is at {status['address']} and stays up for you to look around; `make demo-stop` ends it.")
+    put(f"This link lets a browser in, once, within two minutes (`make demo-open` gives another):\n{link}")
 
 
 if __name__ == "__main__":
