@@ -174,6 +174,26 @@ def test_a_session_is_hidden_and_forgotten(open_page: Opener, machine: Box) -> N
     assert machine.client.get("/api/sessions/third")["forgotten_at"]
 
 
+def test_a_list_of_sessions_follows_them(open_page: Opener, machine: Box) -> None:
+    page = open_page("#/sessions")
+    first = page.get_by_role("feed", name="Sessions").get_by_role("article").first
+    converse(machine, "fourth", "Follow me.", "I do.")
+    expect(first).to_contain_text("Follow me")
+    expect(first).to_contain_text("active")
+    report(machine, "fourth", "SessionEnd", reason="exit")
+    expect(first).not_to_contain_text("active")
+    machine.client.post("/api/hide", {"sessions": [number_of(machine, "fourth")]})
+    expect(first).to_contain_text("hidden")
+
+
+def test_a_session_follows_what_others_do_with_it(open_page: Opener, machine: Box) -> None:
+    converse(machine, "fifth", "Hide me.", "As you like.")
+    page = open_page(f"#/s/{number_of(machine, 'fifth')}")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Hide me")
+    machine.client.post("/api/hide", {"sessions": [number_of(machine, "fifth")]})
+    expect(page.get_by_text("hidden from context and search", exact=True)).to_be_visible()
+
+
 def test_a_session_that_does_not_exist(open_page: Opener) -> None:
     page = open_page("#/s/99999")
     expect(page.get_by_role("alert")).to_contain_text("There is no session 99999.")

@@ -24,8 +24,9 @@ export default function Session() {
   useEffect(() => {
     let timer = 0;
     const leave = subscribe((event, data) => {
-      const isOurs = data.session_id === session?.id || (event === "session" && data.id === session?.id);
-      if (session && !timer && (isOurs || event === "reset")) {
+      const isSession = event === "session" || (event === "changed" && data.kind === "session");
+      const isOurs = data.session_id === session?.id || (isSession && data.id === session?.id);
+      if (session && !timer && (isOurs || event === "reset" || event === "resumed")) {
         timer = setTimeout(() => {
           timer = 0;
           load.reload();

@@ -59,8 +59,9 @@ function Listed({ params }: { params: URLSearchParams }) {
   useEffect(() => {
     void list.reload();
     // Somebody who reads further down keeps what is there.
-    return subscribe((event) => {
-      if ((event === "session" || event === "reset") && scrollY < NEAR_TOP) void list.reload();
+    return subscribe((event, data) => {
+      const isTold = /^(session|new_prompt$|reset$|resumed$)/.test(event) || (event === "changed" && data.kind === "session");
+      if (isTold && scrollY < NEAR_TOP) void list.reload();
     });
   }, [list]);
   const items = list.items.value;
