@@ -15,6 +15,7 @@ import pytest
 from backstory.capture.spool import Spool
 from backstory.cli.doctor import files
 from backstory.cli.doctor.finding import Machine
+from backstory.errors import StoreUnavailable
 from backstory.paths import Paths
 from backstory.settings import Settings
 
@@ -152,6 +153,37 @@ def test_an_event_that_fails_for_want_of_something_stays_and_the_others_are_take
     assert delivered.sessions == wanted
     assert names(paths.spool) == [NAME.format(1)]
     assert drain(paths, Delivered()) == 1
+
+
+async def in_turn(spool: Spool, number: int) -> None:
+    """Wait for the turn of an event while the spool is watched."""
+    spool.job.start()
+    try:
+        await spool.wait_turn(NAME.format(number))
+    finally:
+        await spool.job.stop()
+
+
+def test_an_event_waits_for_those_before_it_and_not_for_those_after(paths: Paths) -> None:
+    wanted, delivered = [good(paths, 1), good(paths, 2)], Delivered()
+    asyncio.run(in_turn(Spool(paths, delivered, asyncio.Event()), 3))
+    assert delivered.sessions == wanted
+    good(paths, 5)
+    asyncio.run(Spool(paths, Delivered(), asyncio.Event()).wait_turn(NAME.format(4)))  # nobody reads this spool
+
+
+def test_an_event_does_not_wait_for_what_stays_in_the_spool(paths: Paths) -> None:
+    good(paths, 1)
+    delivered = Delivered({"s1": OSError(24, "Too many open files")})
+    spool = Spool(paths, delivered, asyncio.Event())
+    asyncio.run(spool.drain())
+    asyncio.run(spool.wait_turn(NAME.format(2)))
+
+
+def test_an_event_that_waits_too_long_is_refused_so_that_its_hook_spools_it(paths: Paths) -> None:
+    good(paths, 1)
+    with pytest.raises(StoreUnavailable):
+        asyncio.run(Spool(paths, Delivered(), asyncio.Event()).wait_turn(NAME.format(2)))
 
 
 def test_forgetting_is_not_held_up_by_what_lies_there(paths: Paths) -> None:

@@ -21,7 +21,7 @@ import pytest
 from box import Box, until
 from transcripts import Script
 
-from backstory import privacy
+from backstory import ids, privacy
 from backstory.client import Client
 
 EVENTS = ["SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "PreCompact", "SessionEnd"]
@@ -62,6 +62,22 @@ def test_i12_a_worker_that_hangs_costs_less_than_two_seconds(running: Box) -> No
         assert taken <= 2, event
     ended = "SELECT 1 FROM sdk_sessions WHERE content_session_id = 'SessionEnd' AND status = 'completed'"
     until(lambda: running.rows(ended), "the session to end")
+
+
+def test_a_prompt_does_not_overtake_those_in_the_spool(running: Box) -> None:
+    """The hooks of the earlier ones found the worker too slow. The later one waits, or is spooled behind them."""
+    folder = running.data / "spool"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    said = [f"Question {number}" for number in range(20)]
+    for number, text in enumerate(said[:-1]):
+        payload = {"session_id": "s1", "cwd": str(running.project), "prompt": text}
+        event_id = f"{ids.now_ms() - 1000 + number:013x}-0123456789abcdef"
+        (folder / f".{number}").write_text(json.dumps(payload))
+        (folder / f".{number}").rename(folder / f"{event_id}.claude-code.UserPromptSubmit.json")
+    running.hook("UserPromptSubmit", {"session_id": "s1", "prompt": said[-1]})
+    running.settle()
+    rows = running.rows("SELECT prompt FROM user_prompts ORDER BY prompt_number")
+    assert [row["prompt"] for row in rows] == said
 
 
 def test_i12_a_worker_that_is_away_leaves_the_event_in_the_spool(box: Box) -> None:
@@ -222,7 +238,7 @@ def test_a_large_payload_full_of_secrets_is_kept_while_the_worker_is_away(box: B
     assert json.loads(file.read_bytes())["tool_use_id"] == "toolu_1"
     box.start()
     until(lambda: box.rows("SELECT 1 FROM events WHERE tool_use_id = 'toolu_1'"), "the tool use to be stored")
-    assert not box.spooled()
+    until(lambda: not box.spooled(), "the spool to be empty")
     assert not list((box.data / "spool" / "rejected").glob("*"))
 
 
@@ -239,7 +255,7 @@ def test_a_payload_that_can_not_be_stripped_in_time_is_taken_from_the_transcript
     until(lambda: box.rows("SELECT 1 FROM events WHERE tool_use_id = 'toolu_2'"), "the transcript to be read")
     (row,) = box.rows("SELECT payload FROM events WHERE tool_use_id = 'toolu_2'")
     assert "the end of the log" in row["payload"]
-    assert not box.spooled()
+    until(lambda: not box.spooled(), "the spool to be empty")
 
 
 def test_what_can_not_be_stripped_in_time_leaves_no_private_text() -> None:

@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 Deliver = Callable[[str, str, dict[str, Any], str], Awaitable[Any]]
 #: Seconds between two looks at the folder. Hooks leave files without notice, and the folder is nearly always empty.
 POLL_S = 2.0
+#: Seconds that an event waits for those spooled before it. Its hook waits a little longer, and spools it, too.
+TURN_S = 0.3
 
 
 class Spool:
@@ -35,17 +37,50 @@ class Spool:
         self.job = Job("spool", self._watch)
         self._stuck: set[str] = set()  #: names of entries that could be neither taken in nor set aside
         self._looked = looked  #: set after the first look
+        self._called = asyncio.Event()  #: set to look at once
+        self._waiting: list[asyncio.Event] = []  #: each is set after a whole look
 
     async def _watch(self) -> None:
         while True:
+            waiting, self._waiting = self._waiting, []
+            self._called.clear()
             try:
                 await self.drain()
             except StoreUnavailable:
                 pass  # the entries stay where they are
             except OSError as error:
                 log.warning("the spool cannot be read: %s", error.strerror)
-            self._looked.set()
-            await asyncio.sleep(POLL_S)
+            for event in (self._looked, *waiting):
+                event.set()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(POLL_S):
+                    await self._called.wait()
+
+    async def wait_turn(self, event_id: str) -> None:
+        """Wait until the entries that are older than an event are taken in. Prompts are numbered as they arrive, so the
+        later of two must not overtake the one that a hook could not deliver."""
+        if not self._has_before(event_id):
+            return
+        looked = asyncio.Event()
+        self._waiting.append(looked)
+        self._called.set()
+        try:
+            async with asyncio.timeout(TURN_S):
+                await looked.wait()
+        except TimeoutError:
+            raise StoreUnavailable("Earlier events are still being stored.", "Send it again later.") from None
+
+    def _has_before(self, event_id: str) -> bool:
+        """Whether an older entry may still be taken in. The first one is enough, so a full folder takes no longer."""
+        try:
+            with os.scandir(self._folder) as entries:
+                return any(
+                    not each.name.startswith(".") and each.name.endswith(".json") and each.name < event_id
+                    for each in entries
+                    if each.name not in self._stuck
+                )
+        except OSError:
+            return False  # the job reports it
 
     async def drain(self) -> int:
         """Take in all entries, oldest first. Returns how many were taken in."""

@@ -133,6 +133,7 @@ class App:
         replies = ContextReplies(settings, store, self.intake, self.model)
         self.reporting = Reporting(store, self.intake, self.live, replies, self.reconcile)
         self.spool = Spool(settings.paths, self.reporting.deliver, spool_looked)
+        self.reporting.wait_turn = self.spool.wait_turn
         self.queue_counts = QueueCounts(store, self.live)
         self.maintenance = Maintenance(settings, store)
         self.reindex = Reindex(store)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 import msgspec
@@ -115,6 +116,9 @@ class Ok(msgspec.Struct):
 class Reporting:
     """The routes to which agents report."""
 
+    #: Waits until what was spooled before an event is stored.
+    wait_turn: Callable[[str], Awaitable[None]]
+
     def __init__(self, store: Store, intake: Intake, live: Live, replies: ContextReplies, reconcile: Reconcile) -> None:
         self._store, self._intake, self._live = store, intake, live
         self._replies, self._reconcile = replies, reconcile
@@ -141,9 +145,11 @@ class Reporting:
         if not isinstance(payload, dict):
             raise BadInput("The payload is not a JSON object.", "Send the payload that the agent passes to its hooks.")
         event_id = call.request.headers.get("x-backstory-event") or ids.new_event_id()
-        return await self.deliver(agent.name, event, payload, event_id)
+        return await self.deliver(agent.name, event, payload, event_id, is_spooled=False)
 
-    async def deliver(self, agent_name: str, event: str, payload: dict[str, Any], event_id: str) -> Response:
+    async def deliver(
+        self, agent_name: str, event: str, payload: dict[str, Any], event_id: str, is_spooled: bool = True
+    ) -> Response:
         """Store a payload and answer it. The spool delivers its entries here, too."""
         agent = AGENTS[agent_name]
         at = ids.event_time(event_id) or ids.now()
@@ -152,6 +158,9 @@ class Reporting:
             payload = {"prompt": NOT_KEPT, **payload}
         report = agent.read(event, payload, event_id[:512], min(at, ids.now()))
         context = ""
+        # The start of a session changes no order, and its agent waits for the answer.
+        if report is not None and report.kind != "session_start" and not is_spooled:
+            await self.wait_turn(event_id)
         if report is not None and is_dropped and report.transcript_path and report.kind in IN_TRANSCRIPT:
             self._reconcile.read(report)  # an event that is stored without its contents is not read again
         elif report is not None:
