@@ -106,6 +106,23 @@ def test_the_page_recovers_from_a_restart_and_misses_nothing(machine: Box, open_
     assert shown[:6] == [re.sub("`", "", title) for title in stored[:6]]
 
 
+def test_a_tab_that_nobody_sees_closes_its_stream_and_catches_up(machine: Box, open_page: Opener) -> None:
+    """A browser has six connections to an address, for all its tabs."""
+    page = open_page()
+    page.clock.install()
+    hide = """isHidden => {
+        Object.defineProperty(document, "hidden", {get: () => isHidden, configurable: true});
+        document.dispatchEvent(new Event("visibilitychange"));
+    }"""
+    page.evaluate(hide, True)
+    page.clock.run_for(20_000)
+    expect(page.get_by_text("Connecting …")).to_be_visible()
+    row = remember(machine, "The night shift counts the pallets twice")
+    page.evaluate(hide, False)
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    expect(page.get_by_text(row["title"])).to_have_count(1)
+
+
 def flood(machine: Box, page: Page, count: int) -> None:
     """Store many observations while the page is open, and see that it stays small and quick."""
     client = page.context.new_cdp_session(page)

@@ -23,13 +23,17 @@ function decode(text: string): string {
   }
 }
 
-export function href(path: string, params: Params = {}): string {
+/** A path with the parameters that are not empty. */
+export function withQuery(path: string, params: Params): string {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(params)) {
     if (value !== null && value !== undefined && value !== "") query.set(name, String(value));
   }
-  const text = query.toString();
-  return `#${path.startsWith("/") ? path : `/${path}`}${text ? `?${text}` : ""}`;
+  return query.size ? `${path}?${query}` : path;
+}
+
+export function href(path: string, params: Params = {}): string {
+  return `#${withQuery(path, params)}`;
 }
 
 export function go(path: string, params: Params = {}): void {

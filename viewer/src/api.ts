@@ -2,7 +2,7 @@
 // would be sent to every port of the machine.
 import { type Signal, signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Params } from "./address";
+import { type Params, withQuery } from "./address";
 import type { Page } from "./types";
 
 export class ApiError extends Error {
@@ -63,17 +63,11 @@ async function request<T>(method: string, path: string, body?: unknown, more: Re
 }
 
 export function get<T>(path: string, params: Params = {}, abort?: AbortSignal): Promise<T> {
-  const query = new URLSearchParams();
-  for (const [name, value] of Object.entries(params)) {
-    if (value !== null && value !== undefined && value !== "") query.set(name, String(value));
-  }
-  const text = query.toString();
-  return request<T>("GET", text ? `${path}?${text}` : path, undefined, abort ? { signal: abort } : {});
+  return request<T>("GET", withQuery(path, params), undefined, abort ? { signal: abort } : {});
 }
 
 export const post = <T>(path: string, body: unknown = {}, more?: RequestInit) => request<T>("POST", path, body, more);
 export const patch = <T>(path: string, body: unknown) => request<T>("PATCH", path, body);
-export const del = <T>(path: string) => request<T>("DELETE", path);
 
 export interface Load<T> {
   data?: T;
@@ -82,73 +76,99 @@ export interface Load<T> {
   reload: () => void;
 }
 
-/** Loads when `deps` change. What was loaded before stays until then, so that nothing jumps. */
+/** Loads when `deps` change. What was loaded before stays while the same is loaded anew, so that nothing jumps. */
 export function useLoad<T>(load: (abort: AbortSignal) => Promise<T>, deps: unknown[]): Load<T> {
   const [state, setState] = useState<{ data?: T; error?: ApiError; loading: boolean }>({ loading: true });
   const [turn, setTurn] = useState(0);
-  const known = useRef<string>("");
+  const known = useRef("");
+  const now = useRef({ isBusy: false, isAsked: false });
+  // Who asks while it loads is answered by one load more: a request that is cut off by the next would never end.
+  const reload = useRef(() => {
+    if (now.current.isBusy) now.current.isAsked = true;
+    else setTurn((before) => before + 1);
+  }).current;
   useEffect(() => {
     const abort = new AbortController();
     const key = JSON.stringify(deps);
     setState((before) => (known.current === key ? { ...before, loading: true } : { loading: true }));
     known.current = key;
+    now.current = { isBusy: true, isAsked: false };
+    const settle = (change: (before: { data?: T }) => { data?: T; error?: ApiError }) => {
+      if (abort.signal.aborted) return;
+      const { isAsked } = now.current;
+      now.current = { isBusy: false, isAsked: false };
+      setState((before) => ({ ...change(before), loading: false }));
+      if (isAsked) reload();
+    };
     load(abort.signal).then(
-      (data) => abort.signal.aborted || setState({ data, loading: false }),
-      (error) => abort.signal.aborted || setState((before) => ({ ...before, error: toApiError(error), loading: false })),
+      (data) => settle(() => ({ data })),
+      (error) => settle((before) => ({ ...before, error: toApiError(error) })),
     );
     return () => abort.abort();
   }, [...deps, turn]);
   const isLost = state.error?.status === 0;
-  useEffect(
-    () => connection.subscribe((now) => isLost && now === "live" && setTurn((n) => n + 1)),
-    [isLost],
-  );
-  return { ...state, reload: () => setTurn((n) => n + 1) };
+  useEffect(() => connection.subscribe((is) => isLost && is === "live" && reload()), [isLost]);
+  return { ...state, reload };
 }
 
 export function toApiError(error: unknown): ApiError {
   return error instanceof ApiError ? error : new ApiError(0, String(error));
 }
 
-export interface PagedList<T> {
+export interface PagedList<T, P extends Page<T>> {
   items: Signal<T[]>;
-  loading: Signal<boolean>;
-  done: Signal<boolean>;
+  /** The page that was loaded last; null until the first is there. */
+  page: Signal<P | null>;
   error: Signal<ApiError | null>;
+  /** Loads the first page, and shows it if that is wanted when it is there. */
+  load: (isWanted?: () => boolean) => Promise<P | null>;
   /** Loads the next page, if there is one. */
   more: () => Promise<void>;
-  /** Loads anew, from the first page. */
-  reload: () => Promise<void>;
+  close: () => void;
 }
 
 /** A list that comes in pages. */
-export function paged<T>(path: string, params: Params = {}, limit = 50): PagedList<T> {
-  const list = {
-    items: signal<T[]>([]),
-    loading: signal(false),
-    done: signal(false),
-    error: signal<ApiError | null>(null),
-  };
-  let cursor = "";
-  async function load(from: string): Promise<void> {
-    if (list.loading.value) return;
-    list.loading.value = true;
+export function paged<T, P extends Page<T> = Page<T>>(path: string, params: Params = {}, limit = 50): PagedList<T, P> {
+  const items = signal<T[]>([]);
+  const page = signal<P | null>(null);
+  const error = signal<ApiError | null>(null);
+  const abort = new AbortController();
+  let asked = 0;
+  let shown = 0;
+  let isBusy = false;
+
+  async function ask(cursor: string): Promise<P | null> {
     try {
-      const page = await get<Page<T>>(path, { ...params, limit, cursor: from });
-      list.items.value = from ? [...list.items.value, ...page.items] : page.items;
-      cursor = page.next ?? "";
-      list.done.value = !page.next;
-      list.error.value = null;
-    } catch (error) {
-      list.error.value = toApiError(error);
+      const found = await get<P>(path, { ...params, limit, cursor }, abort.signal);
+      error.value = null;
+      return found;
+    } catch (failure) {
+      if (!abort.signal.aborted) error.value = toApiError(failure);
+      return null;
     }
-    list.loading.value = false;
   }
-  return {
-    ...list,
-    more: async () => {
-      if (!list.done.value) await load(cursor);
-    },
-    reload: () => load(""),
-  };
+
+  async function load(isWanted = () => true): Promise<P | null> {
+    const turn = ++asked;
+    const first = await ask("");
+    if (!first || turn < shown || !isWanted()) return first; // an answer can overtake an earlier one
+    shown = turn;
+    items.value = first.items;
+    page.value = first;
+    return first;
+  }
+
+  async function more(): Promise<void> {
+    const before = page.value;
+    if (isBusy || !before?.next) return;
+    isBusy = true;
+    const found = await ask(before.next);
+    isBusy = false;
+    if (!found) return;
+    if (page.value !== before) return more(); // the list was loaded anew meanwhile
+    items.value = [...items.value, ...found.items];
+    page.value = found;
+  }
+
+  return { items, page, error, load, more, close: () => abort.abort() };
 }

@@ -1,7 +1,7 @@
 // Corrects the memory: pin, hide, edit, merge, supersede and forget.
 import { signal } from "@preact/signals";
-import { patch, post, toApiError } from "./api";
-import { toast } from "./components/toast";
+import { patch, post } from "./api";
+import { toast, tried } from "./components/toast";
 import { plural } from "./text";
 import type { Observation } from "./types";
 
@@ -23,17 +23,6 @@ function leave(ids: number[]): void {
 function stay(ids: number[]): void {
   leaving.value = minus(leaving.value, ids);
   forgotten.value = minus(forgotten.value, ids);
-}
-
-/** Runs a change, and shows why it failed if it does. */
-async function tried<T>(work: () => Promise<T>): Promise<T | null> {
-  try {
-    return await work();
-  } catch (error) {
-    const { error: text, hint } = toApiError(error);
-    toast(`${text} ${hint}`.trim(), { seconds: 8 });
-    return null;
-  }
 }
 
 export type Change = Partial<

@@ -21,7 +21,7 @@ function isTyping(target: EventTarget | null): boolean {
 addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
   if (isTyping(event.target) && event.key !== "Escape") return;
-  if (document.querySelector("dialog[open]") && event.key !== "Escape") return;
+  if (document.querySelector("dialog[open]")) return; // Escape closes it
   for (const keys of layers.toReversed()) {
     const act = keys[event.key];
     if (act) {

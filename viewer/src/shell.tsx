@@ -2,13 +2,12 @@
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { address, go, href } from "./address";
-import { refusal, signedOut } from "./api";
+import { connection, refusal, signedOut } from "./api";
 import { Button, Dialog } from "./components";
 import { Toasts } from "./components/toast";
 import { health } from "./health";
 import { useKeys } from "./keyboard";
 import { PAGES } from "./pages";
-import { connection } from "./stream";
 import { choice, nextTheme } from "./theme";
 
 const isHelp = signal(false);

@@ -2,6 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { address, setParams } from "../address";
 import { get, useLoad } from "../api";
+import { isOfSession, useEvents } from "../stream";
 import type { Choices } from "../types";
 import { TYPES } from "../types";
 import { Button } from "./controls";
@@ -23,6 +24,7 @@ const SINCE: Record<string, string> = {
   "30d": "last 30 days",
   "52w": "last year",
 };
+const LABELS: Partial<Record<FilterName, string>> = { since: "time" };
 const KINDS = ["observation", "summary", "prompt"];
 const STATUSES = ["created", "active", "paused", "completed", "expired", "failed"];
 /** A filter that makes others mean something else clears them. */
@@ -32,12 +34,18 @@ interface FiltersProps {
   names: readonly FilterName[];
   /** Options in place of the usual ones. */
   options?: Partial<Record<FilterName, string[]>>;
+  /** Words in place of the usual ones. */
+  labels?: Partial<Record<FilterName, string>>;
 }
 
-export function Filters({ names, options = {} }: FiltersProps) {
+export function Filters({ names, options = {}, labels = {} }: FiltersProps) {
   const values = useFilters(names);
   const { project, group } = values;
-  const { data } = useLoad((abort) => get<Choices>("/api/feed/choices", { project, group }, abort), [project, group]);
+  const { data, reload } = useLoad(
+    (abort) => get<Choices>("/api/feed/choices", { project, group }, abort),
+    [project, group],
+  );
+  useEvents(isOfSession, reload);
   const known: Partial<Record<FilterName, string[]>> = {
     project: [...new Set(data?.projects.map((one) => one.name))],
     branch: data?.branches ?? [],
@@ -53,7 +61,7 @@ export function Filters({ names, options = {} }: FiltersProps) {
   return (
     <form class="filters" aria-label="Filters" onSubmit={(event) => event.preventDefault()}>
       {names.filter(isShown).map((name) => (
-        <Filter key={name} name={name} value={values[name] ?? ""} options={known[name]} />
+        <Filter key={name} name={name} label={labels[name] ?? LABELS[name] ?? name} value={values[name] ?? ""} options={known[name]} />
       ))}
       {Object.values(values).some(Boolean) && (
         <Button kind="quiet" onClick={() => setParams(Object.fromEntries(names.map((name) => [name, ""])))}>
@@ -66,11 +74,12 @@ export function Filters({ names, options = {} }: FiltersProps) {
 
 interface FilterProps {
   name: FilterName;
+  label: string;
   value: string;
   options: string[] | undefined;
 }
 
-function Filter({ name, value, options }: FilterProps) {
+function Filter({ name, label, value, options }: FilterProps) {
   const set = (event: Event) => {
     const cleared = (CLEARS[name] ?? []).map((other) => [other, ""]);
     setParams({ ...Object.fromEntries(cleared), [name]: (event.target as HTMLInputElement).value.trim() });
@@ -78,14 +87,14 @@ function Filter({ name, value, options }: FilterProps) {
   if (!options) {
     return (
       <label class={value ? "set" : ""}>
-        <span>{name}</span>
+        <span>{label}</span>
         <input type="text" value={value} onChange={set} placeholder="any" spellcheck={false} />
       </label>
     );
   }
   const known = !value || options.includes(value) ? options : [value, ...options];
   return (
-    <Pill name={name === "since" ? "time" : name} value={value && (SINCE[value] ?? value)}>
+    <Pill name={label} value={value && (SINCE[value] ?? value)}>
       <select aria-label={name} value={value} onChange={set}>
         <option value="">any</option>
         {known.map((option) => (

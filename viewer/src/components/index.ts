@@ -8,4 +8,4 @@ export { Rows } from "./rows";
 export { State } from "./state";
 export { Markdown, Text } from "./text";
 export { Time } from "./time";
-export { toast } from "./toast";
+export { toast, tried } from "./toast";

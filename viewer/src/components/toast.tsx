@@ -1,16 +1,20 @@
 // Short messages at the edge of the page.
 import { signal } from "@preact/signals";
+import { toApiError } from "../api";
 import { Button } from "./controls";
 
 interface Message {
   id: number;
   text: string;
   seconds: number;
-  undo?: () => void;
-  done?: () => void;
+  undo: (() => void) | undefined;
 }
 
+/** Messages that are shown at once, without those that can be undone. */
+const MOST = 5;
 const messages = signal<Message[]>([]);
+/** Ids of messages that were taken back before their time was over. */
+const undone = new Set<number>();
 let count = 0;
 
 interface ToastOptions {
@@ -23,15 +27,35 @@ interface ToastOptions {
 
 /** Shows a message for some seconds. */
 export function toast(text: string, { undo, done, seconds = undo ? 10 : 4 }: ToastOptions = {}): void {
-  const message: Message = { id: ++count, text, seconds, undo, done };
-  messages.value = [...messages.value.slice(-4), message];
-  setTimeout(() => close(message) && done?.(), seconds * 1000);
+  const message: Message = { id: ++count, text, seconds, undo };
+  // Of those that cannot be undone, only the last few: an undo stays for its time.
+  const old = messages.value.filter((one) => !one.undo).slice(0, -(MOST - 1));
+  messages.value = [...messages.value.filter((one) => !old.includes(one)), message];
+  setTimeout(() => {
+    if (!undone.delete(message.id)) done?.();
+    close(message);
+  }, seconds * 1000);
 }
 
-function close(message: Message): boolean {
-  const isOpen = messages.value.includes(message);
+/** Runs a change, and says why it failed if it does. Returns null then. */
+export async function tried<T>(work: () => Promise<T>): Promise<T | null> {
+  try {
+    return await work();
+  } catch (problem) {
+    const { error, hint } = toApiError(problem);
+    toast(`${error} ${hint}`.trim(), { seconds: 8 });
+    return null;
+  }
+}
+
+function close(message: Message): void {
   messages.value = messages.value.filter((one) => one !== message);
-  return isOpen;
+}
+
+function takeBack(message: Message): void {
+  undone.add(message.id);
+  close(message);
+  message.undo?.();
 }
 
 export function Toasts() {
@@ -42,7 +66,7 @@ export function Toasts() {
           <span>{message.text}</span>
           {message.undo && (
             <>
-              <Button kind="quiet" onClick={() => close(message) && message.undo?.()}>
+              <Button kind="quiet" onClick={() => takeBack(message)}>
                 Undo
               </Button>
               <progress-line style={{ animationDuration: `${message.seconds}s` }} />

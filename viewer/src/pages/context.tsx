@@ -1,11 +1,10 @@
 // What a new session of a project would be told, with the reason for each line.
-import { useEffect } from "preact/hooks";
 import { address, entryHref, go, href, setParams } from "../address";
 import { get, useLoad } from "../api";
 import { Button, Copy, State, Text } from "../components";
 import { Pill } from "../components/filters";
 import { hide, leaving, pin } from "../curate";
-import { subscribe } from "../stream";
+import { useEvents } from "../stream";
 import { plural } from "../text";
 import type { Choices, Context as ContextOf, ContextLine } from "../types";
 
@@ -21,14 +20,7 @@ export default function Context() {
     async (abort) => (project ? get<ContextOf>("/api/context", { project, branch }, abort) : undefined),
     [project, branch],
   );
-  useEffect(() => {
-    let timer = 0;
-    return subscribe((event) => {
-      if (!/^(new_|changed|gone|reset|resumed)/.test(event)) return;
-      clearTimeout(timer);
-      timer = setTimeout(reload, 300);
-    });
-  }, []);
+  useEvents((event) => /^(new_|changed|gone)/.test(event), reload);
   const projects = choices?.projects ?? [];
   const isNone = choices && !projects.length && !project;
   return (

@@ -21,44 +21,54 @@ export function Conversation({ session, from }: { session: WholeSession; from: n
   const start = Math.max(-1, from - BEFORE - 1);
   const [loaded, setLoaded] = useState<Loaded>({ rounds: [], next: String(start), first: start });
   const [error, setError] = useState<ApiError>();
-  const busy = useRef(false);
+  const latest = useRef(loaded);
+  const queue = useRef(Promise.resolve());
+  const isBusy = useRef(false);
 
   const page = (cursor: number, limit: number) =>
-    get<Page<Round>>(`/api/sessions/${session.id}/rounds`, { cursor: cursor < 0 ? "" : String(cursor), limit: String(limit) });
-  const guarded = async (work: () => Promise<void>) => {
-    if (busy.current) return;
-    busy.current = true;
-    try {
-      await work();
-      setError(undefined);
-    } catch (problem) {
-      setError(toApiError(problem));
-    } finally {
-      busy.current = false;
-    }
+    get<Page<Round>>(`/api/sessions/${session.id}/rounds`, { cursor: cursor < 0 ? "" : cursor, limit });
+  /** Loads one after the other: each changes what the one before left. */
+  const run = (load: (before: Loaded) => Promise<Partial<Loaded>>) => {
+    queue.current = queue.current.then(async () => {
+      try {
+        const before = latest.current;
+        latest.current = { ...before, ...(await load(before)) };
+        setLoaded(latest.current);
+        setError(undefined);
+      } catch (problem) {
+        setError(toApiError(problem));
+      }
+      isBusy.current = false;
+    });
+  };
+  /** Loads what the reader wants to see, unless it is on its way. */
+  const runOnce = (load: (before: Loaded) => Promise<Partial<Loaded>>) => {
+    if (isBusy.current) return;
+    isBusy.current = true;
+    run(load);
   };
   const more = () =>
-    guarded(async () => {
-      if (loaded.next === null) return;
-      const found = await page(Number(loaded.next), ROUNDS);
-      setLoaded({ ...loaded, rounds: [...loaded.rounds, ...found.items], next: found.next });
+    runOnce(async ({ rounds, next }) => {
+      if (next === null) return {};
+      const found = await page(Number(next), ROUNDS);
+      return { rounds: [...rounds, ...found.items], next: found.next };
     });
   const earlier = () =>
-    guarded(async () => {
-      const first = Math.max(-1, loaded.first - ROUNDS);
-      const found = await page(first, loaded.first - first);
-      setLoaded({ ...loaded, rounds: [...found.items, ...loaded.rounds], first });
+    runOnce(async (before) => {
+      const first = Math.max(-1, before.first - ROUNDS);
+      const found = await page(first, before.first - first);
+      return { rounds: [...found.items, ...before.rounds], first };
     });
   // What is new in the session is in its last round, or in one after it.
   const refresh = () =>
-    guarded(async () => {
-      const last = loaded.rounds[loaded.rounds.length - 1];
-      if (!last || loaded.next !== null) return;
+    run(async ({ rounds, next }) => {
+      const last = rounds[rounds.length - 1];
+      if (!last || next !== null) return {};
       const found = await page(last.number - 1, ROUNDS);
-      setLoaded({ ...loaded, rounds: [...loaded.rounds.slice(0, -1), ...found.items], next: found.next });
+      return { rounds: [...rounds.slice(0, -1), ...found.items], next: found.next };
     });
-  useEffect(() => void more(), []);
-  useEffect(() => void refresh(), [session.last_event_at, session.observations.length]);
+  useEffect(more, []);
+  useEffect(refresh, [session.last_event_at, session.observations.length]);
   useEffect(() => {
     if (from && loaded.rounds.length) document.getElementById(`round-${from}`)?.scrollIntoView({ block: "start" });
   }, [Boolean(loaded.rounds.length)]);

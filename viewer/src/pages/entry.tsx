@@ -1,5 +1,5 @@
 // One entry in full: an observation, a summary or a prompt, with what happened around it.
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { address, href, setParams } from "../address";
 import { get, useLoad } from "../api";
 import { Badge, Button, Card, Copy, Markdown, State, Text, Time } from "../components";
@@ -10,7 +10,7 @@ import { Sources } from "../components/sources";
 import { Timeline } from "../components/timeline";
 import { forget, forgotten, hide, pin, show, supersede } from "../curate";
 import { useKeys } from "../keyboard";
-import { subscribe } from "../stream";
+import { useEvents } from "../stream";
 import type { Entry as FeedEntry, Observation, Prompt, Summary } from "../types";
 
 export default function Entry() {
@@ -37,14 +37,9 @@ function ObservationPage({ id }: { id: number }) {
     (abort) => get<Observation>(`/api/observations/${id}`, {}, abort),
     [id],
   );
-  useEffect(
-    () =>
-      subscribe((event, change) => {
-        if (event === "changed" && change.id === id) reload();
-        if (event === "gone" && change.observations?.includes(id)) reload();
-        if (event === "resumed" || event === "reset") reload();
-      }),
-    [id],
+  useEvents(
+    (event, data) => (event === "changed" && data.id === id) || (event === "gone" && data.observations.includes(id)),
+    reload,
   );
   const isEditing = address.value.params.has("edit");
   if (forgotten.value.has(id)) return <Leaving id={id} />;

@@ -21,7 +21,7 @@ export default function Feed() {
   const filters = useFilters(FILTERS);
   const feed = useKeptFeed(filters);
   useEffect(() => clearSelection, []);
-  const entries = feed.entries.value.filter((one) => !(one.kind === "observation" && leaving.value.has(one.id)));
+  const entries = feed.items.value.filter((one) => !(one.kind === "observation" && leaving.value.has(one.id)));
   const isFiltered = Object.values(filters).some(Boolean);
   const showNewest = () => {
     scrollTo(0, 0);
@@ -55,9 +55,9 @@ export default function Feed() {
         }}
       />
       <State
-        loading={feed.loading.value && !entries.length}
+        loading={!feed.page.value}
         error={feed.error.value}
-        retry={feed.refresh}
+        retry={() => void (entries.length ? feed.more() : feed.refresh())}
         empty={entries.length ? null : isFiltered ? <NoMatch /> : <NothingYet />}
       />
       <SelectionBar />

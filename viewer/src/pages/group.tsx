@@ -1,8 +1,9 @@
 // A group: its active session, the sessions it had, and its archives.
 import { useState } from "preact/hooks";
 import { address, href } from "../address";
-import { get, post, toApiError, useLoad } from "../api";
-import { Badge, Button, Confirm, Copy, Markdown, State, Text, Time, toast } from "../components";
+import { get, post, useLoad } from "../api";
+import { Badge, Button, Confirm, Copy, Markdown, State, Text, Time, toast, tried } from "../components";
+import { isOfSession, useEvents } from "../stream";
 import type { Archive, HistoryEntry, WholeGroup } from "../types";
 
 /** Why an archive was written. */
@@ -19,6 +20,7 @@ export default function Group() {
   const name = address.value.id;
   const path = `/api/groups/${encodeURIComponent(name)}`;
   const load = useLoad<WholeGroup>((abort) => get(path, {}, abort), [name]);
+  useEvents(isOfSession, load.reload);
   const group = load.data;
   if (!group) return <State loading={load.loading} error={load.error} retry={load.reload} />;
   const part = { group, path, reload: load.reload };
@@ -55,13 +57,10 @@ interface Part {
 function Active({ group, path, reload }: Part) {
   const [asks, setAsks] = useState(false);
   const archive = async () => {
-    try {
-      const { file } = await post<{ file: string | null }>(`${path}/archive`);
-      toast(file ? "Archived. The session goes on." : "There is nothing new to archive.");
-      reload();
-    } catch (error) {
-      toast(toApiError(error).error);
-    }
+    const done = await tried(() => post<{ file: string | null }>(`${path}/archive`));
+    if (!done) return;
+    toast(done.file ? "Archived. The session goes on." : "There is nothing new to archive.");
+    reload();
   };
   return (
     <section>

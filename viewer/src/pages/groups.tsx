@@ -3,11 +3,13 @@ import { useState } from "preact/hooks";
 import { go, href } from "../address";
 import { get, post, useLoad } from "../api";
 import { Button, Confirm, State, Time } from "../components";
+import { isOfSession, useEvents } from "../stream";
 import { plural } from "../text";
 import type { GroupRow, Page } from "../types";
 
 export default function Groups() {
   const load = useLoad<Page<GroupRow>>((abort) => get("/api/groups", {}, abort), []);
+  useEvents(isOfSession, load.reload);
   const [asks, setAsks] = useState(false);
   return (
     <>

@@ -1,10 +1,10 @@
 // Health: the worker, its provider, what doctor finds, and the queue.
 import { useEffect, useState } from "preact/hooks";
 import { address, href, setParam } from "../address";
-import { get, post, toApiError, useLoad } from "../api";
-import { Badge, Button, Confirm, Copy, State, Text, Time, toast } from "../components";
+import { get, post, useLoad } from "../api";
+import { Badge, Button, Confirm, Copy, State, Text, Time, toast, tried } from "../components";
 import { duration } from "../format";
-import { subscribe } from "../stream";
+import { useEvents } from "../stream";
 import { plural } from "../text";
 import type { Finding, Health, Page, QueueRow } from "../types";
 import { Provider } from "./provider";
@@ -17,15 +17,10 @@ const SHOWN = 8;
 
 export default function HealthPage() {
   const load = useLoad<Health>((abort) => get("/api/health", {}, abort), []);
+  useEvents((event) => event === "queue", load.reload);
   useEffect(() => {
     const timer = setInterval(load.reload, LOOK_MS);
-    const leave = subscribe((event) => {
-      if (event === "queue" || event === "reset") load.reload();
-    });
-    return () => {
-      clearInterval(timer);
-      leave();
-    };
+    return () => clearInterval(timer);
   }, []);
   const health = load.data;
   if (!health) return <State loading={load.loading} error={load.error} retry={load.reload} />;
@@ -108,7 +103,7 @@ function Events({ status, nothing, total, reload }: EventsProps) {
     load.reload();
     reload();
   };
-  const retry = (id: number) => change("retry", id).catch((error) => toast(toApiError(error).error));
+  const retry = (id: number) => tried(() => change("retry", id));
   const rows = load.data?.items ?? [];
   if (!rows.length) {
     return <State loading={load.loading} error={load.error} empty={<p>{nothing}</p>} retry={load.reload} />;

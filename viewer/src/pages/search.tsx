@@ -1,76 +1,55 @@
 // Search as you type, over everything that is remembered.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import { address, href, setParams } from "../address";
-import { type ApiError, get, toApiError } from "../api";
+import { type PagedList, paged } from "../api";
 import { Button, Card, Filters, Rows, State, Text, Time, useFilters } from "../components";
 import type { FilterName } from "../components/filters";
 import { leaving } from "../curate";
+import { useEvents } from "../stream";
 import type { Found, Hit, Kind } from "../types";
 
-const FILTERS: readonly FilterName[] = ["project", "kind", "type", "agent", "since", "file"];
+const FILTERS: readonly FilterName[] = ["project", "branch", "kind", "type", "agent", "since", "file"];
 const KINDS = ["observations", "summaries", "prompts", "turns", "sessions", "all"];
 /** Milliseconds after the last key until a search starts. */
 const PAUSE_MS = 120;
 
-interface Results {
-  hits: Hit[];
-  next: string | null;
-  note: string;
-  error: ApiError | null;
-  loading: boolean;
-}
-
-const NONE: Results = { hits: [], next: null, note: "", error: null, loading: false };
+/** Whether there is something to search for. A branch only says what comes first. */
+const isSearch = ({ branch: _, ...params }: Record<string, string>) => Object.values(params).some(Boolean);
 
 /** Searches, and keeps the last results while the next ones are on their way. */
-function useSearch(params: Record<string, string>): Results & { more: () => void } {
-  const [results, setResults] = useState<Results>(NONE);
-  const key = JSON.stringify(params);
-  const ask = (cursor: string, abort?: AbortSignal) =>
-    get<Found>("/api/search", { ...params, explain: "true", limit: 30, cursor }, abort);
+function useSearch(params: Record<string, string>): { list: PagedList<Hit, Found>; isLoading: boolean } {
+  const isAsked = isSearch(params);
+  const list = useMemo(
+    () => paged<Hit, Found>("/api/search", { ...params, explain: "true" }, 30),
+    [JSON.stringify(params)],
+  );
+  const shown = useRef(list);
+  const isLoading = isAsked && !list.page.value && !list.error.value;
+  if (!isLoading) shown.current = list;
   useEffect(() => {
-    if (!Object.values(params).some(Boolean)) return setResults(NONE);
-    const abort = new AbortController();
-    setResults((before) => ({ ...before, loading: true }));
-    const timer = setTimeout(async () => {
-      try {
-        const { items, next, note } = await ask("", abort.signal);
-        setResults({ hits: items, next, note, error: null, loading: false });
-      } catch (error) {
-        if (!abort.signal.aborted) setResults({ ...NONE, error: toApiError(error) });
-      }
-    }, PAUSE_MS);
+    const timer = setTimeout(() => isAsked && void list.load(), PAUSE_MS);
     return () => {
       clearTimeout(timer);
-      abort.abort();
+      list.close();
     };
-  }, [key]);
-  const more = async () => {
-    const { next, loading } = results;
-    if (!next || loading) return;
-    setResults((before) => ({ ...before, loading: true }));
-    try {
-      const page = await ask(next);
-      setResults((before) =>
-        before.next === next
-          ? { ...before, hits: [...before.hits, ...page.items], next: page.next, loading: false }
-          : before,
-      );
-    } catch (error) {
-      setResults((before) => ({ ...before, error: toApiError(error), loading: false }));
-    }
-  };
-  return { ...results, more };
+  }, [list]);
+  useEvents(
+    () => false,
+    () => list.error.value && list.load(),
+  );
+  return { list: shown.current, isLoading };
 }
 
 export default function Search() {
   const input = useRef<HTMLInputElement>(null);
   const query = address.value.params.get("q") ?? "";
   const filters = useFilters(FILTERS);
-  const { hits, next, note, error, loading, more } = useSearch({ query, ...filters });
+  const { list, isLoading } = useSearch({ query, ...filters });
+  const { next, note } = list.page.value ?? {};
+  const error = list.error.value;
   useEffect(() => input.current?.focus(), []);
-  const isAsked = !!query || Object.values(filters).some(Boolean);
-  const shown = hits.filter((hit) => !(hit.kind === "observation" && leaving.value.has(hit.id)));
+  const isAsked = isSearch({ query, ...filters });
+  const shown = list.items.value.filter((hit) => !(hit.kind === "observation" && leaving.value.has(hit.id)));
   return (
     <>
       <header>
@@ -89,18 +68,18 @@ export default function Search() {
           onKeyDown={(event) => event.key === "Escape" && event.currentTarget.blur()}
         />
       </header>
-      <Filters names={FILTERS} options={{ kind: KINDS }} />
+      <Filters names={FILTERS} options={{ kind: KINDS }} labels={{ branch: "branch first" }} />
       {isAsked && (
         <>
           <p class="count quiet" role="status">
-            {!loading && !error && count(shown.length, !!next)}
+            {!isLoading && !error && count(shown.length, !!next)}
           </p>
           <Rows
             label="Results"
             items={shown}
             name={(hit) => `${hit.kind} ${hit.id}`}
             render={(hit) => <Result hit={hit} />}
-            onEnd={more}
+            onEnd={() => void list.more()}
             onOpen={(hit) => {
               location.hash = hitHref(hit);
             }}
@@ -109,8 +88,9 @@ export default function Search() {
         </>
       )}
       <State
-        loading={loading && !hits.length}
+        loading={isLoading && !shown.length}
         error={error}
+        retry={() => void (shown.length ? list.more() : list.load())}
         empty={shown.length ? null : isAsked ? <Nothing query={query} note={note} /> : <Hints />}
       />
     </>
@@ -166,7 +146,7 @@ function Result({ hit }: { hit: Hit }) {
   );
 }
 
-function Nothing({ query, note }: { query: string; note: string }) {
+function Nothing({ query, note }: { query: string; note: string | undefined }) {
   return (
     <>
       <h2>{query ? `Nothing is about “${query}”` : "Nothing matches these filters"}</h2>

@@ -1,11 +1,11 @@
 // A session: what it is, the conversation by rounds, and what was remembered of each round beside it.
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { address, go, href } from "../address";
-import { get, patch, post, toApiError, useLoad } from "../api";
-import { Button, Confirm, Copy, State, Text, Time, toast } from "../components";
+import { get, patch, post, useLoad } from "../api";
+import { Button, Confirm, Copy, State, Text, Time, toast, tried } from "../components";
 import { download } from "../download";
 import { money } from "../format";
-import { subscribe } from "../stream";
+import { isOfSession, useEvents } from "../stream";
 import { plural, short } from "../text";
 import type { WholeSession } from "../types";
 import { Conversation } from "./conversation";
@@ -13,31 +13,16 @@ import { Status } from "./sessions";
 
 /** Characters of a token, about. */
 const CHARACTERS = 4;
-/** Milliseconds from an event of the session until it is loaded anew. Others may follow. */
-const SOON_MS = 500;
 
 export default function Session() {
   const { id, params } = address.value;
   const load = useLoad<WholeSession>((abort) => get(`/api/sessions/${encodeURIComponent(id)}`, {}, abort), [id]);
   const session = load.data;
   const from = Number(params.get("prompt") ?? 0);
-  useEffect(() => {
-    let timer = 0;
-    const leave = subscribe((event, data) => {
-      const isSession = event === "session" || (event === "changed" && data.kind === "session");
-      const isOurs = data.session_id === session?.id || (isSession && data.id === session?.id);
-      if (session && !timer && (isOurs || event === "reset" || event === "resumed")) {
-        timer = setTimeout(() => {
-          timer = 0;
-          load.reload();
-        }, SOON_MS);
-      }
-    });
-    return () => {
-      clearTimeout(timer);
-      leave();
-    };
-  }, [session?.id]);
+  useEvents(
+    (event, data) => !!session && (data.session_id ?? (isOfSession(event, data) && data.id)) === session.id,
+    load.reload,
+  );
   if (!session) return <State loading={load.loading} error={load.error} retry={load.reload} />;
   return (
     <>
@@ -78,17 +63,11 @@ function Head({ session, reload }: Part) {
   );
 }
 
-/** Changes title or tags, and says why it failed if it does. */
+/** Changes title or tags. Returns whether it worked. */
 async function change(session: WholeSession, body: object, reload: () => void): Promise<boolean> {
-  try {
-    await patch(`/api/sessions/${session.id}`, body);
-    reload();
-    return true;
-  } catch (error) {
-    const { error: text, hint } = toApiError(error);
-    toast(`${text} ${hint}`, { seconds: 8 });
-    return false;
-  }
+  const isChanged = (await tried(() => patch(`/api/sessions/${session.id}`, body))) !== null;
+  if (isChanged) reload();
+  return isChanged;
 }
 
 function Title({ session, reload }: Part) {
@@ -176,17 +155,13 @@ function Links({ session }: { session: WholeSession }) {
 function Actions({ session, reload }: Part) {
   const [asks, setAsks] = useState(false);
   const hide = async (undo: boolean) => {
-    await post("/api/hide", { sessions: [session.id], undo });
+    if (!(await tried(() => post("/api/hide", { sessions: [session.id], undo })))) return;
     reload();
     if (!undo) toast("Hidden from context and search.", { undo: () => void hide(true) });
   };
-  const save = async (format: "markdown" | "json") => {
+  const save = (format: "markdown" | "json") => {
     const name = `session-${session.id}.${format === "json" ? "json" : "md"}`;
-    try {
-      await download(`/api/sessions/${session.id}/export`, { format }, name);
-    } catch (error) {
-      toast(toApiError(error).error);
-    }
+    return tried(() => download(`/api/sessions/${session.id}/export`, { format }, name));
   };
   return (
     <div class="buttons">

@@ -3,8 +3,9 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { address, go, href, setParam } from "../address";
 import { get, paged, useLoad } from "../api";
 import { Filters, Rows, State, Text, Time } from "../components";
+import type { FilterName } from "../components/filters";
 import { useKept } from "../kept";
-import { subscribe } from "../stream";
+import { isOfSession, useEvents } from "../stream";
 import { plural } from "../text";
 import type { Page, SessionRow } from "../types";
 
@@ -13,10 +14,12 @@ const TYPING_MS = 150;
 /** Pixels from the top within which the list is kept up to date. */
 const NEAR_TOP = 600;
 const FILTERS = ["project", "branch", "agent", "status", "tag", "group", "since", "until"] as const;
+/** Those that the search by words has, too. */
+const SEARCHABLE = ["project", "agent", "tag", "group", "since", "until"] as const;
 
 /** The filters of the address as the worker takes them. A group is a project of its own. */
-function filters(params: URLSearchParams): Record<string, string> {
-  const { group, ...given } = Object.fromEntries(FILTERS.map((name) => [name, params.get(name) ?? ""]));
+function filters(names: readonly FilterName[], params: URLSearchParams): Record<string, string> {
+  const { group, ...given } = Object.fromEntries(names.map((name) => [name, params.get(name) ?? ""]));
   return { ...given, project: group ? `group:${group}` : (given.project ?? "") };
 }
 
@@ -29,7 +32,7 @@ export default function Sessions() {
         <h1>Sessions</h1>
       </header>
       <WordsField words={words} />
-      <Filters names={FILTERS} />
+      <Filters names={words ? SEARCHABLE : FILTERS} />
       {words ? <Found words={words} params={params} /> : <Listed params={params} key={params.toString()} />}
     </>
   );
@@ -55,26 +58,33 @@ function WordsField({ words }: { words: string }) {
 }
 
 function Listed({ params }: { params: URLSearchParams }) {
-  const list = useMemo(() => paged<SessionRow>("/api/sessions", filters(params)), [params.toString()]);
+  const list = useMemo(() => paged<SessionRow>("/api/sessions", filters(FILTERS, params)), [params.toString()]);
   useEffect(() => {
-    void list.reload();
-    // Somebody who reads further down keeps what is there.
-    return subscribe((event, data) => {
-      const isTold = /^(session|new_prompt$|reset$|resumed$)/.test(event) || (event === "changed" && data.kind === "session");
-      if (isTold && scrollY < NEAR_TOP) void list.reload();
-    });
+    void list.load();
+    return list.close;
   }, [list]);
+  // Somebody who reads further down keeps what is there.
+  useEvents(
+    (event, data) => isOfSession(event, data) || event === "new_prompt",
+    () => list.load(() => scrollY < NEAR_TOP),
+  );
   const items = list.items.value;
-  if (!items.length) {
-    const isLoading = !list.done.value && !list.error.value;
-    return <State loading={isLoading} error={list.error.value} empty={<Nothing params={params} />} retry={() => void list.reload()} />;
-  }
-  return <SessionRows items={items} onEnd={() => void list.more()} />;
+  return (
+    <>
+      {items.length > 0 && <SessionRows items={items} onEnd={() => void list.more()} />}
+      <State
+        loading={!list.page.value}
+        error={list.error.value}
+        empty={items.length ? null : <Nothing params={params} />}
+        retry={() => void (items.length ? list.more() : list.load())}
+      />
+    </>
+  );
 }
 
 function Found({ words, params }: { words: string; params: URLSearchParams }) {
   const load = useLoad<Page<SessionRow>>(
-    (signal) => get("/api/sessions/search", { ...searchable(params), words, limit: "50" }, signal),
+    (signal) => get("/api/sessions/search", { ...filters(SEARCHABLE, params), words, limit: 50 }, signal),
     [words, params.toString()],
   );
   const items = useKept(load.data)?.items ?? [];
@@ -94,12 +104,6 @@ function SessionRows({ items, onEnd }: { items: SessionRow[]; onEnd?: () => void
       label="Sessions"
     />
   );
-}
-
-/** The filters that the search of sessions has. */
-function searchable(params: URLSearchParams): Record<string, string> {
-  const { project, agent, tag, since, until } = filters(params);
-  return { project: project ?? "", agent: agent ?? "", tag: tag ?? "", since: since ?? "", until: until ?? "" };
 }
 
 function Nothing({ params }: { params: URLSearchParams }) {
