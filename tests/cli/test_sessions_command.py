@@ -42,6 +42,12 @@ def test_the_list_has_titles_and_begins_with_the_last_used(talked: Box) -> None:
     first, second = talked.cli("sessions").stdout.splitlines()
     assert first.endswith("shop: Find out why the cart total is wrong")
     assert second.endswith("shop: Show prices in yen without decimals")
+    assert talked.cli("sessions", "list", "--agent", "claude-code", "--since", "2020").stdout.splitlines() == [
+        first,
+        second,
+    ]
+    for none in (("--branch", "nowhere"), ("--agent", "codex"), ("--status", "failed"), ("--until", "2020")):
+        assert talked.cli("sessions", *none).stdout == "There are no such sessions.\n"
     talked.cli("sessions", "rename", CART, "The total of the cart " * 8)
     for words in (("sessions",), ("sessions", "search", "cart"), ("sessions", "show", CART), ("resume", "cart")):
         shown = in_terminal(talked, *words)

@@ -78,8 +78,11 @@ def test_an_observation_is_explained_corrected_and_merged(shared: Box, told: dic
     one, two = rows["Prices are in cents, never floats."], rows["Amounts are whole cents."]
     found = shared.client.get(f"/api/observations/{one}/sources")
     assert found["events"][0]["text"] == "Prices are in cents, never floats."
-    shared.cli("edit", str(two), "--title", "Whole cents", "--fact", "An amount is an int.")
-    assert shared.client.get(f"/api/observations/{two}")["facts"] == ["An amount is an int."]
+    shared.cli(
+        "edit", str(two), "--title", "Whole cents", "--subtitle", "Never floats", "--fact", "An amount is an int."
+    )
+    edited = shared.client.get(f"/api/observations/{two}")
+    assert (edited["subtitle"], edited["facts"]) == ("Never floats", ["An amount is an int."])
     assert "Nothing to change" in shared.cli("edit", str(two), check=False).stderr
     merged = json.loads(shared.cli("merge", str(one), str(two), "--json").stdout)
     assert merged["id"] == one and {"Whole cents", "An amount is an int."} <= set(merged["facts"])

@@ -20,6 +20,7 @@ def add(commands: Any) -> None:
     )
     edit_.add_argument("id", metavar="ID", help="an observation's id, as printed by search and context")
     edit_.add_argument("--title", help="its title")
+    edit_.add_argument("--subtitle", help="its subtitle")
     edit_.add_argument("--text", help="what it says; - reads standard input")
     edit_.add_argument("--type", choices=TYPES, help="its type")
     edit_.add_argument("--fact", action="append", metavar="F", help="a fact; can be repeated, and replaces all facts")
@@ -39,10 +40,13 @@ def add(commands: Any) -> None:
 
 def edit(options: argparse.Namespace) -> int:
     text = sys.stdin.read() if options.text == "-" else options.text
-    given = {"title": options.title, "narrative": text, "type": options.type, "facts": options.fact}
-    changes = {name: value for name, value in (given | {"concepts": options.concept}).items() if value is not None}
+    given = {"title": options.title, "subtitle": options.subtitle, "narrative": text, "type": options.type}
+    given |= {"facts": options.fact, "concepts": options.concept}
+    changes = {name: value for name, value in given.items() if value is not None}
     if not changes:
-        raise BackstoryError("Nothing to change was given.", "Give --title, --text, --type, --fact or --concept.")
+        raise BackstoryError(
+            "Nothing to change was given.", "Give --title, --subtitle, --text, --type, --fact or --concept."
+        )
     return _changed(options, connect().patch(f"/api/observations/{number_of(options.id)}", changes), "Changed")
 
 

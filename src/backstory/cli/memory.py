@@ -29,6 +29,7 @@ def add(commands: Any) -> None:
     search_.add_argument("--file", default="", help="observations about this file (path or end of a path)")
     search_.add_argument("--session", default="", metavar="ID", help="only this session (number or agent's id)")
     search_.add_argument("--agent", default="", metavar="NAME", help="only sessions of this agent")
+    search_.add_argument("--branch", default="", metavar="NAME", help="results of this branch come first")
     show.add_times(search_)
     search_.add_argument("--limit", type=int, default=20, metavar="N", help="maximum number of results (default: 20)")
     search_.add_argument("--explain", action="store_true", help="show how each result was scored")
@@ -60,7 +61,8 @@ def search(options: argparse.Namespace) -> int:
     if not options.words and not any(filters.values()):
         raise BackstoryError("Nothing to search for was given.", "Give words, or a filter such as --file cart.py.")
     cwd = "" if options.all_projects or options.session else str(Path.cwd())
-    filters |= {"project": options.project, "cwd": cwd, "limit": options.limit, "explain": options.explain}
+    filters |= {"project": options.project, "cwd": cwd, "branch": options.branch}
+    filters |= {"limit": options.limit, "explain": options.explain}
     client, is_phrase = connect(), any(" " in word.strip() for word in options.words)
     query = " ".join(f'"{word}"' if " " in word else word for word in options.words)
     page = client.post("/api/search", filters | {"query": query})

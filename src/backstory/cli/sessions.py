@@ -12,6 +12,7 @@ from backstory.cli.session_lines import Row, route
 from backstory.cli.worker import connect
 from backstory.client import Client
 from backstory.errors import BackstoryError
+from backstory.model import SessionStatus
 from backstory.text import json_escaped
 
 #: label -> the field of a summary that it shows
@@ -26,6 +27,10 @@ def add(commands: Any) -> None:
     for listing in (top, actions.add_parser("list", help="list sessions, the last used first (the default)")):
         listing.add_argument("--project", default="", help="list only this project (name or key)")
         listing.add_argument("--tag", default="", help="list only sessions with this tag")
+        listing.add_argument("--branch", default="", help="list only sessions on this branch")
+        listing.add_argument("--agent", default="", help="list only sessions of this agent")
+        listing.add_argument("--status", default="", choices=list(SessionStatus), help="list only this state")
+        show.add_times(listing)
         listing.add_argument("--limit", type=int, default=20, help="maximum number of sessions (default: 20)")
         listing.add_argument("--json", action="store_true", help="print JSON")
         listing.set_defaults(run=list_sessions)
@@ -79,7 +84,9 @@ def list_sessions(options: argparse.Namespace) -> int:
         raise BackstoryError("--limit must be a number from 1 to 200.")
     client = connect()
     hints.check_project(client.get, options.project)
-    page = client.get("/api/sessions", project=options.project, tag=options.tag, limit=options.limit)
+    filters = {name: getattr(options, name) for name in ("project", "tag", "branch", "agent", "status", "limit")}
+    filters |= {"since": times.since(options.since), "until": times.until(options.until)}
+    page = client.get("/api/sessions", **filters)
     if options.json:
         show.as_json(page)
         return 0
