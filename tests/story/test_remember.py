@@ -129,7 +129,18 @@ def test_a_timeline_stays_in_its_project_and_refuses_clearly(replayed: Box) -> N
     assert replayed.http("GET", "/api/timeline").status == 400
     assert replayed.http("GET", "/api/timeline?anchor=1&before=100000").status == 400
     assert replayed.cli("timeline", "1", "--query", "zebra", check=False).returncode == 1
-    assert replayed.cli("timeline", "--project", "other").stdout.count("zebra") == 1  # the newest ones
+
+
+def test_without_an_anchor_a_timeline_shows_the_newest_of_its_project(replayed: Box) -> None:
+    """As many as asked for, the last one at the end."""
+    replayed.cli("remember", "zebra", "--project", "other")
+    for number in range(25):
+        replayed.cli("remember", f"The shelf has {number} boards.")
+    assert replayed.cli("timeline", "--project", "other").stdout.count("zebra") == 1
+    assert "zebra" in "\n".join(timeline(replayed, "--all-projects", "--before", "100"))
+    assert "zebra" not in "\n".join(timeline(replayed, "--before", "100"))
+    assert len(timeline(replayed)) == 20 and "24 boards" in timeline(replayed)[-1]
+    assert len(timeline(replayed, "--before", "10")) == 10
 
 
 def test_stored_text_can_not_drive_the_terminal(shared: Box) -> None:

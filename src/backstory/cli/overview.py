@@ -16,6 +16,10 @@ from backstory.text import cut, one_line
 #: state of an event -> what it is called; one that is observed needs no word
 _STATES = {"queued": "waiting", "leased": "being observed", "dead": "set aside", "tombstone": "private or skipped"}
 
+#: Entries on each side of an observation, and entries that are shown without one.
+AROUND = 10
+NEWEST = 20
+
 
 def add(commands: Any) -> None:
     timeline_ = commands.add_parser("timeline", help="show what happened before and after an observation")
@@ -24,13 +28,12 @@ def add(commands: Any) -> None:
     timeline_.add_argument(
         "--query", nargs="+", metavar="WORDS", help="use the best match for these words instead of ID"
     )
-    for side in ("before", "after"):
-        help_text = f"number of entries {side} it (default: 10)"
-        timeline_.add_argument(f"--{side}", type=int, default=10, metavar="N", help=help_text)
-    timeline_.add_argument("--project", default="", help="look for WORDS in this project (name or key)")
-    timeline_.add_argument(
-        "--all-projects", action="store_true", help="look for WORDS in all projects, not only this one"
-    )
+    before = f"number of entries before it (default: {AROUND}), or of the newest (default: {NEWEST})"
+    timeline_.add_argument("--before", type=int, metavar="N", help=before)
+    after = f"number of entries after it (default: {AROUND})"
+    timeline_.add_argument("--after", type=int, default=AROUND, metavar="N", help=after)
+    timeline_.add_argument("--project", default="", help="project name or key (default: the current directory's)")
+    timeline_.add_argument("--all-projects", action="store_true", help="show or search all projects")
     timeline_.add_argument("--json", action="store_true", help="print JSON")
     timeline_.set_defaults(run=timeline)
     stats_ = commands.add_parser("stats", help="show the size of memory and what models cost")
@@ -48,38 +51,32 @@ def add(commands: Any) -> None:
 def timeline(options: argparse.Namespace) -> int:
     if options.id and options.query:
         raise BackstoryError("Give either an observation's id or --query WORDS.")
-    if not (0 <= options.before <= 200 and 0 <= options.after <= 200):
+    has_anchor = bool(options.id or options.query)
+    before = options.before if options.before is not None else AROUND if has_anchor else NEWEST
+    if not (0 <= before <= 200 and 0 <= options.after <= 200):
         raise BackstoryError("--before and --after must be numbers from 0 to 200.")
     anchor = {"anchor": number_of(options.id)} if options.id else {"query": " ".join(options.query or ())}
     client = connect()
     hints.check_project(client.get, options.project)
-    if not options.id and not options.query:
-        return _newest(client, options)
     where = {"project": options.project, "cwd": "" if options.all_projects else str(Path.cwd())}
-    page = client.get("/api/timeline", **anchor, before=options.before, after=options.after, **where)
+    if has_anchor:
+        page = client.get("/api/timeline", **anchor, before=before, after=options.after, **where)
+    else:
+        page = client.get("/api/feed", limit=max(before, 1), **where)
     if options.json:
         show.as_json(page)
         return 0
-    result_lines.put_timeline(page["items"])
-    if not page["items"]:
-        print(hints.empty(client) or "Nothing was found. Try fewer or other words.")
+    items = page["items"]
+    result_lines.put_timeline(items if has_anchor else [_as_line(row) for row in reversed(items)])
+    if not items:
+        print(hints.empty(client) or f"Nothing was found.{' Try fewer or other words.' if options.query else ''}")
     return 0
 
 
-def _newest(client: Client, options: argparse.Namespace) -> int:
-    """Print the newest entries, the last one at the end."""
-    limit = max(options.before, 1) if options.before != 10 else 20
-    page = client.get("/api/feed", limit=limit, project=options.project)
-    if options.json:
-        show.as_json(page)
-        return 0
-    for row in reversed(page["items"]):
-        private = "(private)" if row["is_private"] else ""
-        row |= {"is_anchor": False, "title": cut(one_line(row["title"] or row["text"]), 160) or private}
-    result_lines.put_timeline(list(reversed(page["items"])))
-    if not page["items"]:
-        print(hints.empty(client) or "Nothing was found.")
-    return 0
+def _as_line(row: dict[str, Any]) -> dict[str, Any]:
+    """An entry of the feed as one of a timeline."""
+    private = "(private)" if row["is_private"] else ""
+    return row | {"is_anchor": False, "title": cut(one_line(row["title"] or row["text"]), 160) or private}
 
 
 def stats(options: argparse.Namespace) -> int:

@@ -17,7 +17,7 @@ from backstory.store import feed, groups, projects
 from backstory.store.db import Store, Tx
 from backstory.store.feed import FeedFilter, FeedPlace
 from backstory.worker.endpoints import Call, Endpoint, needs_read
-from backstory.worker.routes.recall import ListQuery, Page
+from backstory.worker.routes.recall import ListQuery, Page, project_asked
 
 #: Projects and branches that are listed, at most.
 MAX_LISTED = 500
@@ -27,8 +27,10 @@ Time = Annotated[str, msgspec.Meta(max_length=40)]
 
 class FeedQuery(ListQuery):
     """Filters of the feed. Every filter that is not empty must match. What belongs to a group is shown only to who
-    names the `group`, or `group:NAME` as the project."""
+    names the `group`, or `group:NAME` as the project. Without a `project`, the project of the directory `cwd` is
+    listed, if memory has it."""
 
+    cwd: str = ""
     branch: Short = ""
     agent: Short = ""
     type: Short = ""
@@ -68,8 +70,9 @@ class FeedRoutes:
     async def feed(self, call: Call) -> Page:
         """List observations, summaries and prompts together, newest first, without what is hidden."""
         query: FeedQuery = call.query
+        asked = await project_asked(self._store, query)
         where = FeedFilter(
-            project=_project(query),
+            project=_project_of(query.group) or asked.key,
             branch=query.branch,
             agent=query.agent,
             type=query.type,
@@ -88,7 +91,7 @@ class FeedRoutes:
     async def choices(self, call: Call) -> Choices:
         """List what the feed can be filtered by."""
         query: ChoicesQuery = call.query
-        where, own = _project(query), call.principal.confined_to
+        where, own = _project_of(query.group) or query.project, call.principal.confined_to
 
         def work(tx: Tx) -> Choices:
             known = [] if own else [{"name": row["name"], "key": row["key"]} for row in projects.listed(tx, MAX_LISTED)]
@@ -107,5 +110,5 @@ class FeedRoutes:
             return list(TYPES)  # `status` says so
 
 
-def _project(query: FeedQuery | ChoicesQuery) -> str:
-    return project.of_group(query.group).key if query.group else query.project
+def _project_of(group: str) -> str:
+    return project.of_group(group).key if group else ""

@@ -20,7 +20,7 @@ from backstory.store.db import Row, Store, Tx
 from backstory.store.index.hits import named
 from backstory.store.timeline import TimelineAnchor, find_anchor
 from backstory.worker.endpoints import Call, Endpoint, needs_read
-from backstory.worker.routes.recall import known_project
+from backstory.worker.routes.recall import project_asked
 
 Span = Annotated[int, msgspec.Meta(ge=0, le=200)]
 
@@ -84,8 +84,8 @@ class Overview:
         if not query.anchor:
             if not query.query.strip():
                 raise BadInput("The anchor is missing.", "Send the id of an observation as `anchor`, or a `query`.")
-            here = await known_project(self._store, query.cwd) if query.cwd and not query.project else None
-            search = Query(query.query, where=named(here.key if here else query.project), limit=1)
+            asked = await project_asked(self._store, query)
+            search = Query(query.query, where=named(asked.key), limit=1)
             best = await asyncio.to_thread(self._search.find, search)
 
         def work(tx: Tx) -> tuple[TimelineAnchor | None, list[Row]]:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar
 
 import msgspec
 from starlette.responses import PlainTextResponse
@@ -230,8 +230,8 @@ class Recall:
         def listed(tx: Tx, project: str, before: int, limit: int) -> list[Row]:
             return session_rows.with_titles(tx, sessions.listed(tx, project, before, limit, **about))
 
-        here = await known_project(self._store, query.cwd) if query.cwd and not query.project else None
-        return await self._page(msgspec.structs.replace(query, project=here.key) if here else query, listed)
+        asked = await project_asked(self._store, query)
+        return await self._page(msgspec.structs.replace(query, project=asked.key), listed)
 
     async def session(self, call: Call) -> Row:
         """Show a session with its prompts, summaries and observations, by our id, the agent's id or its beginning."""
@@ -319,10 +319,20 @@ def get_session(tx: Tx, name: str) -> Session:
     return session
 
 
-async def known_project(store: Store, cwd: str) -> KnownProject | None:
-    """Return the project of a directory, if memory has it."""
-    key = (await asyncio.to_thread(project.find, cwd)).key
-    return await asyncio.to_thread(store.read, lambda tx: projects.find(tx, key))
+class Places(Protocol):
+    """A query that names a project or a directory."""
+
+    project: str
+    cwd: str
+
+
+async def project_asked(store: Store, query: Places) -> KnownProject:
+    """Return the project that a query names, else that of its directory. If memory does not have that, both name and
+    key are empty, which stands for all projects."""
+    if query.project or not query.cwd:
+        return KnownProject(query.project, query.project)
+    key = (await asyncio.to_thread(project.find, query.cwd)).key
+    return await asyncio.to_thread(store.read, lambda tx: projects.find(tx, key)) or KnownProject("", "")
 
 
 def page_of(rows: list[Row], limit: int, key: str = "id") -> Page:

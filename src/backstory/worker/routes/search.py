@@ -24,7 +24,7 @@ from backstory.store import projects
 from backstory.store.db import Store, Tx
 from backstory.store.index.hits import named
 from backstory.worker.endpoints import Call, Endpoint, needs_read
-from backstory.worker.routes.recall import ListQuery, Page, find_session, known_project, parse_cursor
+from backstory.worker.routes.recall import ListQuery, Page, find_session, parse_cursor, project_asked
 
 T = TypeVar("T")
 #: Results in other projects that are counted, if there are none in this one.
@@ -83,7 +83,7 @@ class SearchRoute:
         search: Search = call.query or call.body
         since, until = times.since(search.since), times.until(search.until)
         skip, kind = min(parse_cursor(search.cursor, 0), 10_000), _parse_kind(search.kind)
-        here = await known_project(self._store, search.cwd) if search.cwd and not search.project else None
+        asked = await project_asked(self._store, search)
         session_id = 0
         if search.session:
             session = await self._read(lambda tx: find_session(tx, search.session))
@@ -91,9 +91,8 @@ class SearchRoute:
                 return Found([], note=f"There is no session {search.session[:80]}.")
             session_id = session.id
         file = await asyncio.to_thread(project.path_from_root, search.file, search.cwd) if search.cwd else search.file
-        name = here.key if here else search.project
         where = replace(
-            named(name, session_id),
+            named(asked.key, session_id),
             agent=search.agent,
             type=search.type,
             concept=search.concept,
@@ -109,10 +108,10 @@ class SearchRoute:
             hits = await asyncio.to_thread(self._search.find, replace(query, kind="all"))
         has_more = len(hits) > skip + search.limit
         page = Found(hits[skip : skip + search.limit], str(skip + search.limit) if has_more else None)
-        page.project = here.name if here else search.project
+        page.project = asked.name
         if not hits:
             page.note = await self._unknown(search)
-            if here and not page.note:
+            if asked.key and not search.project and not page.note:
                 outside = replace(where, project="", is_outside_groups=True)
                 anywhere = replace(query, where=outside, limit=ELSEWHERE)
                 page.elsewhere = len(await asyncio.to_thread(self._search.find, anywhere))

@@ -18,7 +18,7 @@ from backstory.store import sessions, titles
 from backstory.store.db import Row, Store, Tx
 from backstory.store.index.hits import named
 from backstory.worker.endpoints import Call, Endpoint, confinable, needs_read, needs_write
-from backstory.worker.routes.recall import Page, get_session, known_project
+from backstory.worker.routes.recall import Page, get_session, project_asked
 
 Title = Annotated[str, msgspec.Meta(max_length=titles.MAX_TITLE)]
 Tag = Annotated[str, msgspec.Meta(min_length=1, max_length=50)]
@@ -63,8 +63,8 @@ class SessionRoutes:
         """Find sessions by what is remembered of them, best match first."""
         query: SessionSearch = call.query
         since, until = times.since(query.since), times.until(query.until)
-        here = await known_project(self._store, query.cwd) if query.cwd and not query.project else None
-        where = replace(named(here.key if here else query.project), agent=query.agent, since=since, until=until)
+        asked = await project_asked(self._store, query)
+        where = replace(named(asked.key), agent=query.agent, since=since, until=until)
         find = find_sessions.find
         return Page(
             await asyncio.to_thread(find, self._store, self._search, query.words, where, query.limit, query.tag)
