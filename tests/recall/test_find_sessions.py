@@ -51,6 +51,18 @@ def test_a_session_is_remembered_by_how_it_began(store: Store) -> None:
     assert names(store, "the second discount code")[:2] == ["about", "long"]
 
 
+def test_a_prompt_that_is_being_answered_is_left_out(store: Store) -> None:
+    """For the agent that answers it; an earlier prompt of the same session is found."""
+
+    def work(tx: Tx) -> None:
+        for name, said in (("new", ["Where is the walrus"]), ("old", ["Where is the walrus", "Here.", "Thanks"])):
+            sessions.move(tx, talk(tx, name, *said), "prompt")
+
+    store.write(work)
+    assert sorted(names(store, "walrus")) == ["new", "old"]
+    assert names(store, "walrus", Filter(is_ended=True)) == ["old"]
+
+
 @pytest.mark.parametrize(
     "words", ["{id}", "S{id}", "0a1b2c3d-99", "0a1b2c3d", "0a1b", "the great rename", " The Great Rename "]
 )

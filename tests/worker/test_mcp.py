@@ -200,8 +200,49 @@ def test_every_tool_refuses_what_it_can_not_take_in_one_sentence(running: Box) -
             assert text.endswith(".") and "\n" not in text and len(text) < 300, (tool, text)
             assert "mistake" not in text, (tool, arguments)
     text = call(running, "find_sessions", when="today")[0]
-    assert text == "find_sessions has no argument `when`. It takes: query, project, limit."
+    assert text == "find_sessions has no argument `when`. It takes: query, project, all_projects, limit."
     assert running.dump() == before
+
+
+def test_an_agent_does_not_find_the_prompt_that_it_answers(running: Box) -> None:
+    """Neither by what is asked, nor as a turn, nor as a session. When the round has ended, it is found like others."""
+    question = "Which port does the checkout listen on"
+    call(running, "remember", text="The checkout listens on port 9090.", project="shop")
+    running.hook("UserPromptSubmit", {"session_id": "now", "prompt": question})
+    running.settle()
+    for kind in ("", "prompts", "turns"):
+        assert question not in call(running, "search", query=question, kind=kind)[0], kind
+    assert "9090" in call(running, "search", query=question)[0]
+    assert question not in call(running, "find_sessions", query=question)[0]
+    running.hook("Stop", {"session_id": "now", "last_assistant_message": "It is 9090."})
+    running.settle()
+    assert question in call(running, "search", query=question, kind="prompts")[0]
+    assert question in call(running, "find_sessions", query=question)[0]
+
+
+def test_sessions_are_looked_for_in_this_project_first(running: Box) -> None:
+    running.cli("install")
+    other = running.root / "other"
+    other.mkdir()
+    for session, cwd in (("here", running.project), ("there", other)):
+        said_there = {"session_id": session, "cwd": str(cwd), "prompt": f"Mend the walrus {session}"}
+        running.hook("UserPromptSubmit", said_there)
+        running.hook("Stop", {"session_id": session, "cwd": str(cwd), "last_assistant_message": "Done."})
+    running.settle()
+
+    async def story() -> None:
+        async with connected(running, "bridge") as client:
+            for given in ({"query": "walrus"}, {}):
+                found = said(await client.call_tool("find_sessions", given))
+                assert "walrus here" in found and "walrus there" not in found
+                everywhere = said(await client.call_tool("find_sessions", given | {"all_projects": True}))
+                assert "walrus here" in everywhere and "walrus there" in everywhere
+
+    asyncio.run(story())
+    assert "walrus there" not in running.cli("sessions", "search", "walrus").stdout
+    assert "walrus there" in running.cli("sessions", "search", "walrus", "--all-projects").stdout
+    assert "walrus there" in running.cli("sessions", "search", "walrus", "--project", "other").stdout
+    assert running.cli("sessions", "search", "walrus", "--project", "x", "--all-projects", check=False).returncode == 1
 
 
 ODD = ['"', "AND OR NOT", "foo::bar->baz", '%_*"', "' OR 1=1 --", "🎉", "日本語", "x" * 10_000, "\0\ud800", "^(", " "]
@@ -250,7 +291,7 @@ def test_the_sdk_is_loaded_with_the_first_message_and_nobody_waits_for_it(runnin
 
 
 def test_what_the_tools_cost_a_session(running: Box) -> None:
-    """Names, words and schemas of all twelve: about a thousand tokens."""
+    """Names, words and schemas of all twelve."""
     told = rpc(running, "tools/list")["result"]["tools"]
     assert len(told) == len(TOOLS)
     assert {tool["name"] for tool in told if tool["annotations"]["readOnlyHint"]} == set(READING_TOOLS)

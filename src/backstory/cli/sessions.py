@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from backstory import times
@@ -36,9 +37,10 @@ def add(commands: Any) -> None:
         listing.set_defaults(run=list_sessions)
     show_ = _action(actions, "show", show_session, "show one session: its prompts, summaries and observations")
     show_.add_argument("--turns", action="store_true", help="show every message instead")
-    search_ = actions.add_parser("search", help="find sessions by what you remember of them")
+    search_ = actions.add_parser("search", help="find sessions of this project by what you remember of them")
     search_.add_argument("words", nargs="+", metavar="WORDS", help="words, as you remember them")
-    search_.add_argument("--project", default="", help="search only this project (name or key)")
+    search_.add_argument("--project", default="", help="search this project (name or key)")
+    search_.add_argument("--all-projects", action="store_true", help="search all projects")
     search_.add_argument("--tag", default="", help="search only sessions with this tag")
     show.add_times(search_)
     search_.add_argument("--limit", type=int, default=10, help="maximum number of sessions (default: 10)")
@@ -103,6 +105,9 @@ def search_sessions(options: argparse.Namespace) -> int:
         raise BackstoryError("--limit must be a number from 1 to 50.")
     filters = {name: getattr(options, name) for name in ("project", "tag", "limit")}
     filters |= {"since": times.since(options.since), "until": times.until(options.until)}
+    if options.project and options.all_projects:
+        raise BackstoryError("Give either --project or --all-projects.")
+    filters["cwd"] = "" if options.all_projects else str(Path.cwd())
     client = connect()
     hints.check_project(client.get, options.project)
     page = client.get("/api/sessions/search", words=" ".join(options.words), **filters)
@@ -113,7 +118,8 @@ def search_sessions(options: argparse.Namespace) -> int:
     if page["items"]:
         print("`backstory resume ID` opens one.")
     else:
-        print(hints.empty(client) or "No session was found. Try fewer or other words.")
+        further = "" if options.project or options.all_projects else ", or add --all-projects"
+        print(hints.empty(client) or f"No session was found. Try fewer or other words{further}.")
     return 0
 
 

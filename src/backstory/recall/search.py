@@ -125,19 +125,20 @@ class MemorySearch:
 
         known = Counts(self._known)
 
-        def by_words(tx: Tx) -> tuple[list[list[Hit]], dict[str, float]]:
+        def by_words(tx: Tx) -> tuple[list[list[Hit]], dict[str, float], frozenset[Key]]:
             hits = [words.by_words(tx, query.query, kinds, query.where, depth, known=known) for kinds in families]
             query_words = _WORD.findall(query.query[:4000].lower())
             weights = words.rarity(tx, query_words, query.where, known) if self._vectors else {}
             self._known = known.lasting(tx.engine)
-            return hits, weights
+            return hits, weights, _left_out(tx, query.where)
 
-        hits, weights = self._store.read(by_words)
+        hits, weights, left_out = self._store.read(by_words)
+        hits = _without(hits, left_out)
         near: list[list[Hit]] = [[] for _ in families]
         if self._vectors:
             least = MIN_SIMILARITY if any(hits) else 1.0 if style.is_code else MIN_SIMILARITY_ALONE
             near = self._vectors.find_each(query.query, families, query.where, depth, weights)
-            near = [[hit for hit in each if hit.score >= least] for each in near]
+            near = _without([[hit for hit in each if hit.score >= least] for each in near], left_out)
         if style.is_exact:
             keys = [{(hit.kind, hit.item_id) for hit in each} for each in hits]
             near = [[h for h in each if (h.kind, h.item_id) in own] for each, own in zip(near, keys, strict=True)]
@@ -167,9 +168,19 @@ def _relevant(query: Query, hits: list[list[Hit]], near: list[list[Hit]]) -> tup
     return kept(hits), kept(near)
 
 
+def _left_out(tx: Tx, where: Filter) -> frozenset[Key]:
+    """Return what a filter leaves out that is not in the index, because it changes with time."""
+    return search_rows.open_rounds(tx) if where.is_ended else frozenset()
+
+
+def _without(hits: Sequence[Sequence[Hit]], left_out: frozenset[Key]) -> list[list[Hit]]:
+    return [[hit for hit in each if (hit.kind, hit.item_id) not in left_out] for each in hits]
+
+
 def _newest(tx: Tx, query: Query) -> list[Row]:
     kinds = FAMILIES[query.kind][-1]
     hits = words.newest(tx, kinds, query.where, 2 * query.limit) if kinds[0] != "chunk" else []
+    (hits,) = _without([hits], _left_out(tx, query.where))
     found = [Candidate(hit.kind, hit.item_id, hit.session_id, hit.at) for hit in hits]
     return _shown(tx, found, query, fuse.query_style(""))
 

@@ -24,6 +24,7 @@ class Filter:
     until: str = ""
     is_outside_groups: bool = False  #: leave out what belongs to a group
     is_in_groups: bool = False  #: leave out what belongs to none
+    is_ended: bool = False  #: leave out prompts and turns of rounds that have not ended
 
 
 ANYWHERE = Filter()

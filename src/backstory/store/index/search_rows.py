@@ -29,6 +29,11 @@ def item_tokens(tx: Tx, keys: Iterable[tuple[str, int]]) -> dict[tuple[str, int]
     return {(row["kind"], row["item_id"]): f"{row['title']} {row['body']}".split() for row in rows}
 
 
+def open_rounds(tx: Tx) -> frozenset[tuple[str, int]]:
+    """Return (kind, id) of the prompts that agents are answering, and of what was said in these rounds."""
+    return frozenset((row["kind"], row["id"]) for row in tx.all("items_of_open_rounds"))
+
+
 def observation_statuses(tx: Tx, ids: Iterable[int]) -> dict[int, Row]:
     """Return observations by id: type, title and time, and whether they are pinned or superseded."""
     wanted = list(ids)

@@ -1388,6 +1388,22 @@ SELECT o.id, o.session_id, o.prompt_number, o.type, o.title, o.subtitle, o.proje
   s.agent, s.content_session_id
 FROM observations o JOIN sdk_sessions s ON s.id = o.session_id WHERE o.id {among_ids};
 
+-- name: items_of_open_rounds
+-- The prompts that agents are answering, and what was said in these rounds.
+WITH open_rounds AS (
+  SELECT s.id AS session_id, s.prompt_counter AS prompt_number FROM sdk_sessions s
+  WHERE s.status = 'active' AND NOT EXISTS (
+    SELECT 1 FROM events e WHERE e.session_id = s.id AND e.prompt_number = s.prompt_counter AND e.kind = 'stop'))
+SELECT 'prompt' AS kind, p.id, r.session_id FROM open_rounds r
+JOIN user_prompts p ON p.session_id = r.session_id AND p.prompt_number = r.prompt_number
+UNION ALL
+SELECT 'turn' AS kind, t.id, r.session_id FROM open_rounds r
+JOIN turns t ON t.session_id = r.session_id AND t.prompt_number = r.prompt_number
+UNION ALL
+SELECT 'chunk' AS kind, c.id, r.session_id FROM open_rounds r
+JOIN turns t ON t.session_id = r.session_id AND t.prompt_number = r.prompt_number
+JOIN chunks c ON c.session_id = r.session_id AND c.first_turn = t.number;
+
 -- name: observation_statuses
 SELECT id, session_id, type, title, created_at, pinned_at, superseded_by, times_learned FROM observations WHERE id {among_ids};
 

@@ -20,7 +20,6 @@ from backstory.worker.principal import Principal
 #: Characters of one text in an answer. `backstory show` prints longer ones in full.
 LONGEST = 8000
 Id = Annotated[int, Meta(ge=1, le=2**62)]
-ProjectOrAll = Annotated[str, Meta(max_length=4096, description="a name or key; default: all")]
 ProjectOrThis = Annotated[str, Meta(max_length=4096, description="a name or key; default: this one")]
 SearchText = Annotated[str, Meta(min_length=1, max_length=20_000, description="names and words; a phrase in quotes")]
 
@@ -85,7 +84,8 @@ class Supersede(msgspec.Struct, forbid_unknown_fields=True):
 
 class FindSessions(msgspec.Struct, forbid_unknown_fields=True):
     query: Annotated[str, Meta(max_length=20_000, description="the topic; empty for the newest")] = ""
-    project: ProjectOrAll = ""
+    project: ProjectOrThis = ""
+    all_projects: bool = False
     limit: Annotated[int, Meta(ge=1, le=50)] = 10
 
 
@@ -204,7 +204,8 @@ class Tools:
     async def search(self, arguments: SearchArguments, caller: Caller) -> str:
         query = msgspec.to_builtins(arguments)
         query["cwd"] = "" if query.pop("all_projects") else caller.cwd
-        page = await self._request(caller, "GET", "/api/search", query)
+        # The prompt that the caller answers says nothing new to it, and would be found first.
+        page = await self._request(caller, "GET", "/api/search", query | {"ended": True})
         lines = [_item_line(item) for item in page["items"]]
         if page["next"]:
             lines.append("(there are more: narrow the search)")
@@ -238,12 +239,14 @@ class Tools:
         return f"S{page['session_id']}, {segment}page {page['page']} of {page['pages']}\n\n{page['text']}{more}"
 
     async def find_sessions(self, arguments: FindSessions, caller: Caller) -> str:
-        query = {"project": arguments.project, "limit": arguments.limit}
+        cwd = "" if arguments.all_projects else caller.cwd
+        query = {"project": arguments.project, "cwd": cwd, "limit": arguments.limit}
         if words := arguments.query.strip():
-            page = await self._request(caller, "GET", "/api/sessions/search", query | {"words": words})
+            page = await self._request(caller, "GET", "/api/sessions/search", query | {"words": words, "ended": True})
         else:
             page = await self._request(caller, "GET", "/api/sessions", query)
-        return "\n".join(map(_session_line, page["items"])) or "Nothing was found."
+        elsewhere = " all_projects looks in others." if cwd and not arguments.project else ""
+        return "\n".join(map(_session_line, page["items"])) or f"Nothing was found.{elsewhere}"
 
     async def session_context(self, arguments: Context, caller: Caller) -> str:
         if not arguments.project and not caller.cwd:
@@ -298,8 +301,8 @@ def _shortened(schema: Any) -> Any:
     """Return a schema without limits that are rarely reached and without empty defaults. They are checked anyway."""
     if isinstance(schema, dict):
         left_out = ("title", "maxLength", "minLength", "minItems", "minimum", "additionalProperties")
-        empty: dict[str, Any] = {"default": "", "maximum": 2**62, "required": []}
-        return {k: _shortened(v) for k, v in schema.items() if k not in left_out and not (k in empty and empty[k] == v)}
+        empty: dict[str, tuple[Any, ...]] = {"default": ("", False), "maximum": (2**62,), "required": ([],)}
+        return {k: _shortened(v) for k, v in schema.items() if k not in left_out and v not in empty.get(k, ())}
     return [_shortened(item) for item in schema] if isinstance(schema, list) else schema
 
 

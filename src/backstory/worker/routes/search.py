@@ -39,8 +39,9 @@ class Search(ListQuery):
     `kind` is observations, summaries, prompts, turns, sessions or all. Without it the first three are searched.
     Without a `project`, the project of the directory `cwd` is searched, if memory has it. A `file` may be a path from
     there. What was done on `branch` comes sooner; a query that does not say what it is about, such as `fix the tests`,
-    takes the branch and the changed files of `cwd`. With `explain`, each
-    result has `reasons` as sentences, `terms` (its words that match) and `why` (its score).
+    takes the branch and the changed files of `cwd`. With `ended`, a prompt that is being answered is left out, for the
+    agent that answers it. With `explain`, each result has `reasons` as sentences, `terms` (its words that match) and
+    `why` (its score).
     """
 
     query: str = ""
@@ -54,6 +55,7 @@ class Search(ListQuery):
     until: Annotated[str, msgspec.Meta(max_length=40)] = ""
     cwd: str = ""
     branch: Annotated[str, msgspec.Meta(max_length=512)] = ""
+    ended: bool = False
     explain: bool = False
 
 
@@ -99,6 +101,7 @@ class SearchRoute:
             file=file,
             since=since,
             until=until,
+            is_ended=search.ended,
         )
         place = await self._place(search)
         query = Query(search.query, kind, where, skip + search.limit + 1, search.explain, place)

@@ -27,7 +27,8 @@ Tags = Annotated[list[Tag], msgspec.Meta(max_length=50)]
 
 class SessionSearch(msgspec.Struct):
     """What is remembered of a session, and filters. Every filter that is not empty must match. Without a `project`, the
-    project of the directory `cwd` is searched, if memory has it."""
+    project of the directory `cwd` is searched, if memory has it. With `ended`, a session is not found by a prompt that
+    is being answered."""
 
     words: Annotated[str, msgspec.Meta(max_length=20_000)] = ""
     project: str = ""
@@ -37,6 +38,7 @@ class SessionSearch(msgspec.Struct):
     until: Annotated[str, msgspec.Meta(max_length=40)] = ""
     limit: Annotated[int, msgspec.Meta(ge=1, le=50)] = 5
     cwd: str = ""
+    ended: bool = False
 
 
 class SessionEdit(msgspec.Struct):
@@ -64,7 +66,7 @@ class SessionRoutes:
         query: SessionSearch = call.query
         since, until = times.since(query.since), times.until(query.until)
         asked = await project_asked(self._store, query)
-        where = replace(named(asked.key), agent=query.agent, since=since, until=until)
+        where = replace(named(asked.key), agent=query.agent, since=since, until=until, is_ended=query.ended)
         find = find_sessions.find
         return Page(
             await asyncio.to_thread(find, self._store, self._search, query.words, where, query.limit, query.tag)
