@@ -23,10 +23,8 @@ COMPARED = {"sqlite": 600_000, "postgres": 200_000}
 READ = {"sqlite": 20_000, "postgres": 3_000}
 #: Rows whose title and length are read at once, heaviest first.
 PAGE = 1000
-#: Pages that are read until enough rows pass the filter.
-PAGES = 5
 #: Newest rows with a common word in their title that are candidates.
-TITLES = 600
+TITLES = 300
 
 
 @dataclass(slots=True)
@@ -83,11 +81,14 @@ def find(
             break
         pairs.append((Match(pair, is_every=True), pair))
     rows.read(pairs)
-    if len(rows.had) < limit:
-        titles = index.newest(Match(tuple(common[:2]), in_title=True), TITLES)
-        for number in titles:
-            rows.had.setdefault(number, rows.bits(common[:1]))
-    return _scored(rows, weights, limit)
+    found = _scored(rows, weights, limit)
+    if len(found) >= limit:
+        return found
+    titles = replace(rows, had={})
+    for term in common[:2]:
+        for number in index.newest(Match((term,), index.marks, in_title=True), TITLES):
+            titles.had[number] = titles.had.get(number, 0) | rows.bits((term,))
+    return _scored(titles, weights, limit) | found
 
 
 def _scored(rows: _Rows, weights: Mapping[Term, float], limit: int) -> dict[int, float]:
@@ -102,7 +103,7 @@ def _scored(rows: _Rows, weights: Mapping[Term, float], limit: int) -> dict[int,
 
     order = sorted(rows.had, key=lambda number: (of(rows.had[number])[0], number), reverse=True)
     scores: dict[int, float] = {}
-    for start in range(0, min(len(order), PAGE * PAGES), PAGE):
+    for start in range(0, len(order), PAGE):
         page = index.tx.all(
             "words_heads",
             numbers=json.dumps(order[start : start + PAGE]),

@@ -137,18 +137,19 @@ def count_words(
 
 
 def _candidates(index: WordIndex, counts: dict[Term, int], weights: dict[Term, float], limit: int) -> dict[int, float]:
-    """Search the rarest words first, within the budget. Search common words only if those match too few rows."""
-    size, cost = index.size(), 0
+    """Search the rarest words first, within the budget. Search common words only if those match too few rows. If few
+    rows pass the filter, no word is common among them."""
+    most, cost = max(limit, MIN_RESCORED), 0
     by_count = sorted(counts, key=lambda term: counts[term])
     rare: list[Term] = []
     for term in by_count:
-        cost += min(counts[term], size)
+        cost += counts[term]
         if cost > index.budget:
             break
         rare.append(term)
-    most, common = max(limit, MIN_RESCORED), by_count[len(rare) :]
-    if not common:
-        return index.find(Match(tuple(rare)), weights, most)
+    common = by_count[len(rare) :]
+    if not common or index.size() < index.budget:
+        return index.find(Match(tuple(by_count)), weights, most)
     candidates = pairs.find(index, rare, common, counts, weights, most)
     return _with_common(index, common, candidates, weights, limit) if len(candidates) < limit else candidates
 

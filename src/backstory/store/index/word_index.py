@@ -34,6 +34,8 @@ GROWTH = 1.05
 KEPT = 4096
 #: Newest rows that `bm25` scores if all words of a query are common.
 NEWEST = 40
+#: Windows in which they are looked for first. If they have too few, as many times more are read.
+NEWEST_WINDOWS = 8
 
 
 class Counts(dict[str, tuple[int, int]]):
@@ -96,8 +98,8 @@ class WordIndex:
         is_large = bool(self.marks) and len(parts) > 1 and self.size() >= self.budget
         allowed = set(self.rows([replace(wanted, marks=self.marks)])[0]) if is_large else None
         weight_of: dict[int, float] = {}
-        marks = () if is_large else self.marks
-        rows_of_parts = self.rows([replace(part, marks=marks, without=self.without) for part in parts])
+        wanted = replace(wanted, marks=() if is_large else self.marks)
+        rows_of_parts = self.rows([replace(part, marks=wanted.marks, without=self.without) for part in parts])
         for part, numbers in zip(parts, rows_of_parts, strict=True):
             weight = sum(weights[term] for term in part.terms)
             for number in numbers:
@@ -133,10 +135,15 @@ class WordIndex:
         return [json.loads(row["numbers"]) for row in rows]
 
     def newest(self, wanted: Match, limit: int = NEWEST) -> list[int]:
-        """Return the newest rows of a match."""
-        after = max(0, self.last - 8 * match.WINDOW)
-        asked = self.expression(replace(wanted, after=after, without=self.without))
-        return [row["number"] for row in self.tx.all("words_newest", asked=asked, after=after, limit=limit)]
+        """Return the newest rows of a match. PostgreSQL cannot stop when it has enough, so it looks back in steps."""
+        windows, found = NEWEST_WINDOWS, list[int]()
+        while True:
+            after = max(0, self.last - windows * match.WINDOW) if self.tx.engine == "postgres" else 0
+            asked = self.expression(replace(wanted, after=after, without=self.without))
+            found = [row["number"] for row in self.tx.all("words_newest", asked=asked, after=after, limit=limit)]
+            if len(found) >= limit or not after:
+                return found
+            windows *= NEWEST_WINDOWS
 
 
 def read(tx: Tx, kinds: Sequence[str], where: Filter, known: Counts | None) -> WordIndex | None:

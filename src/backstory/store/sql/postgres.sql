@@ -96,7 +96,8 @@ ORDER BY w.rowid DESC LIMIT :limit;
 
 -- name: words_heads
 -- Titles of rows that pass a filter, and about how many tokens the rows have.
-SELECT r.words_rowid AS number, w.title, LENGTH(w.body) / 6 AS length FROM word_rows r JOIN words w ON w.rowid = r.words_rowid
+SELECT r.words_rowid AS number, r.session_id, w.title, LENGTH(w.body) / 6 AS length
+FROM word_rows r JOIN words w ON w.rowid = r.words_rowid
 WHERE r.words_rowid = ANY(ARRAY(SELECT value::bigint FROM jsonb_array_elements_text(CAST(:numbers AS jsonb))))
   AND strpos(:kinds, r.kind) > 0 AND (:project = '' OR r.project = :project OR r.project_key = :project)
   AND (:session_id = 0 OR r.session_id = :session_id) AND (:outside = 0 OR substr(r.project_key, 1, 6) <> 'group:')

@@ -80,7 +80,7 @@ SELECT words.rowid AS number FROM words WHERE words MATCH :asked AND words.rowid
 
 -- name: words_heads
 -- Titles and lengths of rows that pass a filter.
-SELECT r.words_rowid AS number, t.title, t.length FROM json_each(:numbers) n
+SELECT r.words_rowid AS number, r.session_id, t.title, t.length FROM json_each(:numbers) n
 CROSS JOIN word_rows r ON r.words_rowid = n.value CROSS JOIN word_texts t ON t.words_rowid = n.value
 WHERE instr(:kinds, r.kind) > 0 AND (:project = '' OR r.project = :project OR r.project_key = :project)
   AND (:session_id = 0 OR r.session_id = :session_id) AND (:outside = 0 OR substr(r.project_key, 1, 6) <> 'group:')
