@@ -171,6 +171,9 @@ def test_v2_filters(store: Store) -> None:
     assert len(near(made, "customer", EVERY, Filter(type="change"), 2)) == 2
     assert near(made, "customer", ("summary", "turn"), Filter(), 10) == []
     assert near(made, " ", EVERY, Filter(), 10) == near(made, "customer", (), Filter(), 10) == []
+    store.write(lambda tx: tx.script("UPDATE sdk_sessions SET project_key = 'group:family' WHERE id = 6;"))
+    assert found(near(made, "customer", EVERY, Filter(is_in_groups=True), 10)) == [6]
+    assert set(found(near(made, "customer", EVERY, Filter(is_outside_groups=True), 10))) == {1, 2, 3, 4, 5}
 
 
 def test_v3_what_changed_is_found_by_what_it_says_now(store: Store) -> None:

@@ -11,7 +11,7 @@ from test_queue import put
 from backstory import ids
 from backstory.model import Observation, Reply, Summary
 from backstory.recall import activity
-from backstory.store import projects, segments, sessions, turns
+from backstory.store import counts, events, projects, segments, sessions, turns
 from backstory.store.db import Store
 
 
@@ -43,6 +43,33 @@ def test_days_files_and_waiting_times(store: Store) -> None:
     uses = store.read(lambda tx: segments.tools_of_rounds(tx, session.id, 0, 9, 10))
     assert [store.read(lambda tx, use=use: segments.tool_use(tx, use.id)) for use in uses] == uses  # type: ignore[misc]
     assert len(uses) == 1
+
+
+def test_events_are_counted_by_their_state(store: Store) -> None:
+    """Of all projects, and of one by its name."""
+    assert store.read(lambda tx: counts.rows(tx, ""))["events"] == {}
+    dropped = put(store, "a")
+    put(store, "a")
+    put(store, "a")
+    store.write(lambda tx: events.drop(tx, dropped.id))
+    for state in ("dead", "tombstone", "done", "done"):
+        number = put(store, "a").id
+        store.write(lambda tx, s=state, n=number: tx.script(f"UPDATE events SET status = '{s}' WHERE id = {n};"))  # type: ignore[misc]  # noqa: S608
+    expected = {"dead": 1, "done": 2, "dropped": 1, "queued": 2, "tombstone": 1}
+    for project in ("", "shop"):
+        assert store.read(lambda tx, p=project: counts.rows(tx, p))["events"] == expected  # type: ignore[misc]
+    assert store.read(lambda tx: counts.rows(tx, "elsewhere"))["events"] == {}
+
+
+def test_files_of_a_group_are_counted_for_who_names_it(store: Store) -> None:
+    put(store, "a", kind="prompt")
+    put(store, "a", kind="stop")
+    observe(store, Reply((Observation("change", "Made", files_modified=("a.py",)),)))
+    assert store.read(lambda tx: activity.where_learned(tx, "shop"))["files"]
+    for table in ("sdk_sessions", "observations"):
+        store.write(lambda tx, t=table: tx.script(f"UPDATE {t} SET project = 'group:x', project_key = 'group:x';"))  # type: ignore[misc]  # noqa: S608
+    assert store.read(lambda tx: activity.where_learned(tx, ""))["files"] == []
+    assert store.read(lambda tx: activity.where_learned(tx, "group:x"))["files"]
 
 
 def turns_of(store: Store, session_id: int) -> list[object]:

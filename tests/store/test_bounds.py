@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from backstory.errors import StoreUnavailable
 from backstory.settings import Settings
-from backstory.store import backups, open_store
+from backstory.store import backups, open_store, queries
 from backstory.store.db import Store, Tx
 from backstory.store.index import indexing, pairs, related, search, word_index
 from backstory.store.index.hits import IndexedItem
+from backstory.store.migrate import migrate
+from backstory.store.sqlite import SqliteStore
 from backstory.worker.jobs.maintenance import Maintenance
 
 #: A query that does not end by itself.
@@ -72,6 +77,20 @@ def test_rows_with_two_common_words_are_found(store: Store, monkeypatch: pytest.
     store.write(fill)
     hits = store.read(lambda tx: search.by_words(tx, "price round", limit=150))
     assert {hit.item_id for hit in hits} == set(range(3, MANY + 1, 3))
+
+
+def test_statistics_read_indexes_and_no_rows(tmp_path: Path) -> None:
+    """Rows of events and observations are most of a large database, and are not in memory."""
+    with closing(SqliteStore(tmp_path / "backstory.db")) as store:
+        migrate(store)
+    sql, is_full = queries.load("sqlite"), re.compile(r"SCAN (?:events|observations|session_summaries)(?! USING)")
+    names = [name for name in sql if name.startswith(("stats_", "hours_of_"))]
+    assert len(names) > 8
+    with closing(sqlite3.connect(tmp_path / "backstory.db")) as db:
+        for name in set(names) - {"stats_sample"}:  # it reads the latest ones
+            values = dict.fromkeys(re.findall(r":(\w+)", sql[name]), "")
+            plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {sql[name]}", values)]
+            assert plan and not [step for step in plan if is_full.search(step)], (name, plan)
 
 
 def test_a_backup_waits_until_nobody_writes(tmp_path: Path) -> None:

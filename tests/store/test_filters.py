@@ -35,8 +35,8 @@ FILTERS: dict[str, tuple[Filter, dict[str, object]]] = {
     "outside groups": (named(""), GROUP),
     "in groups": (Filter(is_in_groups=True), GROUP),
 }
-#: Every row has the words `lion` and `tiger`. Only the oldest one that passes has `zebra`. Without words, the newest rows
-#: are asked for.
+#: Every row has the words `lion` and `tiger`. Only the oldest one that passes has `zebra`. Without words, the newest
+#: rows are asked for.
 QUERIES = ("", "lion", "lion tiger", "zebra lion", "zebra lion tiger", "lion nothing")
 
 

@@ -15,11 +15,12 @@ from backstory.store.activity import HourCount
 from backstory.store.db import Tx
 
 #: Observations whose files are counted, at most: the newest.
-OBSERVATIONS = 20_000
+OBSERVATIONS = 10_000
 #: Files and projects that are listed, at most.
 LISTED = 20
-#: Rounds whose waiting time is measured.
+#: Rounds whose waiting time is measured, and events among which they are.
 ROUNDS = 200
+EVENTS = 20_000
 
 
 @dataclass(slots=True)
@@ -106,7 +107,7 @@ def where_learned(tx: Tx, project: str) -> dict[str, list[dict[str, Any]]]:
 
 def waiting(tx: Tx) -> dict[str, Any]:
     """Return how many seconds passed from the end of each of the last rounds until it was remembered."""
-    ended = activity.rounds(tx, ROUNDS)
+    ended = activity.rounds(tx, ROUNDS, EVENTS)
     waited = [max(ids.stored_ms(observed) - ids.stored_ms(at), 0) / 1000 for at, observed in ended]
     rounds = [{"at": at, "seconds": seconds} for (at, _), seconds in zip(ended, waited, strict=True)]
     ordered = sorted(waited)

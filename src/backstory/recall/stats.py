@@ -14,14 +14,14 @@ from backstory.text import tokens
 #: Payloads that are read to estimate tokens per character.
 SAMPLE = 200
 #: Projects that are listed, at most.
-PROJECTS = 50
+PROJECTS = 20
 #: Days of model costs that are listed.
 DAYS = 14
 
 
 def projects(tx: Tx, project: str, budget: int) -> list[dict[str, Any]]:
     """Return the statistics of each project. Tokens are estimated from a sample of events."""
-    share = _tokens_per_character(tx, project)
+    share = _tokens_per_character(tx)
     estimates = []
     for one in counts.projects(tx, project, PROJECTS):
         rendered = context.for_start(tx, one.name, one.key, budget) if one.observations else context.SessionContext()
@@ -47,9 +47,9 @@ def _source_characters(tx: Tx, observation_ids: Iterable[int]) -> int:
     return sum(sizes.values())
 
 
-def _tokens_per_character(tx: Tx, project: str) -> float:
+def _tokens_per_character(tx: Tx) -> float:
     """Return the tokens per stored character. Large payloads are stored compressed."""
-    payloads = counts.latest_payloads(tx, project, SAMPLE)
+    payloads = counts.latest_payloads(tx, SAMPLE)
     size = sum(stored for _, stored in payloads)
     return sum(tokens(payload) for payload, _ in payloads) / size if size else 0.0
 

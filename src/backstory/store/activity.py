@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
+from backstory.store import projects
 from backstory.store.db import Tx
 from backstory.text import json_list
 
@@ -58,13 +60,16 @@ def costs(tx: Tx, project: str, since: str) -> list[DayCost]:
 
 
 def files(tx: Tx, project: str, limit: int) -> Iterator[ObservedFiles]:
-    """Yield the files of the newest observations that stand."""
-    for row in tx.all("observed_files", project=project, limit=limit):
+    """Yield the files of the newest observations that stand, of a project or of all. A group must be named."""
+    keys = projects.keys(tx, project) if project else []
+    found = [tx.all("observed_files_of_project", project_key=key, limit=limit) for key in keys]
+    for row in chain(*found) if project else tx.all("observed_files", limit=limit):
         paths = frozenset((*json_list(row["files_read"]), *json_list(row["files_modified"])))
         yield ObservedFiles(row["project"], paths, row["created_at"])
 
 
-def rounds(tx: Tx, limit: int) -> list[tuple[str, str]]:
-    """Return when each of the last rounds ended, and when it was observed, oldest first."""
-    found = tx.all("observed_rounds", limit=limit)
+def rounds(tx: Tx, limit: int, among: int) -> list[tuple[str, str]]:
+    """Return when each of the last rounds ended, and when it was observed, oldest first. Only the latest events are
+    read."""
+    found = tx.all("observed_rounds", limit=limit, among=among)
     return [(row["created_at"], row["observed_at"]) for row in reversed(found)]

@@ -8,6 +8,10 @@ from typing import Any
 from backstory.store.db import Tx
 from backstory.store.index import vectors
 
+#: Latest sessions of a project, and events of them, whose size is measured.
+SESSIONS = 20
+EVENTS = 200
+
 
 @dataclass(frozen=True, slots=True)
 class ProjectCounts:
@@ -19,7 +23,7 @@ class ProjectCounts:
     first_at: str
     last_at: str
     observations: int
-    characters: int  #: of its stored events
+    characters: float  #: of its stored events, estimated from the latest
 
 
 def rows(tx: Tx, project: str) -> dict[str, Any]:
@@ -31,13 +35,20 @@ def rows(tx: Tx, project: str) -> dict[str, Any]:
     return {
         "sessions": sessions.get("sessions", 0),
         "prompts": prompts["count"],
-        "events": {row["status"]: row["count"] for row in tx.all("stats_events", project=project)},
+        "events": _events(tx, project),
         "observations": observation_types(tx, project),
         "summaries": summaries["count"],
         "vectors": vectors.count(tx, serving.id) if serving else 0,
         "first_at": sessions.get("first_at"),
         "last_at": sessions.get("last_at"),
     }
+
+
+def _events(tx: Tx, project: str) -> dict[str, int]:
+    """Return state -> events in it. Those that are in no other state are done."""
+    counts = {row["status"]: row["count"] for row in tx.all("stats_events", project=project)}
+    counts["done"] = counts.pop("all") - sum(counts.values())
+    return {status: count for status, count in sorted(counts.items()) if count}
 
 
 def observation_types(tx: Tx, project: str) -> dict[str, int]:
@@ -47,7 +58,13 @@ def observation_types(tx: Tx, project: str) -> dict[str, int]:
 
 def projects(tx: Tx, project: str, limit: int) -> list[ProjectCounts]:
     """Return all projects, or one by its name or key. The one with the latest event comes first."""
-    return [ProjectCounts(**row) for row in tx.all("stats_projects", project=project, limit=limit)]
+    rows = tx.all("stats_projects", project=project, limit=limit)
+    return [ProjectCounts(**row, characters=_characters(tx, row["key"])) for row in rows]
+
+
+def _characters(tx: Tx, project_key: str) -> float:
+    row = tx.one("stats_events_of_project", project_key=project_key, sessions=SESSIONS, events=EVENTS)
+    return row["count"] * (row["characters"] or 0.0) if row else 0.0
 
 
 def source_sizes(tx: Tx, observation_id: int) -> dict[int, int]:
@@ -55,9 +72,9 @@ def source_sizes(tx: Tx, observation_id: int) -> dict[int, int]:
     return {row["id"]: row["size"] for row in tx.all("observation_source_sizes", id=observation_id)}
 
 
-def latest_payloads(tx: Tx, project: str, limit: int) -> list[tuple[str, int]]:
+def latest_payloads(tx: Tx, limit: int) -> list[tuple[str, int]]:
     """Return the latest payloads, each with the number of characters that are stored."""
-    return [(row["payload"], row["stored"]) for row in tx.all("stats_sample", project=project, limit=limit)]
+    return [(row["payload"], row["stored"]) for row in tx.all("stats_sample", limit=limit)]
 
 
 def table_sizes(tx: Tx) -> dict[str, int]:

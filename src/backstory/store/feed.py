@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from backstory import ids
 from backstory.errors import BadInput
-from backstory.store import observations
+from backstory.store import observations, projects
 from backstory.store.db import LAST, Row, Tx
 from backstory.text import cut
 
@@ -30,8 +30,6 @@ _SINCE = {
     "summary": "summaries_stored_since",
     "prompt": "prompts_stored_since",
 }
-#: Projects that may have the same name.
-MAX_KEYS = 50
 #: Sessions of an agent or on a branch, up to which entries are read by session. Those of more are found soon by time.
 FEW_SESSIONS = 100
 #: Characters of the title and of the text of an entry.
@@ -160,7 +158,7 @@ def _of_kind(tx: Tx, kind: str, where: FeedFilter, span: Row, few: list[int] | N
     if few is not None:
         rows = tx.all(_OF_SESSIONS[kind], ids=json.dumps(few), **span) if few else []
     elif where.project:
-        keys = [row["project_key"] for row in tx.all("project_keys", project=where.project, limit=MAX_KEYS)]
+        keys = projects.keys(tx, where.project)
         rows = [row for key in keys for row in tx.all(_OF_PROJECT[kind], project_key=key, **span)]
     else:
         rows = tx.all(_QUERIES[kind], **span)

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from backstory.store.db import Row, Tx
 
+#: Projects that may have the same name.
+MAX_KEYS = 50
+
 
 @dataclass(frozen=True, slots=True)
 class KnownProject:
@@ -20,6 +23,11 @@ def find(tx: Tx, name: str) -> KnownProject | None:
     """Return the project with this name or key that has the latest event."""
     row = tx.one("project_key_of", project=name)
     return KnownProject(row["project"], row["project_key"]) if row else None
+
+
+def keys(tx: Tx, name: str) -> list[str]:
+    """Return the keys of the projects with this name, or this key."""
+    return [row["project_key"] for row in tx.all("project_keys", project=name, limit=MAX_KEYS)]
 
 
 def listed(tx: Tx, limit: int) -> list[Row]:

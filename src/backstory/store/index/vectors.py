@@ -271,7 +271,7 @@ def near_each(
 def _near(tx: Tx, embedder_id: int, query: str, kinds: Sequence[str], where: Filter, limit: int) -> list[Hit]:
     values: dict[str, Any] = {"embedder_id": embedder_id, "kinds": json.dumps(list(kinds)), "query": query}
     values |= {"project": where.project, "agent": where.agent, "session_id": where.session_id, "limit": limit}
-    values["outside"] = int(where.is_outside_groups)
+    values |= {"outside": int(where.is_outside_groups), "inside": int(where.is_in_groups)}
     return [_hit(row, row["score"]) for row in tx.all("vectors_near", **values, **_filter(where))]
 
 

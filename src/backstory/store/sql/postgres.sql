@@ -118,7 +118,7 @@ VALUES (:embedder_id, :kind, :item_id, :session_id, :at, :vector);
 
 -- name: vectors_near
 SELECT * FROM vectors_nearest(
-  :embedder_id, :query, :kinds, :project, :agent, :session_id, :type, :concept, :file, :since, :until, :limit, :outside);
+  :embedder_id, :query, :kinds, :project, :agent, :session_id, :type, :concept, :file, :since, :until, :limit, :outside, :inside);
 
 -- name: vectors_tune
 -- With a filter, an index scan continues until it has enough rows. (pgvector before 0.8 has no such setting.)

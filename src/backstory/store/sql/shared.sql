@@ -1143,30 +1143,40 @@ SELECT p.id, p.session_id, s.project, s.project_key, p.created_at FROM user_prom
 SELECT COUNT(*) AS sessions, MIN(created_at) AS first_at, MAX(last_event_at) AS last_at FROM sdk_sessions
 WHERE forgotten_at IS NULL AND (:project = '' OR project = :project OR project_key = :project);
 
+-- part: is_of_project
+-- By their sessions, which indexes have, so that the rows themselves are not read.
+(:project = '' OR session_id IN (SELECT id FROM sdk_sessions WHERE project = :project OR project_key = :project))
+
 -- name: stats_prompts
-SELECT COUNT(*) AS count FROM user_prompts p JOIN sdk_sessions s ON s.id = p.session_id
-WHERE :project = '' OR s.project = :project OR s.project_key = :project;
+SELECT COUNT(*) AS count FROM user_prompts WHERE {is_of_project};
 
 -- name: stats_events
-SELECT e.status, COUNT(*) AS count, COALESCE(SUM(LENGTH(e.payload)), 0) AS characters FROM events e
-JOIN sdk_sessions s ON s.id = e.session_id
-WHERE :project = '' OR s.project = :project OR s.project_key = :project GROUP BY e.status ORDER BY e.status;
+-- All events, and those that are not done. Only these have an index of their state.
+SELECT 'all' AS status, COUNT(*) AS count FROM events WHERE {is_of_project}
+UNION ALL SELECT status, COUNT(*) FROM events WHERE status IN ('queued', 'leased') AND {is_of_project} GROUP BY status
+UNION ALL SELECT status, COUNT(*) FROM events WHERE status IN ('dropped', 'tombstone') AND {is_of_project} GROUP BY status
+UNION ALL SELECT status, COUNT(*) FROM events WHERE status = 'dead' AND {is_of_project} GROUP BY status;
 
 -- name: stats_observations
-SELECT type, COUNT(*) AS count FROM observations
-WHERE :project = '' OR project = :project OR project_key = :project GROUP BY type ORDER BY type;
+SELECT type, COUNT(*) AS count FROM observations WHERE {is_of_project} GROUP BY type ORDER BY type;
 
 -- name: stats_summaries
-SELECT COUNT(*) AS count FROM session_summaries WHERE :project = '' OR project = :project OR project_key = :project;
+SELECT COUNT(*) AS count FROM session_summaries WHERE {is_of_project};
 
 -- name: stats_projects
 SELECT s.project AS name, s.project_key AS key, COUNT(*) AS sessions, MIN(s.created_at) AS first_at, MAX(s.last_event_at) AS last_at,
-  (SELECT COUNT(*) FROM observations o WHERE o.project_key = s.project_key) AS observations,
-  (SELECT COALESCE(SUM(LENGTH(e.payload)), 0) FROM events e JOIN sdk_sessions t ON t.id = e.session_id
-    WHERE t.project_key = s.project_key) AS characters
+  (SELECT COUNT(*) FROM observations o WHERE o.project_key = s.project_key) AS observations
 FROM sdk_sessions s
 WHERE s.project <> '' AND s.forgotten_at IS NULL AND (:project = '' OR s.project = :project OR s.project_key = :project)
 GROUP BY s.project_key, s.project ORDER BY last_at DESC LIMIT :limit;
+
+-- name: stats_events_of_project
+-- How many there are, and how many characters the latest of them have on average.
+SELECT (SELECT COUNT(*) FROM events e JOIN sdk_sessions s ON s.id = e.session_id WHERE s.project_key = :project_key) AS count,
+  (SELECT CAST(AVG(COALESCE(LENGTH(e.payload), 0)) AS DOUBLE PRECISION) FROM events e WHERE e.id IN (
+    SELECT x.id FROM events x WHERE x.session_id IN (
+      SELECT s.id FROM sdk_sessions s WHERE s.project_key = :project_key ORDER BY s.last_event_at DESC LIMIT :sessions)
+    ORDER BY x.session_id DESC, x.prompt_number DESC, x.id DESC LIMIT :events)) AS characters;
 
 -- name: hours_of_sessions
 -- Counts by hour in UTC, from which days of any time zone can be made.
@@ -1175,36 +1185,40 @@ WHERE created_at >= :since AND forgotten_at IS NULL AND prompt_counter > 0 AND (
 GROUP BY project_key, substr(created_at, 1, 13);
 
 -- name: hours_of_prompts
-SELECT substr(p.created_at, 1, 13) AS hour, COUNT(*) AS count FROM user_prompts p JOIN sdk_sessions s ON s.id = p.session_id
-WHERE p.created_at >= :since AND (:project = '' OR s.project = :project OR s.project_key = :project)
-GROUP BY substr(p.created_at, 1, 13);
+SELECT substr(created_at, 1, 13) AS hour, COUNT(*) AS count FROM user_prompts
+WHERE created_at >= :since AND {is_of_project} GROUP BY substr(created_at, 1, 13);
 
 -- name: hours_of_observations
 SELECT substr(created_at, 1, 13) AS hour, COUNT(*) AS count FROM observations
-WHERE created_at >= :since AND (:project = '' OR project = :project OR project_key = :project) GROUP BY substr(created_at, 1, 13);
+WHERE created_at >= :since AND {is_of_project} GROUP BY substr(created_at, 1, 13);
 
 -- name: hours_of_summaries
 SELECT substr(created_at, 1, 13) AS hour, COUNT(*) AS count FROM session_summaries
-WHERE created_at >= :since AND (:project = '' OR project = :project OR project_key = :project) GROUP BY substr(created_at, 1, 13);
+WHERE created_at >= :since AND {is_of_project} GROUP BY substr(created_at, 1, 13);
 
 -- name: ledger_days
 SELECT day, CAST(SUM(input_tokens + output_tokens) AS BIGINT) AS tokens, CAST(SUM(cost_micros) AS BIGINT) AS cost_micros FROM model_calls
 WHERE day >= :since AND (:project = '' OR project = :project OR project_key = :project) GROUP BY day;
 
--- name: observed_files
+-- part: observed_files
 SELECT project, files_read, files_modified, created_at FROM observations
 WHERE superseded_by IS NULL AND hidden_at IS NULL AND (files_read <> '[]' OR files_modified <> '[]')
-  AND (:project = '' OR project = :project OR project_key = :project)
-ORDER BY id DESC LIMIT :limit;
+
+-- name: observed_files
+{observed_files} AND substr(project_key, 1, 6) <> 'group:' ORDER BY created_at DESC, id DESC LIMIT :limit;
+
+-- name: observed_files_of_project
+{observed_files} AND project_key = :project_key ORDER BY created_at DESC, id DESC LIMIT :limit;
 
 -- name: observed_rounds
--- When the end of a round was stored, and when it was observed, the latest first.
-SELECT created_at, observed_at FROM events WHERE kind = 'stop' AND status = 'done' AND observed_at IS NOT NULL ORDER BY id DESC LIMIT :limit;
+-- When the end of a round was stored, and when it was observed, the latest first, among the latest events.
+SELECT created_at, observed_at FROM events
+WHERE id > (SELECT MAX(id) FROM events) - :among AND kind = 'stop' AND status = 'done' AND observed_at IS NOT NULL
+ORDER BY id DESC LIMIT :limit;
 
 -- name: stats_sample
 -- The latest payloads, to estimate tokens per stored character.
-SELECT e.payload, LENGTH(e.payload) AS stored FROM events e JOIN sdk_sessions s ON s.id = e.session_id
-WHERE e.payload IS NOT NULL AND (:project = '' OR s.project = :project OR s.project_key = :project) ORDER BY e.id DESC LIMIT :limit;
+SELECT payload, LENGTH(payload) AS stored FROM events WHERE payload IS NOT NULL ORDER BY id DESC LIMIT :limit;
 
 -- name: observation_revise
 UPDATE observations SET facts = :facts, observed_json = :observed_json, importance = :importance WHERE id = :id;

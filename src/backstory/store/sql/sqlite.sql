@@ -187,9 +187,9 @@ JOIN sdk_sessions s ON s.id = k.session_id
 WHERE instr(folded(unpacked(e.payload)), :in_json) > 0 AND (:project = '' OR s.project = :project OR s.project_key = :project);
 
 -- name: table_sizes
--- Bytes on disk by table, with its indexes.
-SELECT m.tbl_name AS name, SUM(d.pgsize) AS bytes FROM dbstat d JOIN sqlite_schema m ON m.name = d.name
-WHERE d.aggregate = TRUE GROUP BY m.tbl_name ORDER BY bytes DESC;
+-- Bytes on disk by table, with its indexes. Every page is read, one by one, so that it can be interrupted.
+SELECT m.tbl_name AS name, SUM(d.bytes) AS bytes FROM (SELECT name, SUM(pgsize) AS bytes FROM dbstat GROUP BY name) d
+JOIN sqlite_schema m ON m.name = d.name GROUP BY m.tbl_name ORDER BY bytes DESC;
 
 -- name: item_words
 SELECT r.kind, r.item_id, r.session_id, t.title, unpacked_body(t.body_and_marks) AS body FROM json_each(:keys) k

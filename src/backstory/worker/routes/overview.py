@@ -22,6 +22,8 @@ from backstory.store.timeline import TimelineAnchor, find_anchor
 from backstory.worker.endpoints import Call, Endpoint, needs_read
 from backstory.worker.routes.recall import project_asked
 
+#: Seconds for the sizes of tables. SQLite reads all of its pages to find them.
+SIZES_S = 2.0
 Span = Annotated[int, msgspec.Meta(ge=0, le=200)]
 
 
@@ -55,8 +57,8 @@ class Stats(msgspec.Struct):
 
     counts: dict[str, Any]
     sizes: dict[str, int]  #: bytes
-    room: dict[str, int]  #: bytes by purpose; empty if the engine does not know
-    tables: dict[str, int]  #: bytes; empty if the engine does not know
+    room: dict[str, int]  #: bytes by purpose; empty if the engine does not know or takes too long
+    tables: dict[str, int]  #: bytes; empty if the engine does not know or takes too long
     projects: list[dict[str, Any]]
     models: dict[str, Any]  #: use of models: recent days by project, provider and model, and totals
 
@@ -111,7 +113,7 @@ class Overview:
         paths = self._settings.paths
         tables: dict[str, int] = {}
         with contextlib.suppress(StoreUnavailable):  # not every SQLite has these numbers
-            tables = self._store.read(counts.table_sizes)
+            tables = self._store.read(counts.table_sizes, SIZES_S)
         log = sum(_file_size(file) for file in paths.data.glob(f"{paths.log.name}*"))
         spool = sum(_file_size(file) for file in paths.spool.rglob("*"))
         return {"database": self._store.size(), "spool": spool, "log": log}, tables
