@@ -54,7 +54,7 @@ class Client:
             connection.request("GET", route)
             response = connection.getresponse()
             if response.status >= 400:
-                raise BackstoryError(f"The worker answered {response.status}.")
+                raise _error(response.status, json.loads(response.read()))
             yield from response
         except (OSError, http.client.HTTPException):
             raise WorkerAway from None

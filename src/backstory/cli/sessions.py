@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from backstory.cli.worker import connect
 from backstory.client import Client
 from backstory.errors import BackstoryError
 from backstory.model import SessionStatus
-from backstory.text import json_escaped
 
 #: label -> the field of a summary that it shows
 LABELS = {"Done": "completed", "Learned": "learned", "Next": "next_steps", "Note": "notes"}
@@ -165,14 +163,9 @@ def _print_rounds(row: Row) -> None:
                 show.line(f"  #{observation['id']} {observation['type']}: {observation['title']}")
 
 
-def turns_of(client: Client, name: str) -> Iterator[Row]:
-    """Return every message of a session."""
-    return client.items(route(name, "/turns"), limit=200)
-
-
 def show_turns(client: Client, options: argparse.Namespace) -> int:
     """Print every message of the session."""
-    turns = turns_of(client, options.id)
+    turns = client.items(route(options.id, "/turns"), limit=200)
     if options.json:
         show.as_json({"items": list(turns)})
         return 0
@@ -204,31 +197,18 @@ def _edit(options: argparse.Namespace, changes: dict[str, Any]) -> int:
 
 
 def export_session(options: argparse.Namespace) -> int:
-    import json
-
-    from backstory.agents import AGENTS
-    from backstory.exchange import session_markdown
-
     client = connect()
     row = get(client, options.id)
-    turns = turns_of(client, str(row["id"]))
-    if options.format == "json":
-        whole = json.dumps(row | {"turns": list(turns)}, ensure_ascii=False, indent=2)
-        pieces = iter([json_escaped(whole) + "\n"])
-    else:
-        agent = AGENTS.get(row["agent"])
-        pieces = session_markdown.pieces(row, turns, agent.title if agent else row["agent"])
+    lines = client.lines(route(str(row["id"]), f"/export?format={options.format or 'markdown'}"))
     if options.output == "-":
-        for piece in pieces:
-            print(piece, end="")
+        for each in lines:
+            print(each.decode(), end="")
         return 0
-    from pathlib import Path
-
     from backstory.paths import write_private
 
     target = Path(options.output).expanduser()
     try:
-        write_private(target, "".join(pieces).encode("utf-8", "replace"))
+        write_private(target, b"".join(lines))
     except OSError as error:
         raise BackstoryError(f"{target} could not be written: {error.strerror}.") from None
     print(f"Exported session S{row['id']} to {target}.")

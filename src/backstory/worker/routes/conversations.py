@@ -13,12 +13,12 @@ from starlette.responses import Response
 from backstory.agents import AGENTS
 from backstory.errors import NotFound
 from backstory.exchange import session_markdown
-from backstory.recall import conversation, session_rows
-from backstory.store import segments, sessions, turns
+from backstory.recall import conversation
+from backstory.store import segments, turns
 from backstory.store.db import Row, Store, Tx
 from backstory.text import json_escaped
 from backstory.worker.endpoints import Call, Endpoint, needs_read
-from backstory.worker.routes.recall import Page, get_session, parse_cursor
+from backstory.worker.routes.recall import Page, get_session, parse_cursor, whole_session
 
 
 class RoundsQuery(msgspec.Struct):
@@ -80,12 +80,11 @@ class Conversations:
         return ShownToolUse(**conversation.tool_use(event))
 
     async def export(self, call: Call) -> Response:
-        """Write the conversation of a session as Markdown or JSON."""
+        """Write the conversation of a session as Markdown, or as JSON with all that `/api/sessions/{id}` shows."""
 
         def work(tx: Tx) -> tuple[Row, list[Row]]:
             session = get_session(tx, call.request.path_params["id"])
-            (row,) = session_rows.with_titles(tx, [sessions.shown(session)])
-            return row, [asdict(turn) for turn in turns.of_session(tx, session.id)]
+            return whole_session(tx, session), [asdict(turn) for turn in turns.of_session(tx, session.id)]
 
         row, said = await asyncio.to_thread(self._store.read, work)
         if call.query.format == "json":

@@ -236,23 +236,7 @@ class Recall:
     async def session(self, call: Call) -> Row:
         """Show a session with its prompts, summaries and observations, by our id, the agent's id or its beginning."""
 
-        def work(tx: Tx) -> Row:
-            session = get_session(tx, call.request.path_params["id"])
-            (row,) = session_rows.with_titles(tx, [sessions.shown(session)])
-            totals = agent_sessions.get(tx, session.id)
-            return row | {
-                "totals": asdict(totals) if totals else None,
-                "counts": asdict(counts.session(tx, session.id)),
-                "links": session_rows.links(tx, session),
-                "directories": sessions.directories(tx, session.project_key, 20),
-                "prompts": prompts.of_session(tx, session.id),
-                "moves": sessions.moves(tx, session.id),
-                "segments": [asdict(segment) for segment in segments.of_session(tx, session.id)],
-                "summaries": memories.listed_summaries(tx, "", LAST, 200, session_id=session.id),
-                "observations": memories.standing_observations(tx, session.id),
-            }
-
-        return await self.read(work)
+        return await self.read(lambda tx: whole_session(tx, get_session(tx, call.request.path_params["id"])))
 
     async def turns(self, call: Call) -> Page:
         """List the turns of a session in order. A private or forgotten turn has no text."""
@@ -317,6 +301,23 @@ def get_session(tx: Tx, name: str) -> Session:
     if session is None:
         raise NotFound(f"There is no session {name[:80]}.", "`backstory sessions` lists them.")
     return session
+
+
+def whole_session(tx: Tx, session: Session) -> Row:
+    """Return a session with its prompts, summaries and observations."""
+    (row,) = session_rows.with_titles(tx, [sessions.shown(session)])
+    totals = agent_sessions.get(tx, session.id)
+    return row | {
+        "totals": asdict(totals) if totals else None,
+        "counts": asdict(counts.session(tx, session.id)),
+        "links": session_rows.links(tx, session),
+        "directories": sessions.directories(tx, session.project_key, 20),
+        "prompts": prompts.of_session(tx, session.id),
+        "moves": sessions.moves(tx, session.id),
+        "segments": [asdict(segment) for segment in segments.of_session(tx, session.id)],
+        "summaries": memories.listed_summaries(tx, "", LAST, 200, session_id=session.id),
+        "observations": memories.standing_observations(tx, session.id),
+    }
 
 
 class Places(Protocol):
