@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import quote
 
 from playwright.sync_api import Page, sync_playwright
 
@@ -25,7 +26,7 @@ def backstory(home: Path, *words: str) -> str:
     return subprocess.run([COMMAND, *words], env=env, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def pages(page: Page) -> dict[str, str]:
+def pages(page: Page, query: str) -> dict[str, str]:
     """Return the fragments of the pages by their names. Some lead to entries of the feed, which is open."""
     page.locator(".card.observation").first.wait_for()
 
@@ -35,7 +36,7 @@ def pages(page: Page) -> dict[str, str]:
     entry = first(".card.observation .title")
     return {
         "feed": "#/",
-        "search": "#/search?q=discount%20code",
+        "search": f"#/search?q={quote(query)}",
         "nothing": "#/search?q=zeppelin",
         "context": "#/context",
         "entry": entry,
@@ -65,6 +66,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--home", type=Path, default=ROOT / ".demo")
+    parser.add_argument("--query", default="discount code", help="what is searched")
     parser.add_argument("--only", default="", help="names of pages, with commas")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
@@ -78,7 +80,7 @@ def main() -> None:
                 link = backstory(options.home, "open", "--print").split()[-1]
                 page.goto(link)
                 page.get_by_text("Live", exact=True).wait_for()
-                for name, fragment in pages(page).items():
+                for name, fragment in pages(page, options.query).items():
                     if chosen and name not in chosen:
                         continue
                     page.goto(f"{link.partition('#')[0]}{fragment}")

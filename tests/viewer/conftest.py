@@ -51,10 +51,11 @@ def loop_of_playwright(request: pytest.FixtureRequest) -> Iterator[None]:
     asyncio._set_running_loop(None)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
-    """A worker with the session of the demo in its memory. Its port stays the same when it is started again, and a
-    round that does not end stays in the queue."""
+    """A worker with the session of the demo in its memory, for all tests: each has texts of its own, and looks at no
+    more than it needs. Its port stays the same when it is started again, and a round that does not end stays in the
+    queue."""
     made = Box(tmp_path_factory.mktemp("viewer"))
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))

@@ -25,6 +25,8 @@ const SINCE: Record<string, string> = {
   "52w": "last year",
 };
 const LABELS: Partial<Record<FilterName, string>> = { since: "time" };
+/** What can be typed into a filter. */
+const EXAMPLES: Partial<Record<FilterName, string>> = { file: "cart.py", until: "2026-11-01" };
 const KINDS = ["observation", "summary", "prompt"];
 const STATUSES = ["created", "active", "paused", "completed", "expired", "failed"];
 /** A filter that makes others mean something else clears them. */
@@ -88,7 +90,7 @@ function Filter({ name, label, value, options }: FilterProps) {
     return (
       <label class={value ? "set" : ""}>
         <span>{label}</span>
-        <input type="text" value={value} onChange={set} placeholder="any" spellcheck={false} />
+        <input type="text" value={value} onChange={set} placeholder={EXAMPLES[name] ?? "any"} spellcheck={false} />
       </label>
     );
   }

@@ -199,7 +199,12 @@ function Tools({ uses }: { uses: ToolStep[] }) {
     <details class="uses" open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>
         {plural(uses.length, "tool use")}: <span class="quiet">{names(uses)}</span>
-        {failed > 0 && <Badge tone="warn">{failed} failed</Badge>}
+        {failed > 0 && (
+          <>
+            {" "}
+            <Badge tone="warn">{failed} failed</Badge>
+          </>
+        )}
       </summary>
       {open && (
         <ul>

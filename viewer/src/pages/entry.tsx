@@ -222,11 +222,20 @@ function PromptPage({ id }: { id: string }) {
   return (
     <>
       <EntryHead entry={data} label="prompt" title={`Prompt ${data.prompt_number}`} />
-      {data.prompt ? <Markdown text={data.prompt} /> : <p class="quiet">It is private, or it was forgotten.</p>}
+      {data.prompt ? (
+        <div class="prompt-text">
+          <Text text={data.prompt} />
+        </div>
+      ) : (
+        <p class="quiet">It is private, or it was forgotten.</p>
+      )}
       <Round entry={data} />
     </>
   );
 }
+
+/** Characters from which a title is written smaller. */
+const LONG_TITLE = 120;
 
 function EntryHead({ entry, label, title }: { entry: FeedEntry; label: string; title: string }) {
   return (
@@ -236,7 +245,7 @@ function EntryHead({ entry, label, title }: { entry: FeedEntry; label: string; t
         <Time at={entry.created_at} />
         <Origin entry={entry} />
       </p>
-      <h1>
+      <h1 class={title.length > LONG_TITLE ? "long" : ""}>
         <Text text={title} />
       </h1>
     </header>

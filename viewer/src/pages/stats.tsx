@@ -88,7 +88,14 @@ function ByDay({ project, days }: { project: string; days: number }) {
         ))}
       </dl>
       {total("sessions") + total("prompts") + total("observations") === 0 ? (
-        <p class="quiet">Nothing happened in these days.</p>
+        <p class="quiet">
+          Nothing happened in these days.{" "}
+          {days < 365 && (
+            <Button kind="quiet" onClick={() => setParam("days", "365")}>
+              Show the year
+            </Button>
+          )}
+        </p>
       ) : (
         <>
           <Chart title="Activity by day" labels={shown.labels} series={shown.activity} kind="bars" unit="Day" rest={rest} />
