@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import logging
 from collections.abc import AsyncIterator
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -154,7 +155,8 @@ class App:
         self.intake.wipe = self.memories.job.start
         self.group_memory = GroupMemory(settings, store, self.vectors, self.pointers)
         memory = self.group_memory
-        told = (memory.search, memory.context, memory.names, memory.said)
+        # An agent is not told of the prompt that it answers.
+        told = (partial(memory.search, is_ended=True), memory.context, memory.names, memory.said)
         around = Surroundings(self.pointers, self.archives, *told)
         self.group_runs = GroupRuns(settings, around)
         self.browsers = Browsers(settings.paths.browsers, self.token)

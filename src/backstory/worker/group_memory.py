@@ -58,15 +58,16 @@ class GroupMemory:
         found = await asyncio.to_thread(self._store.read, read)
         return tuple(Message(each.role, ({"type": "text", "text": each.text},), each.at) for each in found if each.text)
 
-    async def search(self, group: str, query: str) -> Sequence[dict[str, Any]]:
+    async def search(self, group: str, query: str, is_ended: bool = False) -> Sequence[dict[str, Any]]:
         """Return the sessions of a group in which something was said, the best match first. The main group finds those
         of all groups.
 
         `id` is the number by which the group can resume a session. Its active session has none, and neither have those
-        of other groups.
+        of other groups. With `is_ended`, prompts that are being answered are left out.
         """
         is_main = names.is_main(group)
-        where = Filter(is_in_groups=True) if is_main else Filter(project=names.project_key(group))
+        project = "" if is_main else names.project_key(group)
+        where = Filter(project, is_in_groups=is_main, is_ended=is_ended)
         with confined_to(None if is_main else group):
             rows = await asyncio.to_thread(find_sessions.find, self._confined, self._search, query, where, FOUND)
         known = {entry.session_id: entry for entry in await self._pointers.history(group)}
