@@ -13,7 +13,7 @@ from lab import machine, say
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "RESULTS.md"
-BENCHES = ("hook", "bridge", "ingest", "worker", "recall_load", "vectors", "observer", "search", "viewer", "recall")
+BENCHES = ("hook", "bridge", "ingest", "worker", "recall_load", "vectors", "observer", "search", "page_load", "recall")
 
 
 def run(name: str) -> str:

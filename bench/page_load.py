@@ -61,7 +61,7 @@ def fill(lab: Lab, size: int, kept: Path | None) -> None:
         return
     with closing(SqliteStore(database)) as store:
         migrate(store)
-        say(f"viewer: {size:,} filled in {Filling(Words()).to(store, size):.0f} s, {load()}")
+        say(f"page_load: {size:,} filled in {Filling(Words()).to(store, size):.0f} s, {load()}")
     if kept:
         kept.mkdir(parents=True, exist_ok=True)
         shutil.copy(database, kept / "backstory.db")
@@ -118,7 +118,7 @@ def main() -> None:
         browser = stack.enter_context(playwright.chromium.launch(executable_path=chromium, args=FLAGS))
         opened = [(sign_in(browser, lab), lab) for lab in labs]
         for name, fragment in PAGES.items():
-            say(f"viewer: {name}, {load()}")
+            say(f"page_load: {name}, {load()}")
             at = fragment.format(last=options.size)
             both = [[measure(page, lab, at) for page, lab in opened] for _ in range(options.runs + 1)][1:]
             for part in ("painted", "whole"):
