@@ -56,6 +56,9 @@ def test_without_the_credential_nothing_is_shown(browser: Browser, machine: Box)
         page.reload()
         expect(page.get_by_text("Live", exact=True)).to_be_visible()
         assert code not in page.url
+        tab = context.new_page()  # one more of the same browser
+        tab.goto(address(machine))
+        expect(tab.get_by_text("Live", exact=True)).to_be_visible()
         other = context.new_page()
         other.goto(address(machine, f"#code={code}"))
         expect(other.get_by_text("This link was used already, or it has expired.")).to_be_visible()

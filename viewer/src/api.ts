@@ -22,16 +22,42 @@ export const connection = signal<"connecting" | "live" | "gone">("connecting");
 /** Why signing in failed, if it did. */
 export const refusal = signal("");
 
+/** Between the tabs of this address: a new one asks for the session, and who signs in tells it. */
+const tabs = new BroadcastChannel("session");
+/** Milliseconds that a new tab waits for the others. */
+const TABS_MS = 300;
+
+tabs.addEventListener("message", ({ data }) => {
+  const own = sessionStorage.getItem("session");
+  if (data.session && (!own || signedOut.value)) keep(data.session);
+  else if (!data.session && own && !signedOut.value) tabs.postMessage({ session: own });
+});
+
+function keep(session: string): void {
+  sessionStorage.setItem("session", session);
+  signedOut.value = false;
+}
+
+/** Asks the other tabs for the session. */
+async function askTabs(): Promise<void> {
+  tabs.postMessage({});
+  await new Promise((done) => {
+    tabs.addEventListener("message", done, { once: true });
+    setTimeout(done, TABS_MS);
+  });
+}
+
 /** Exchanges the code of `backstory open`, if the address has one, for a session. */
 export async function signIn(): Promise<void> {
   const code = new URLSearchParams(location.hash.slice(1)).get("code");
+  if (!code && !sessionStorage.getItem("session")) await askTabs();
   if (!code) return;
   history.replaceState(null, "", "#/");
   dispatchEvent(new HashChangeEvent("hashchange"));
   try {
     const answer = await request<{ session: string }>("POST", "/open", { code });
-    sessionStorage.setItem("session", answer.session);
-    signedOut.value = false;
+    keep(answer.session);
+    tabs.postMessage(answer);
   } catch (error) {
     refusal.value = error instanceof ApiError ? error.error : String(error);
     signedOut.value = true;
