@@ -45,7 +45,9 @@ def test_an_entry_shows_what_it_rests_on_and_what_is_around_it(machine: Box, ope
     # Which session changed this file?
     page.locator(".files a").first.click()
     expect(page).to_have_url(re.compile(r"#/search\?file="))
-    expect(page.locator(".card .meta a", has_text="session").first).to_be_visible()
+    result = page.locator(".card", has_text=f"#{row['id']}")
+    expect(result.locator(".why")).to_contain_text("changed ")
+    expect(result.locator(".meta a", has_text="session")).to_be_visible()
 
 
 def test_summaries_and_prompts_have_pages(machine: Box, open_page: Opener) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 
@@ -44,7 +45,9 @@ def of_result(row: Row, parts: dict[str, float], query: str, where: Filter, matc
         if part in parts:
             yield reason
     if where.file:
-        yield f"is about {where.file}"
+        changed = json.loads(row.get("files_modified") or "[]")
+        is_changed = any(path.casefold().endswith(where.file.casefold()) for path in changed)
+        yield f"changed {where.file}" if is_changed else f"is about {where.file}"
     if row.get("pinned_at"):
         yield "pinned"
     if row.get("superseded_by"):

@@ -276,7 +276,7 @@ def _is_told(row: Row, rounds: set[tuple[int, int]]) -> bool:
 def _result(item: Candidate, row: Row, source: Row, query: Query, style: QueryStyle) -> Row:
     """Return a row as the API shows it. `source` is the row whose text was found."""
     text = one_line(f"{source['title'] or ''} {source['subtitle'] or ''}")
-    result = row | {
+    result = {name: value for name, value in row.items() if name != "files_modified"} | {
         "score": round(item.score, 6),
         "title": cut(one_line(row["title"] or ""), TITLE),
         "snippet": snippet(text, style.words),

@@ -1399,7 +1399,7 @@ SELECT e.id, COALESCE(LENGTH(e.payload), 0) AS size FROM observation_events oe J
 
 -- name: shown_observations
 SELECT o.id, o.session_id, o.prompt_number, o.type, o.title, o.subtitle, o.project, o.created_at, o.pinned_at, o.superseded_by,
-  s.agent, s.content_session_id
+  o.files_modified, s.agent, s.content_session_id
 FROM observations o JOIN sdk_sessions s ON s.id = o.session_id WHERE o.id {among_ids};
 
 -- name: items_of_open_rounds
