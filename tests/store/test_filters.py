@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from test_forgetting import work
 
 from backstory.store.confined import ConfinedStore, confined_to
 from backstory.store.db import Store, Tx
-from backstory.store.index import indexing, match, search, word_index
-from backstory.store.index.hits import Filter, Hit, IndexedItem, named
+from backstory.store.index import indexing, match, reindex, search, word_index
+from backstory.store.index.hits import KINDS, Filter, Hit, IndexedItem, named
 
 #: Rows that do not pass the filter. They are the newest.
 OTHERS = 60
@@ -18,7 +19,7 @@ LIMIT = 8
 ITEM = IndexedItem(
     "observation", 0, 1, "2026-03-01", "shop", "/shop", "codex", "decision", ("how-it-works",), ("/src/cart.py",)
 )
-GROUP = {"project": "group:family", "project_key": "group:family"}
+GROUP: dict[str, object] = {"project": "group:family", "project_key": "group:family"}
 MEMORY = ("observation", "summary", "prompt")
 #: A filter, and how a row differs that does not pass.
 FILTERS: dict[str, tuple[Filter, dict[str, object]]] = {
@@ -55,10 +56,10 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def found(store: Store, query: str, where: Filter) -> list[int]:
-    def work(tx: Tx) -> list[Hit]:
+    def ask(tx: Tx) -> list[Hit]:
         return search.by_words(tx, query, MEMORY, where, LIMIT) if query else search.newest(tx, MEMORY, where, LIMIT)
 
-    return [hit.item_id for hit in store.read(work)]
+    return [hit.item_id for hit in store.read(ask)]
 
 
 @pytest.mark.usefixtures("small")
@@ -83,7 +84,7 @@ def test_a_caller_of_a_group_finds_what_common_words_say_there(store: Store) -> 
     """And nothing of others."""
     own, confined = replace(ITEM, **GROUP), ConfinedStore(store)  # type: ignore[arg-type]
 
-    def work(tx: Tx) -> None:
+    def put(tx: Tx) -> None:
         for number, project in ((1, "group:family"), (2, "shop")):
             tx.script(
                 "INSERT INTO sdk_sessions (id, content_session_id, project, project_key, created_at, last_event_at) "  # noqa: S608 - constants only
@@ -91,8 +92,27 @@ def test_a_caller_of_a_group_finds_what_common_words_say_there(store: Store) -> 
             )
         fill(tx, own, replace(ITEM, session_id=2), 12, has_title=False)
 
-    store.write(work)
+    store.write(put)
     with confined_to("family"):
         for query in ("lion", "lion tiger", "zebra lion"):
             assert len(found(confined, query, Filter("group:family"))) == LIMIT, query
             assert max(found(confined, query, Filter()), default=0) <= 12, query
+
+
+def test_rebuilding_the_index_includes_groups(store: Store) -> None:
+    """What belongs to a group is left out of lists, but not of the index."""
+    work(store, "one", "quokka")
+
+    def move(tx: Tx) -> None:
+        for table in ("sdk_sessions", "observations", "session_summaries"):
+            tx.script(f"UPDATE {table} SET project = 'group:family', project_key = 'group:family';")  # noqa: S608 - constants only
+        for row in tx.all("word_rows_of_session", session_id=1):
+            indexing.remove_words(tx, row["kind"], row["item_id"])
+        reindex.begin(tx)
+
+    store.write(move)
+    while store.write(reindex.go_on):
+        pass
+    rows = store.read(lambda tx: tx.all("word_rows_of_session", session_id=1))
+    assert {row["kind"] for row in rows} == set(KINDS)
+    assert store.read(lambda tx: search.newest(tx, MEMORY, Filter("group:family"), 9))

@@ -22,8 +22,8 @@ class Step:
     count: str = ""  #: the query that counts all rows
 
 
-def _listed(query: str, **values: object) -> Callable[[Tx, int], list[Row]]:
-    return lambda tx, before: tx.all(query, project="", session_id=0, before=before, limit=BATCH, **values)
+def _before(query: str, limit: int = BATCH) -> Callable[[Tx, int], list[Row]]:
+    return lambda tx, before: tx.all(query, before=before, limit=limit)
 
 
 def _indexed(kind: str) -> Callable[[Tx, Row], None]:
@@ -51,12 +51,12 @@ def _orphans(tx: Tx, _: int) -> list[Row]:
 
 #: The steps, in their order.
 STEPS = {
-    "observations": Step(_listed("observations_list", type=""), _indexed("observation"), "count_observations"),
-    "summaries": Step(_listed("summaries_list"), _indexed("summary"), "count_session_summaries"),
-    "prompts": Step(_listed("prompts_list"), _indexed("prompt"), "count_user_prompts"),
-    "turns": Step(_listed("turns_list"), _turn, "count_turns"),
+    "observations": Step(_before("index_observations"), _indexed("observation"), "count_observations"),
+    "summaries": Step(_before("index_summaries"), _indexed("summary"), "count_session_summaries"),
+    "prompts": Step(_before("index_prompts"), _indexed("prompt"), "count_user_prompts"),
+    "turns": Step(_before("index_turns"), _turn, "count_turns"),
     # One session at a time: a long one has many chunks.
-    "chunks": Step(lambda tx, before: tx.all("sessions_before", before=before, limit=1), _chunks, "count_sdk_sessions"),
+    "chunks": Step(_before("index_sessions", 1), _chunks, "count_sdk_sessions"),
     "leftovers": Step(_orphans, lambda tx, row: indexing.remove_words(tx, row["kind"], row["item_id"])),
 }
 

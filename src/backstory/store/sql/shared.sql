@@ -414,11 +414,24 @@ SELECT
 -- name: turns_between
 SELECT * FROM turns WHERE session_id = :session_id AND at > :since AND at <= :until ORDER BY at, number;
 
--- name: turns_list
-SELECT * FROM turns WHERE id < :before ORDER BY id DESC LIMIT :limit;
+-- part: before
+WHERE id < :before ORDER BY id DESC LIMIT :limit
 
--- name: sessions_before
-SELECT * FROM sdk_sessions WHERE id < :before ORDER BY id DESC LIMIT :limit;
+-- name: index_observations
+-- The rows to index: those of groups, too.
+SELECT * FROM observations {before};
+
+-- name: index_summaries
+SELECT * FROM session_summaries {before};
+
+-- name: index_prompts
+SELECT * FROM user_prompts {before};
+
+-- name: index_turns
+SELECT * FROM turns {before};
+
+-- name: index_sessions
+SELECT * FROM sdk_sessions {before};
 
 -- name: stops_of_session
 SELECT * FROM events WHERE session_id = :session_id AND kind = 'stop' AND payload IS NOT NULL ORDER BY id;
