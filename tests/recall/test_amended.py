@@ -101,3 +101,11 @@ def test_who_asks_for_how_it_was_gets_the_older() -> None:
     for query in ("which broker did we use before?", "What was my rent originally"):
         assert query_style(query).is_former and not query_style(query).recency
     assert not query_style("which broker do we use").is_former
+    assert not query_style("Where does my former colleague work now?").is_former
+
+
+def test_only_a_question_for_a_state_has_a_newest_answer() -> None:
+    for query in ("What is the retry limit?", "How long have I had my cat?", "Did we finish the migration?"):
+        assert newest.asks_for_state(query), query
+    for query in ("What did Ana say about retries?", "Who was on call?", "Why had the job failed?", "retry limit"):
+        assert not newest.asks_for_state(query), query

@@ -31,7 +31,7 @@ FURTHER = 0.15
 #: Number of items of a session that count.
 DEEP = 3
 #: Factor for observations, summaries and prompts in the score of a session, because they repeat the conversation.
-MADE = 0.6
+MADE = 0.5
 #: Factor for a turn of the assistant in the score of a session. A reply is long and repeats the question.
 REPLY_IN_SESSION = 0.8
 #: Factor for a turn of the assistant among turns.
@@ -62,6 +62,8 @@ _FORMER = re.compile(
     r"older|oldest|back then|in the beginning|began|ago)\b",
     re.IGNORECASE,
 )
+#: Such a question asks for the present all the same: `Where does my former colleague work now?`
+_CURRENT = re.compile(r"\b(?:currently|now|nowadays|these days|at the moment|still)\b", re.IGNORECASE)
 #: Words of any task. A query of such words alone does not say what it is about.
 _ANY_TASK = frozenset(
     "a about add added address after again all also an and any applies apply are as at back be been begin branch "  # noqa: SIM905 - a list of words reads as one
@@ -119,7 +121,7 @@ def query_style(query: str) -> QueryStyle:
     words = frozenset(word.lower() for word in _WORD.findall(query))
     plain = {word.lower() for word in _WORD.findall(_ADDRESS.sub(" ", query).replace("'", "")) if not word.isdigit()}
     is_bare = bool(plain) and plain <= _ANY_TASK and not is_exact
-    is_former = bool(_FORMER.search(query)) and len(query) <= LONG
+    is_former = bool(_FORMER.search(query)) and not _CURRENT.search(query) and len(query) <= LONG
     return QueryStyle(is_code, is_exact, is_personal, is_talk, is_bare, is_former, words)
 
 

@@ -34,6 +34,9 @@ _EVENTS = re.compile(
     rf"\b(?:date|day) on which\b|\blast (?:week|month|year|{_DAYS})\b",
     re.IGNORECASE,
 )
+_ASKS_FOR_WORD = re.compile(r"\b(?:what|which|who|whose|where|when|why|how)\b", re.IGNORECASE)
+#: `How long have I had it?` is no past tense.
+_PAST = re.compile(r"\b(?:did|was|were)\b|^(?!.*\b(?:have|has)\b).*\bhad\b", re.IGNORECASE | re.DOTALL)
 #: Tokens that say that something changed.
 _CHANGED = re.compile(
     r"now|instead|chang|renam|replac|mov|switch|longer|anymor|rais|lower|increas|decreas|updat|stop|gave|new|actual|"
@@ -45,7 +48,9 @@ def asks_for_state(query: str) -> bool:
     """Whether a query asks how something is, so that the newest answer counts."""
     if len(query) > LONG or not _QUESTION.search(query):
         return False
-    return not (_REQUEST.search(query) or _EVENTS.search(query))
+    # `What did …` asks for an event. `Did I finish it?` asks for a state.
+    is_past = bool(_ASKS_FOR_WORD.search(query) and _PAST.search(query))
+    return not (is_past or _REQUEST.search(query) or _EVENTS.search(query))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +59,15 @@ class Rule:
 
     near: float  #: minimum score of the newer one, as a share of the older one's
     near_if_changed: float  #: the same if the newer one says that something changed
-    same: float  #: share of what the older one says about the query, by rarity, that the newer one says, too
-    about: float  #: share of the query that both must have in common
+    about: float  #: share of the query, by rarity, that both must have in common
     alike: float  #: minimum cosine similarity of their words
     same_text: float  #: a similarity that is enough, whatever they have of the query
 
 
 #: A turn or an observation is a statement itself.
-STATEMENTS = Rule(near=0.7, near_if_changed=0.6, same=0.8, about=0.3, alike=0.12, same_text=math.inf)
+STATEMENTS = Rule(near=0.7, near_if_changed=0.6, about=0.3, alike=0.2, same_text=math.inf)
 #: A session says more than its best item, by which it is compared.
-SESSIONS = Rule(near=0.6, near_if_changed=0.5, same=0.6, about=0.2, alike=0.12, same_text=0.3)
+SESSIONS = Rule(near=0.65, near_if_changed=0.5, about=0.3, alike=0.16, same_text=0.4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +120,7 @@ def newest_first(
 
 
 def _is_same(new: SaidAbout, old: SaidAbout, weights: Mapping[str, float], rule: Rule) -> bool:
-    """Whether two texts are about the same thing."""
+    """Whether two texts are about the same thing: the newer one has every word of the query that the older one has."""
     alike = len(new.words & old.words) / math.sqrt(max(1, len(new.words)) * max(1, len(old.words)))
-    both = sum(weights[token] for token in new.about & old.about)
-    has_same = both >= rule.same * sum(weights[token] for token in old.about)
-    is_about = both >= rule.about * sum(weights.values())
-    return alike >= rule.same_text or (has_same and is_about and alike >= rule.alike)
+    is_about = sum(weights[token] for token in old.about) >= rule.about * sum(weights.values())
+    return alike >= rule.same_text or (old.about <= new.about and is_about and alike >= rule.alike)
