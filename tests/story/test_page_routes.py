@@ -69,6 +69,8 @@ def test_the_context_as_lines_is_what_an_agent_gets(shared: Box, told: dict[str,
         elif line["kind"] == "summary":
             assert shared.client.get(f"/api/summaries/{line['id']}")["session_id"] == line["session_id"]
     assert [line for line in page["lines"] if line["session_id"] == told["session"]]
+    other = {"project": told["project"], "branch": "other"}
+    assert shared.client.get("/api/context", **other)["text"] == shared.client.get("/api/context/inject", **other)
     on_branch = shared.cli("context", "--project", told["project"], "--branch", "other", "--why").stdout
     assert "discount" in on_branch and "importance" in on_branch
 

@@ -176,11 +176,9 @@ def context(options: argparse.Namespace) -> int:
     name = options.project or project.find(here).key
     client = connect()
     hints.check_project(client.get, options.project)
-    if options.branch:
-        page = client.get("/api/context", project=name, branch=options.branch)
-        text = _explained(page["lines"]) if options.why else page["text"]
-    else:
-        text = client.get("/api/context/inject", project=name, cwd=here, **({"why": "true"} if options.why else {}))
+    # The branch may be checked out in another directory than this one.
+    where = {"branch": options.branch} if options.branch else {"cwd": here}
+    text = client.get("/api/context/inject", project=name, **where, why="true" if options.why else "")
     if options.json:
         show.as_json({"project": name, "context": text})
     else:
@@ -188,7 +186,3 @@ def context(options: argparse.Namespace) -> int:
             show.wrapped(each)
         result_lines.hint(hints.empty(client))
     return 0
-
-
-def _explained(lines: list[dict[str, Any]]) -> str:
-    return "\n".join(f"{line['text']}\n    ({line['reason']})" if line["reason"] else line["text"] for line in lines)

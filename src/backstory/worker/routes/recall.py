@@ -89,18 +89,18 @@ class SessionsQuery(ListQuery):
     cwd: str = ""
 
 
-class ContextQuery(msgspec.Struct):
-    project: str = ""
-    cwd: str = ""
-    why: bool = False
-
-
 class ContextLinesQuery(msgspec.Struct):
     """A project and a branch. Without a `branch`, the one that is checked out where the project was last used."""
 
     project: str = ""
     branch: str = ""
     cwd: str = ""
+
+
+class ContextQuery(ContextLinesQuery):
+    """A project and a branch. Without a `branch`, the one that is checked out in `cwd`."""
+
+    why: bool = False
 
 
 class ContextLines(msgspec.Struct):
@@ -158,37 +158,38 @@ class Recall:
     async def context(self, call: Call) -> PlainTextResponse:
         """Render the context of a new session as Markdown. With `why`, each line has its reason."""
         query: ContextQuery = call.query
-        here = await asyncio.to_thread(project.find, query.cwd) if query.cwd else None
-        start = SessionStart(here.branch, await worktree.changed_files(query.cwd)) if here else SessionStart()
-        name_or_key = query.project or (here.key if here else "")
+        name_or_key, _, start = await self._place(call, is_looked_for=bool(query.branch))
         rendered = await self.read(lambda tx: self._rendered(tx, _known(tx, name_or_key), start))
         text = rendered.explained() if query.why else str(rendered)
         return PlainTextResponse(text, media_type="text/markdown")
 
     async def context_lines(self, call: Call) -> ContextLines:
         """Show the context of a new session of a project on a branch, line by line, with the reason for each."""
-        query: ContextLinesQuery = call.query
-        directories = [query.cwd] if query.cwd else []
-        if not query.cwd and not call.principal.confined_to:  # a group does not see directories
-            directories = await self.read(lambda tx: _directories(tx, query.project))
-        here, directory = None, ""
-        for each in directories:
-            found = await asyncio.to_thread(project.find, each)
-            if found.root and (not query.branch or query.branch == found.branch):
-                here, directory = found, each
-                break
-        changed = await worktree.changed_files(directory) if directory else frozenset[str]()
-        branch = query.branch or (here.branch if here else None)
-        name_or_key = query.project or (here.key if here else "")
+        name_or_key, directory, start = await self._place(call)
 
         def work(tx: Tx) -> ContextLines:
             known = _known(tx, name_or_key)
-            rendered = self._rendered(tx, known, SessionStart(branch, changed))
+            rendered = self._rendered(tx, known, start)
             text, names = str(rendered), feed.branches(tx, known.key, MAX_BRANCHES)
             lines = list(rendered.rows())
-            return ContextLines(text, tokens(text), lines, known.name, known.key, branch, directory, names)
+            return ContextLines(text, tokens(text), lines, known.name, known.key, start.branch, directory, names)
 
         return await self.read(work)
+
+    async def _place(self, call: Call, is_looked_for: bool = True) -> tuple[str, str, SessionStart]:
+        """Return the project of a new session, its directory and how it starts there: in `cwd`, else where the project
+        was last used on the branch, if that is looked for."""
+        query: ContextLinesQuery = call.query
+        directories = [query.cwd] if query.cwd else []
+        if is_looked_for and not query.cwd and not call.principal.confined_to:  # a group does not see directories
+            directories = await self.read(lambda tx: _directories(tx, query.project))
+        name_or_key, branch = query.project, query.branch or None
+        for each in directories:
+            found = await asyncio.to_thread(project.find, each)
+            name_or_key = name_or_key or found.key
+            if found.root and branch in (None, found.branch):
+                return name_or_key, each, SessionStart(found.branch, await worktree.changed_files(each))
+        return name_or_key, "", SessionStart(branch)
 
     def _rendered(self, tx: Tx, known: KnownProject, start: SessionStart) -> SessionContext:
         budget, command = self._settings.context_tokens, self._settings.paths.called
