@@ -12,6 +12,9 @@ from uuid import uuid4
 from backstory import launch
 from backstory.paths import write_private
 
+#: Starts `launch`. What follows is the pipe, the program and its arguments.
+LAUNCH = (sys.executable, "-I", "-S", str(Path(launch.__file__)))
+
 
 class KillSwitch:
     """The owner's end of the pipe to `launch`. Closing it, by us or by the kernel, kills the program."""
@@ -33,7 +36,6 @@ def write_launcher(path: Path, pipe: str, program: str, command: Sequence[str] =
 
     With a `command`, that is run instead of the program, with the arguments of the script behind its own.
     """
-    start = shlex.join([sys.executable, "-I", "-S", str(Path(launch.__file__))])
     started = shlex.join(command) if command else f'"${program}"'
-    write_private(path, f'#!/bin/sh\nexec {start} "${pipe}" {started} "$@"\n'.encode())
+    write_private(path, f'#!/bin/sh\nexec {shlex.join(LAUNCH)} "${pipe}" {started} "$@"\n'.encode())
     path.chmod(0o700)

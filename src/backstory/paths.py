@@ -38,7 +38,7 @@ class Paths:
         self.command = self.bin / "backstory"
         # Sessions of the Python API: `{content id}/session.json` and the lock of whoever is using the session
         self.agent_sessions = data / "agent-sessions"
-        self.agent_runs = data / "agent-runs"  #: pipes of running agents, which end them with their callers
+        self.agent_runs = data / "agent-runs"  #: pipes of running programs, which end them with their callers
         # Backups
         self.backups = data / "backups"  #: recent intact copies of the database
         self.suspect = data / "suspect"  #: exists if the database may be damaged; the next start then checks all of it

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
-import subprocess
 import sys
 import time
+from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +18,7 @@ from starlette.responses import Response
 
 from backstory import __version__
 from backstory.errors import Broken, NotFound, StoreUnavailable
+from backstory.kill_switch import LAUNCH, KillSwitch
 from backstory.observe.model_observer import ProviderState
 from backstory.settings import Settings, environment
 from backstory.store import backups, check, events
@@ -145,7 +147,7 @@ class Admin:
     async def doctor(self, call: Call) -> Findings:
         """Look for problems as `backstory doctor` does. Nothing is changed."""
         async with self._examining:
-            output = await asyncio.to_thread(_doctor, self._settings)
+            output = await _doctor(self._settings)
         try:
             return msgspec.json.decode(output, type=Findings)
         except msgspec.MsgspecError:
@@ -180,15 +182,26 @@ class Admin:
         return self._live.stream(call.request.headers.get("last-event-id"), call.query.groups)
 
 
-def _doctor(settings: Settings) -> bytes:
-    """Run `backstory doctor --json`. The checks belong to the command, which also works when the worker does not."""
-    # -P: nothing is imported from the directory that it runs in.
-    command = [sys.executable, "-P", "-m", "backstory", "doctor", "--json"]
+async def _doctor(settings: Settings) -> bytes:
+    """Run `backstory doctor --json`. The checks belong to the command, which also works when the worker does not. It
+    ends with the request, and with the worker."""
+    folder = settings.paths.agent_runs
     env = {**environment(), "BACKSTORY_DATA_DIR": str(settings.data_dir)}
-    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     try:
-        return bytes(subprocess.run(command, env=env, cwd=Path.home(), timeout=DOCTOR_S, **quiet).stdout)  # type: ignore[call-overload]
-    except (OSError, subprocess.TimeoutExpired):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        with closing(KillSwitch(folder)) as switch:
+            # -P: nothing is imported from the directory that it runs in.
+            command = (*LAUNCH, str(switch.path), sys.executable, "-P", "-m", "backstory", "doctor", "--json")
+            process = await asyncio.create_subprocess_exec(
+                *command, env=env, cwd=Path.home(), stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL
+            )
+            try:
+                async with asyncio.timeout(DOCTOR_S):
+                    return (await process.communicate())[0]
+            finally:
+                switch.close()
+                await process.wait()
+    except (OSError, TimeoutError):
         return b""
 
 
