@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
+import os
+import signal
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -109,6 +113,36 @@ def test_doctor_finds_the_same_from_the_page(shared: Box) -> None:
     told = json.loads(shared.cli("doctor", "--json", check=False).stdout)
     assert {each["name"] for each in found["findings"]} == {each["name"] for each in told["findings"]}
     assert found["ok"] == told["ok"]
+
+
+def doctors_of(box: Box) -> list[int]:
+    """The processes that run `backstory doctor` on this machine, without those that watch over them."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # gone by now
+            is_ours = f"HOME={box.home}\0".encode() in (process / "environ").read_bytes()
+            command = (process / "cmdline").read_bytes()
+            if is_ours and b"\0doctor\0" in command and b"launch.py" not in command:
+                found.append(int(process.name))
+    return found
+
+
+def test_doctor_ends_with_the_worker_that_runs_it(box: Box) -> None:
+    worker = box.start()
+
+    def ask() -> None:
+        with contextlib.suppress(Exception):  # the worker is killed
+            while True:
+                box.client.get("/api/doctor")
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    for doctor in until(lambda: doctors_of(box), "doctor to start"):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(doctor, signal.SIGSTOP)
+    box.kill(worker)
+    asking.join()
+    until(lambda: not doctors_of(box), "doctor to end")
 
 
 def settings_of(box: Box) -> dict[str, dict[str, Any]]:
