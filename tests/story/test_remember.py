@@ -133,12 +133,12 @@ def test_a_timeline_stays_in_its_project_and_refuses_clearly(replayed: Box) -> N
 
 def test_without_an_anchor_a_timeline_shows_the_newest_of_its_project(replayed: Box) -> None:
     """As many as asked for, the last one at the end."""
-    replayed.cli("remember", "zebra", "--project", "other")
+    replayed.cli("remember", "okapi", "--project", "other")
     for number in range(25):
         replayed.cli("remember", f"The shelf has {number} boards.")
-    assert replayed.cli("timeline", "--project", "other").stdout.count("zebra") == 1
-    assert "zebra" in "\n".join(timeline(replayed, "--all-projects", "--before", "100"))
-    assert "zebra" not in "\n".join(timeline(replayed, "--before", "100"))
+    assert replayed.cli("timeline", "--project", "other").stdout.count("okapi") == 1
+    assert "okapi" in "\n".join(timeline(replayed, "--all-projects", "--before", "100"))
+    assert "okapi" not in "\n".join(timeline(replayed, "--before", "100"))
     assert len(timeline(replayed)) == 20 and "24 boards" in timeline(replayed)[-1]
     assert len(timeline(replayed, "--before", "10")) == 10
 

@@ -1,14 +1,14 @@
 // Keys that work anywhere on the page, except while somebody types.
-import { useEffect } from "preact/hooks";
+import { useLayoutEffect } from "preact/hooks";
 
 export type Keys = Record<string, (event: KeyboardEvent) => void>;
 
 /** The newest is asked first. */
 const layers: Keys[] = [];
 
-/** Binds keys while a component is shown. */
+/** Binds keys while a component is shown: before it is painted, so that no key meets what was there before. */
 export function useKeys(keys: Keys): void {
-  useEffect(() => {
+  useLayoutEffect(() => {
     layers.push(keys);
     return () => void layers.splice(layers.indexOf(keys), 1);
   });
