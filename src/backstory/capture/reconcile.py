@@ -62,12 +62,14 @@ class Reconcile:
         wake: Callable[[], None],
         after: asyncio.Event,
         kept: KeptTranscripts,
+        caught_up: asyncio.Event,
     ) -> None:
         self._settings, self._store, self._backfill = settings, store, backfill
         self._roots, self._wake, self._kept = roots, wake, kept
         self._requests: dict[TranscriptRequest, None] = {}
         self._requested = asyncio.Event()
         self._after = after  #: set when the spool is empty: its reports come first
+        self._caught_up = caught_up  #: set when the transcripts of these reports are read
         self.job = Job("reconcile", self._run)
         #: transcript -> its inode, and how far `store_prompts` has read it
         self._positions: dict[Path, tuple[int, Mark]] = {}
@@ -119,21 +121,26 @@ class Reconcile:
 
     async def _run(self) -> None:
         await self._after.wait()
+        await self._read_requested()
+        self._caught_up.set()
         changed = iter(await asyncio.to_thread(self._changed))
         while True:
             self._requested.clear()
-            while self._requests:
-                request = next(iter(self._requests))
-                del self._requests[request]
-                await self.read_now(request)
-                self._kept.soon(request.agent, request.path)
-                if not request.is_second:
-                    later = replace(request, session_id=None, is_second=True)
-                    asyncio.get_running_loop().call_later(READ_AGAIN_S, self._want, later)
+            await self._read_requested()
             if (older := next(changed, None)) is None:
                 await self._requested.wait()
             else:
                 await self.read_now(older)
+
+    async def _read_requested(self) -> None:
+        while self._requests:
+            request = next(iter(self._requests))
+            del self._requests[request]
+            await self.read_now(request)
+            self._kept.soon(request.agent, request.path)
+            if not request.is_second:
+                later = replace(request, session_id=None, is_second=True)
+                asyncio.get_running_loop().call_later(READ_AGAIN_S, self._want, later)
 
     async def read_now(self, request: TranscriptRequest) -> None:
         """Read a transcript, and release the round that waits for it."""

@@ -61,6 +61,7 @@ class Observer:
         self._store, self._provider, self._name, self._worker = store, provider, name, worker
         self._pace, self._retry_s = pace, retry_s
         self._listener = listener
+        self.after: asyncio.Event | None = None  #: set when what happened without a worker is stored
         self._slots = asyncio.Semaphore(parallel)
         self._wake_event = asyncio.Event()
         self._next_look_ms = NEVER
@@ -79,6 +80,8 @@ class Observer:
         await asyncio.gather(*self._running, return_exceptions=True)
 
     async def _run(self) -> None:
+        if self.after:
+            await self.after.wait()
         while True:
             self._wake_event.clear()
             self._next_look_ms = NEVER

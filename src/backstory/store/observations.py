@@ -326,9 +326,8 @@ def _index_summary(tx: Tx, item: IndexedItem, texts: Mapping[str, str], around: 
 
 
 def end_round(tx: Tx, session: Session) -> None:
-    """Store the last reply of the round that ended last, and reindex what was made of the round before."""
-    number = turns.add_last_reply(tx, session)
-    if number is not None:
+    """Store the last replies of the rounds that ended, and reindex what was made of these rounds before."""
+    for number in turns.add_last_replies(tx, session):
         about = {"session_id": session.id, "prompt_number": number}
         _reindex(tx, session, tx.all("observations_of_round", **about), tx.all("summaries_of_round", **about))
 

@@ -102,12 +102,15 @@ def add_reply(
     return _add(tx, session, prompt_number, "assistant", text if wanted else None, at, details)
 
 
-def add_last_reply(tx: Tx, session: Session) -> int | None:
-    """Add the last message of the round that ended last. Return the number of the round."""
-    if (stop := tx.one("stop_of_session", session_id=session.id)) is None:
-        return None
-    _add_reply_of_stop(tx, session, stop)
-    return int(stop["prompt_number"])
+def add_last_replies(tx: Tx, session: Session) -> set[int]:
+    """Add the last messages of the rounds that have no reply, and of the round that ended last. Several rounds may have
+    ended at once, if they come from the spool. Return the numbers of the rounds."""
+    stops = tx.all("stops_without_reply", session_id=session.id)
+    if (last := tx.one("stop_of_session", session_id=session.id)) and last["id"] not in {stop["id"] for stop in stops}:
+        stops.append(last)
+    for stop in stops:
+        _add_reply_of_stop(tx, session, stop)
+    return {stop["prompt_number"] for stop in stops}
 
 
 def _add_reply_of_stop(tx: Tx, session: Session, stop: Row) -> None:

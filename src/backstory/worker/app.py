@@ -127,9 +127,11 @@ class App:
         self.forgotten_key = forgotten.key(settings.paths)
         self.intake = Intake(settings, store, self.live.publish, self.wake, roots)
         self.backfill = Backfill(self.intake, self.forgotten_key)
-        spool_looked = asyncio.Event()
+        spool_looked, caught_up = asyncio.Event(), asyncio.Event()
         self.kept = KeptTranscripts(store, self.intake, roots, self.forgotten_key, spool_looked)
-        self.reconcile = Reconcile(settings, store, self.backfill, roots, self.wake, spool_looked, self.kept)
+        after = (spool_looked, self.kept, caught_up)
+        self.reconcile = Reconcile(settings, store, self.backfill, roots, self.wake, *after)
+        self.observer.after = caught_up
         # Hooks are answered by words alone, without vectors, because an agent waits.
         replies = ContextReplies(settings, store, self.intake, self.model)
         self.reporting = Reporting(store, self.intake, self.live, replies, self.reconcile)

@@ -99,20 +99,18 @@ def _turns(round_: Round) -> Sequence[Turn]:
     turns = list(round_.turns)
     ours = [turn for turn in turns if turn.prompt_number == round_.prompt_number]
     last = mapping(round_.stop.payload).get("last_assistant_message") if round_.stop else None
-    at = turns[-1].number + 1 if turns else 0
-    said = (("user", round_.prompt), ("assistant", last))
-    for number, (role, text) in enumerate(said, at):
+    for role, text in (("user", round_.prompt), ("assistant", last)):
         if isinstance(text, str) and text.strip() and not any(turn.role == role for turn in ours):
-            turns.append(Turn(0, round_.session_id, number, round_.prompt_number, role, None, text, "", None))
-    return _with_rejections(turns, round_)
+            turns.append(Turn(0, round_.session_id, 0, round_.prompt_number, role, None, text, "", None))
+    # Their stored numbers say when they arrived.
+    return [replace(turn, number=place) for place, turn in enumerate(_with_rejections(turns, round_))]
 
 
 def _with_rejections(turns: list[Turn], round_: Round) -> list[Turn]:
     """Add what the user said when rejecting tool uses. It follows the prompt, and is not stored as a turn."""
     at = next((at for at, turn in enumerate(turns, 1) if turn.prompt_number == round_.prompt_number), len(turns))
     said = [
-        Turn(0, round_.session_id, -number, round_.prompt_number, "user", None, text, "", None)
-        for number, text in enumerate(rejections(round_), 2)
+        Turn(0, round_.session_id, 0, round_.prompt_number, "user", None, text, "", None) for text in rejections(round_)
     ]
     return [*turns[:at], *said, *turns[at:]]
 

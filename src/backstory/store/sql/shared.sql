@@ -340,7 +340,9 @@ UPDATE turns SET text = :text WHERE id = :id;
 UPDATE turns SET mark = :mark, at = :at WHERE id = :id;
 
 -- name: turns_up_to_round
-SELECT * FROM turns WHERE session_id = :session_id AND prompt_number <= :prompt_number ORDER BY number DESC LIMIT :limit;
+-- Turns are numbered as they arrive. A reply may arrive after the next prompt.
+SELECT * FROM turns WHERE session_id = :session_id AND prompt_number <= :prompt_number
+ORDER BY prompt_number DESC, at DESC, number DESC LIMIT :limit;
 
 -- name: turns_of_round
 SELECT * FROM turns WHERE session_id = :session_id AND prompt_number = :prompt_number AND role = :role ORDER BY number;
@@ -362,6 +364,12 @@ SELECT * FROM turns WHERE session_id = :session_id AND number > :after ORDER BY 
 
 -- name: stop_of_session
 SELECT * FROM events WHERE session_id = :session_id AND kind = 'stop' ORDER BY id DESC LIMIT 1;
+
+-- name: stops_without_reply
+SELECT e.* FROM user_prompts p JOIN events e ON e.session_id = p.session_id AND e.prompt_number = p.prompt_number AND e.kind = 'stop'
+WHERE p.session_id = :session_id AND NOT EXISTS
+  (SELECT 1 FROM turns t WHERE t.session_id = p.session_id AND t.prompt_number = p.prompt_number AND t.role = 'assistant')
+ORDER BY e.id;
 
 -- name: chunks_redo_from
 -- The first turn of the last chunk. A long turn is in several chunks.
