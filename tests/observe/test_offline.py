@@ -150,6 +150,16 @@ def test_a_change_of_which_nothing_is_said_is_told_by_its_symbols() -> None:
     assert reply.observations[0].files_modified == ("shop/cart.py",)
 
 
+def test_output_that_was_pasted_into_a_prompt_is_not_what_somebody_said() -> None:
+    output = [f"✓ Step {number} is finished" for number in range(8)] + ["The cache was dropped.", "=== End ==="]
+    prompt = "\n".join(["The run below never drops the log.", *output, "Find out why it keeps the log."])
+    said = [one.text for one in statements_of([Turn(1, 1, 0, 1, "user", None, prompt, "", None)])]
+    assert said == ["The run below never drops the log.", "Find out why it keeps the log."]
+    few = "\n".join(["Do as follows.", "$ make test", "Then drop the cache.", "$ make run", "Never push."])
+    said = [one.text for one in statements_of([Turn(1, 1, 0, 1, "user", None, few, "", None)])]
+    assert any("drop the cache" in one for one in said)
+
+
 def test_items_have_their_headings() -> None:
     talk = Talk()
     talk.round("?", stopped("## Root cause\n\n- **Cache**: it is never cleared\n\nDone:\n- one\n"))
