@@ -73,6 +73,13 @@ def test_the_main_group_also_sees_all_groups_and_its_project(tmp_path: Path) -> 
     }
 
 
+@pytest.mark.parametrize("project", ["/", "/proc", "/proc/self/root", "/usr/.."])
+def test_a_project_with_the_processes_of_the_machine_is_refused(data: Path, project: str) -> None:
+    """Their files, with those of the worker, could be reached from there."""
+    with pytest.raises(BadSetting, match="which no agent may see"):
+        mounts(data, "main", Path(project))
+
+
 def test_a_project_in_the_data_directory_is_refused(data: Path) -> None:
     link = data.parent / "link"
     link.symlink_to(data)

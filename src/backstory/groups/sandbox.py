@@ -23,6 +23,8 @@ from backstory.text import one_line
 SHARED = "/workspace/global"
 IPC = "/workspace/ipc"
 PROJECT = "/workspace/project"
+#: What the system tells of its processes. Their files can be reached from there.
+PROCESSES = Path("/proc")
 GROUPS = "/workspace/groups"
 HOME = "/home/node"
 STATE = f"{HOME}/.claude"
@@ -91,6 +93,11 @@ def _project(data: Path, project: Path) -> Path:
     if found.is_relative_to(data.resolve()):
         raise BadSetting(
             "`main_project` is in the data directory, which no agent may see.", "Choose another directory."
+        )
+    if PROCESSES.is_relative_to(found) or found.is_relative_to(PROCESSES):
+        raise BadSetting(
+            f"`main_project` is {found}, with the processes of this machine in {PROCESSES}, which no agent may see.",
+            "Choose the directory of a project.",
         )
     return found
 
