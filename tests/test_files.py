@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+import unprivileged
+from unprivileged import needs_bubblewrap
 
 from backstory import files
 
-needs_bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not here")
+#: Puts a link in the place of a directory when its mode is about to be changed.
+SWAPPED = """
+import os, sys
+from backstory import files
+
+folder, outside = sys.argv[1:]
+
+def swap(event, _):
+    if event == "os.chmod" and not os.path.islink(folder):
+        os.rmdir(folder)
+        os.symlink(outside, folder)
+
+sys.addaudithook(swap)
+try:
+    files.open_up(folder)
+except OSError:
+    sys.exit(0)
+sys.exit("the link was followed")
+"""
 
 
 def test_a_deep_directory_is_removed_and_links_are_not_followed(tmp_path: Path) -> None:
@@ -30,7 +47,7 @@ def test_a_deep_directory_is_removed_and_links_are_not_followed(tmp_path: Path) 
     os.symlink(outside, "link", dir_fd=handle)
     os.mkfifo("pipe", dir_fd=handle)
     os.close(handle)
-    files.remove_tree(folder)
+    files.remove(folder)
     assert not folder.exists()
     assert (outside / "kept").read_text() == "kept"
 
@@ -43,10 +60,20 @@ def test_modes_do_not_keep_a_directory_from_being_removed(tmp_path: Path) -> Non
     (folder / "cache" / "module" / "file").write_text("x")
     (folder / "cache" / "module").chmod(0o555)
     (folder / "cache").chmod(0o000)
-    work = f"from pathlib import Path; from backstory import files; files.remove_tree(Path({str(folder)!r}))"
-    sandbox = ["bwrap", "--bind", "/", "/", "--unshare-user", "--uid", "1000", "--gid", "1000", "--cap-drop", "ALL"]
-    subprocess.run([*sandbox, sys.executable, "-c", work], check=True, timeout=120)
+    folder.chmod(0o000)
+    unprivileged.run("import sys; from backstory import files; files.remove(sys.argv[1])", folder)
     assert not folder.exists()
+
+
+@needs_bubblewrap
+def test_the_mode_of_what_a_link_points_to_is_not_changed(tmp_path: Path) -> None:
+    """The directory becomes a link at the last moment."""
+    folder, outside = tmp_path / "folder", tmp_path / "outside"
+    folder.mkdir(mode=0o000)
+    outside.mkdir(mode=0o755)
+    unprivileged.run(SWAPPED, folder, outside)
+    assert outside.stat().st_mode & 0o777 == 0o755
+    assert folder.is_symlink()
 
 
 def test_a_file_is_created_once_and_through_no_link(tmp_path: Path) -> None:

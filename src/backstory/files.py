@@ -56,7 +56,7 @@ def _check(path: str | bytes | Path, status: os.stat_result) -> None:
 def open_directory(base: Path, *names: str, create: bool = False) -> int:
     """Open a directory below `base` and return its descriptor; raise OSError if it is anything else. Symbolic links
     below `base` are not followed, so the directory is inside, whoever may write there. With `create`, missing
-    directories are made, accessible only to their owner."""
+    directories are made, accessible only to their owner, and those that their owner may not use are opened up."""
     handle = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     for name in names:
         if name in ("", ".", "..") or "/" in name:
@@ -67,22 +67,28 @@ def open_directory(base: Path, *names: str, create: bool = False) -> int:
             if create:
                 with suppress(FileExistsError):
                     os.mkdir(name, 0o700, dir_fd=outer)
-            handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=outer)
+                handle = open_up(name, within=outer)
+            else:
+                handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=outer)
         finally:
             os.close(outer)
     return handle
 
 
-def remove_tree(folder: Path) -> None:
-    """Remove a directory with everything in it, however deep, and whatever modes it has. No link is followed."""
-    top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+def remove(path: str | Path, *, within: int | None = None) -> None:
+    """Remove a file or a link, or a directory with everything in it, however deep, and whatever modes it has. No link
+    is followed."""
+    if not _is_folder(path, within):
+        os.unlink(path, dir_fd=within)
+        return
+    top = open_up(path, within=within)
     try:
         while names := _names(top):
             for name in names:
                 _remove_entry(top, name)
     finally:
         os.close(top)
-    folder.rmdir()
+    os.rmdir(path, dir_fd=within)
 
 
 def _remove_entry(top: int, name: str) -> None:
@@ -90,12 +96,11 @@ def _remove_entry(top: int, name: str) -> None:
     if not _is_folder(name, top):
         os.unlink(name, dir_fd=top)
         return
-    inner = _opened_up(name, top)
+    inner = open_up(name, within=top)
     try:
         for each in _names(inner):
             if _is_folder(each, inner):
-                os.close(_opened_up(each, inner))  # it could not be moved otherwise
-                os.rename(each, f".{secrets.token_hex(8)}", src_dir_fd=inner, dst_dir_fd=top)
+                move(each, f".{secrets.token_hex(8)}", inner, top)
             else:
                 os.unlink(each, dir_fd=inner)
     finally:
@@ -103,20 +108,33 @@ def _remove_entry(top: int, name: str) -> None:
     os.rmdir(name, dir_fd=top)
 
 
-def _opened_up(name: str, within: int) -> int:
-    """Open a directory, whatever its mode, and let its owner change it."""
+def move(name: str, new: str, within: int, to: int) -> None:
+    """Move an entry of a directory to another one. A directory is moved whatever mode it has."""
+    if _is_folder(name, within):
+        os.close(open_up(name, within=within))  # its entry `..` changes
+    os.rename(name, new, src_dir_fd=within, dst_dir_fd=to)
+
+
+def open_up(path: str | Path, *, within: int | None = None) -> int:
+    """Open a directory, whatever its mode, and let its owner change it. No link is followed in its place."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        handle = os.open(name, flags, dir_fd=within)
+        handle = os.open(path, flags, dir_fd=within)
     except PermissionError:
-        os.chmod(name, 0o700, dir_fd=within)
-        handle = os.open(name, flags, dir_fd=within)
-    os.fchmod(handle, 0o700)
+        with suppress(NotImplementedError):  # it became a link
+            os.chmod(path, 0o700, dir_fd=within, follow_symlinks=False)
+        handle = os.open(path, flags, dir_fd=within)
+    try:
+        if os.fstat(handle).st_mode & 0o700 != 0o700:
+            os.fchmod(handle, 0o700)
+    except OSError:
+        os.close(handle)
+        raise
     return handle
 
 
-def _is_folder(name: str, within: int) -> bool:
-    return stat.S_ISDIR(os.stat(name, dir_fd=within, follow_symlinks=False).st_mode)
+def _is_folder(path: str | Path, within: int | None) -> bool:
+    return stat.S_ISDIR(os.stat(path, dir_fd=within, follow_symlinks=False).st_mode)
 
 
 def _names(folder: int) -> list[str]:

@@ -128,7 +128,7 @@ def is_deleted(box: Box, session_id: str) -> None:
     for _ in range(1100):  # deeper than Python recurses
         deep /= "d"
         deep.mkdir()
-    errors = paths(box, "family").errors / "family-bad.json"
+    errors = paths(box, "family").errors / "family.bad.json"
     errors.parent.mkdir(exist_ok=True)
     errors.write_text("bad")
     loop = box.project / "missing" / "x.tar.gz"

@@ -149,7 +149,7 @@ def test_a_bad_request_is_kept_aside_and_answered(house: House) -> None:
         await house.requests(paths).carry_out()
         aside = [file.name for file in paths.errors.iterdir()]
         assert len(aside) == len(BAD) + 1
-        assert all(name.startswith("alpha-") for name in aside)
+        assert all(name.startswith("alpha.") for name in aside)
         assert len(list(paths.responses.iterdir())) == len(BAD)
         assert await house.state("alpha") == (own, {})
         assert "text" in await house.ask(paths, {"type": "clear_session"})

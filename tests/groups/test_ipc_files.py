@@ -7,10 +7,21 @@ import time
 from pathlib import Path
 
 import pytest
+import unprivileged
+from unprivileged import needs_bubblewrap
 
-from backstory.groups import ipc_files
+from backstory.groups import ipc_files, state_dir
 from backstory.groups.ipc_files import IpcFiles, TakenFile
 from backstory.groups.names import GroupPaths
+
+PREPARE = """
+import sys
+from pathlib import Path
+from backstory.groups import state_dir
+from backstory.groups.names import GroupPaths
+
+state_dir.prepare(GroupPaths(Path(sys.argv[1]), "alpha"), Path(sys.argv[2]))
+"""
 
 
 @pytest.fixture
@@ -55,7 +66,7 @@ def test_what_is_no_plain_file_is_moved_away_unread(paths: GroupPaths, tmp_path:
     (paths.tasks / "good.json").write_text("{}")
     assert [taken.name for taken in IpcFiles(paths).take("tasks")] == ["good.json"]
     assert list(paths.tasks.iterdir()) == []
-    bad = {f"alpha-{name}.json" for name in ("link", "dangling", "pipe", "folder", "large")}
+    bad = {f"alpha.{name}.json" for name in ("link", "dangling", "pipe", "folder", "large")}
     assert bad < errors_of(paths)
     assert len(errors_of(paths)) == 7
     assert secret.read_text() == "secret"
@@ -131,13 +142,35 @@ def test_errors_do_not_grow_without_end(paths: GroupPaths, monkeypatch: pytest.M
     assert list(paths.tasks.iterdir()) == []
 
 
+@needs_bubblewrap
+@pytest.mark.parametrize("is_full", [False, True])
+def test_no_mode_locks_a_group_out(tmp_path: Path, is_full: bool) -> None:
+    """The agent owns its directories, and may take every right from itself and from the host."""
+    paths, skills = GroupPaths(tmp_path, "alpha"), tmp_path / "skills"
+    (skills / "cook").mkdir(parents=True)
+    state_dir.prepare(paths, skills)
+    for number in range(ipc_files.MAX_ERRORS if is_full else 0):
+        paths.errors.mkdir(exist_ok=True)
+        (paths.errors / f"beta.{number}.json").touch()
+    (paths.tasks / "locked" / "inner").mkdir(parents=True)
+    state = (paths.state / "skills" / "cook", paths.state / "skills", paths.state)
+    for folder in (paths.tasks / "locked", paths.tasks, paths.ipc, *state, paths.folder):
+        folder.chmod(0o000)
+    unprivileged.run(PREPARE, tmp_path, skills)
+    assert names(paths.ipc) == ["input", "responses", "tasks"]
+    assert names(paths.tasks) == []
+    assert ("alpha.locked" in errors_of(paths)) != is_full
+    assert names(paths.state / "skills") == ["cook"]
+
+
 def test_errors_of_a_group_are_removed_with_it(paths: GroupPaths, tmp_path: Path) -> None:
     (paths.tasks / "folder.json" / "inner").mkdir(parents=True)
     (paths.tasks / "link.json").symlink_to(tmp_path)
-    other = GroupPaths(tmp_path, "beta")
+    other = GroupPaths(tmp_path, "alpha-b")
+    IpcFiles(other).prepare()
     (other.tasks / "link.json").symlink_to(tmp_path)
     for each in (paths, other):
         IpcFiles(each).take("tasks")
-    assert errors_of(paths) == {"alpha-folder.json", "alpha-link.json", "beta-link.json"}
+    assert errors_of(paths) == {"alpha.folder.json", "alpha.link.json", "alpha-b.link.json"}
     IpcFiles(paths).remove_errors()
-    assert errors_of(paths) == {"beta-link.json"}
+    assert errors_of(paths) == {"alpha-b.link.json"}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from backstory.agents import DEFAULT_AGENT
 from backstory.errors import BadInput
-from backstory.files import open_directory, remove_tree
+from backstory.files import open_directory, remove
 from backstory.groups import snapshots
 from backstory.groups.archive import Archives, is_available, messages_of
 from backstory.groups.ipc_files import IpcFiles
@@ -95,10 +95,7 @@ class ForgottenArchives:
         self._store.write(lambda tx: groups.forget_session(tx, paths.group, session_id))
         self._moved(paths.group)
         for path in list(_named_after(paths.state, session_id)):
-            if path.is_dir() and not path.is_symlink():
-                remove_tree(path)
-            else:
-                path.unlink()
+            remove(path)
 
     def _remove_file(self, paths: GroupPaths, name: str) -> None:
         with suppress(FileNotFoundError):

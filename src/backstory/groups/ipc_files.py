@@ -12,7 +12,6 @@ import itertools
 import os
 import re
 import secrets
-import shutil
 import stat
 import time
 from collections.abc import Iterator
@@ -120,11 +119,8 @@ class IpcFiles:
 
     def remove_errors(self) -> None:
         """Remove what of this group is in `ipc/errors`."""
-        for path in (self._ipc / ERRORS).glob(f"{self.group}-*"):
-            if path.is_dir() and not path.is_symlink():
-                files.remove_tree(path)
-            else:
-                path.unlink()
+        for path in (self._ipc / ERRORS).glob(f"{self.group}.*"):
+            files.remove(path)
 
     @contextmanager
     def _opened(self, folder: str) -> Iterator[int]:
@@ -153,13 +149,14 @@ class IpcFiles:
 
     def _set_aside(self, directory: int, name: str) -> None:
         with self._errors() as errors, suppress(FileNotFoundError):
-            if len(_names(errors)) >= MAX_ERRORS:
-                _delete(directory, name)
-                return
-            os.rename(name, self._error_name(errors, name), src_dir_fd=directory, dst_dir_fd=errors)
+            is_full, kept = len(_names(errors)) >= MAX_ERRORS, self._error_name(errors, name)
+            files.move(name, kept, directory, errors)
+            if is_full:  # it is deleted where its agent cannot add to it
+                files.remove(kept, within=errors)
 
     def _error_name(self, errors: int, name: str) -> str:
-        kept = f"{self.group}-{os.fsdecode(os.fsencode(name)[:MAX_NAME])}"
+        # No group has a `.` in its name.
+        kept = f"{self.group}.{os.fsdecode(os.fsencode(name)[:MAX_NAME])}"
         try:
             os.stat(kept, dir_fd=errors, follow_symlinks=False)
         except FileNotFoundError:
@@ -175,13 +172,6 @@ class IpcFiles:
         except FileNotFoundError:
             return False
         return True
-
-
-def _delete(directory: int, name: str) -> None:
-    if stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
-        shutil.rmtree(name, ignore_errors=True, dir_fd=directory)  # follows no link either
-    else:
-        os.unlink(name, dir_fd=directory)
 
 
 def _remove_temporary(directory: int) -> None:

@@ -100,10 +100,9 @@ def _sync_skills(paths: GroupPaths, skills: Path) -> None:
     if target.is_symlink() or (target.exists() and not target.is_dir()):
         target.unlink()
     target.mkdir(mode=0o700, exist_ok=True)
+    os.close(files.open_up(target))
     for skill in wanted:
         place = target / skill.name
-        if place.is_symlink() or not place.is_dir():
-            place.unlink(missing_ok=True)
-        else:
-            files.remove_tree(place)
+        with suppress(FileNotFoundError):
+            files.remove(place)
         shutil.copytree(skill, place)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 import msgspec
 
+from backstory import files
 from backstory.errors import BackstoryError, BadInput, NotFound
-from backstory.files import remove_tree
 from backstory.groups import names, state_dir
 from backstory.groups.archive import Archives, read_file
 from backstory.groups.ipc_files import IpcFiles
@@ -230,8 +231,8 @@ class GroupRoutes:
         paths = self._paths(group)
         try:
             for folder in (paths.folder, paths.state.parent, paths.ipc):
-                if folder.is_dir() and not folder.is_symlink():
-                    remove_tree(folder)
+                with suppress(FileNotFoundError):
+                    files.remove(folder)
             IpcFiles(paths).remove_errors()
         except OSError as error:
             message = f"The files of the group {group} could not be removed: {error.strerror}."
