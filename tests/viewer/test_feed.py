@@ -181,3 +181,27 @@ def test_a_filter_that_matches_nothing_says_so(open_page: Opener) -> None:
     page.get_by_role("button", name="Show everything").click()
     expect(page.locator(".card").first).to_be_visible()
     until(lambda: page.url.endswith("#/"), "the address without filters")
+
+
+def test_an_answer_that_is_cut_off_is_no_answer(open_page: Opener) -> None:
+    """Filters that change while an answer arrives abort it: its head is there, its body never comes."""
+    page = open_page()
+    page.evaluate("""() => {
+        const real = window.fetch
+        window.fetch = (path, init) => {
+            if (!path.startsWith("/api/feed")) return real(path, init)
+            window.fetch = real
+            const body = new ReadableStream({
+                start: (to) => init.signal.addEventListener("abort", () => {
+                    to.error(new DOMException("", "AbortError"))
+                    window.isCutOff = true
+                }),
+            })
+            return Promise.resolve(new Response(body))
+        }
+        location.hash = "#/?kind=summary"
+    }""")
+    page.wait_for_function("document.querySelector('.skeleton')")
+    page.evaluate("location.hash = '#/?kind=prompt'")
+    page.wait_for_function("window.isCutOff")
+    expect(page.locator(".skeleton")).to_have_count(0)

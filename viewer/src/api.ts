@@ -78,12 +78,13 @@ async function request<T>(method: string, path: string, body?: unknown, more: Re
   let answer: Response;
   try {
     answer = await fetch(path, init);
+    // A request that is cut off may fail only here.
+    if (answer.ok) return (await answer.json()) as T;
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
     throw new ApiError(0, "The worker does not answer.", "The page tries again by itself.");
   }
   const value = await answer.json().catch(() => ({}));
-  if (answer.ok) return value as T;
   if (answer.status === 401 && path !== "/open") signedOut.value = true;
   throw new ApiError(answer.status, value.error ?? `The worker answered ${answer.status}.`, value.hint ?? "");
 }
