@@ -181,6 +181,12 @@ def test_stats_count_what_is_there(replayed: Box) -> None:
     assert only["counts"]["sessions"] == 1
     assert [p["name"] for p in only["projects"]] == ["other"]
     assert "about" in replayed.cli("stats").stdout
+    namesake = replayed.root / "elsewhere" / "shop"
+    namesake.mkdir(parents=True)
+    replayed.cli("remember", "Twice", cwd=namesake)
+    shown = " ".join(replayed.cli("stats").stdout.split())
+    assert f"shop ({namesake}): 1 session" in shown, "a name that two projects have is not enough"
+    assert "other: 1 session" in shown
 
 
 def test_answers_over_tcp_are_not_held_back(shared: Box) -> None:

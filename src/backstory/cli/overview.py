@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -92,8 +93,9 @@ def stats(options: argparse.Namespace) -> int:
         print(empty)
         return 0
     _print_counts(report)
+    names = Counter(row["name"] for row in report["projects"])
     for row in report["projects"]:
-        _print_project(row)
+        _print_project(row, f"{row['name']} ({row['key']})" if names[row["name"]] > 1 else row["name"])
     _print_models(report["models"])
     return 0
 
@@ -134,9 +136,9 @@ def _print_counts(report: dict[str, Any]) -> None:
         _row("by content    ", _sizes(report["room"]))
 
 
-def _print_project(row: dict[str, Any]) -> None:
+def _print_project(row: dict[str, Any], name: str) -> None:
     sessions, observations = show.count(row["sessions"], "session"), show.count(row["observations"], "observation")
-    show.paragraph(f"{row['name']}: {sessions}, {observations}, last used {show.when(row['last_at'])}", hang="  ")
+    show.paragraph(f"{name}: {sessions}, {observations}, last used {show.when(row['last_at'])}", hang="  ")
     if row["observations"]:
         told, sources = row["context_tokens_estimate"], row["stands_for_tokens_estimate"]
         whole = row["events_tokens_estimate"]
