@@ -366,9 +366,11 @@ SELECT * FROM turns WHERE session_id = :session_id AND number > :after ORDER BY 
 SELECT * FROM events WHERE session_id = :session_id AND kind = 'stop' ORDER BY id DESC LIMIT 1;
 
 -- name: stops_without_reply
+-- An end that was read from a transcript has the time of its reply, which may not be known to belong to its round yet.
 SELECT e.* FROM user_prompts p JOIN events e ON e.session_id = p.session_id AND e.prompt_number = p.prompt_number AND e.kind = 'stop'
 WHERE p.session_id = :session_id AND NOT EXISTS
-  (SELECT 1 FROM turns t WHERE t.session_id = p.session_id AND t.prompt_number = p.prompt_number AND t.role = 'assistant')
+  (SELECT 1 FROM turns t WHERE t.session_id = p.session_id AND t.role = 'assistant'
+    AND (t.prompt_number = p.prompt_number OR t.at = e.occurred_at))
 ORDER BY e.id;
 
 -- name: chunks_redo_from
