@@ -51,6 +51,19 @@ def test_a_request_is_kept_whole() -> None:
     assert reply.summary and reply.summary.request == prompt
 
 
+def test_the_sentence_after_a_title_is_its_first_fact() -> None:
+    """It often has the reason, in plain words that rank low by themselves."""
+    message = (
+        "The root cause was that `load` opened the file twice. "
+        "We decided to keep `parse_date` in `dates.py` instead of `fromisoformat`, because old rows have no zone. "
+        "It was slower by a third in the spring. "
+        "The lock in `store.py` must be taken before the read, never after it."
+    )
+    reply = told("Which parser?", edited("dates.py", "a", "b"), stopped(message))
+    decided = next(one for one in reply.observations if one.title.startswith("We decided"))
+    assert decided.facts == ("It was slower by a third in the spring.",)
+
+
 @pytest.mark.parametrize(
     ("message", "kept"),
     [

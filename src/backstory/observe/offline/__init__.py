@@ -12,6 +12,7 @@ import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from backstory.model import Noted, Observation, Reply, Round, Turn
 from backstory.observe.offline.acts import Act, mapping
@@ -136,6 +137,10 @@ def _with_facts(chosen: Sequence[ScoredStatement], choices: Sequence[ScoredState
     """Give each title the statements that belong to it: the nearest by words, then by place."""
     facts: dict[str, list[ScoredStatement]] = {one.title: [] for one in chosen}
     used = list(chosen)
+    following = _following(chosen, choices)
+    for title, one in following.items():
+        facts[title].append(one)
+        used.append(one)
     for one in sorted(choices, key=lambda one: -one.score):
         if (
             not chosen
@@ -155,11 +160,32 @@ def _with_facts(chosen: Sequence[ScoredStatement], choices: Sequence[ScoredState
             used.append(one)
     place = {id(one): at for at, one in enumerate(choices)}
 
-    def order(fact: ScoredStatement) -> tuple[bool, int]:
+    def order(title: str, fact: ScoredStatement) -> tuple[bool, bool, int]:
         # Where there is no room for all, what was only asked or thought aloud is left out first.
-        return only_asks(fact.statement) or only_thinks_aloud(fact.statement), place[id(fact)]
+        is_aside = only_asks(fact.statement) or only_thinks_aloud(fact.statement)
+        return fact is not following.get(title), is_aside, place[id(fact)]
 
-    return {title: [fact.statement.text for fact in sorted(kept, key=order)] for title, kept in facts.items()}
+    return {
+        title: [fact.statement.text for fact in sorted(kept, key=partial(order, title))]
+        for title, kept in facts.items()
+    }
+
+
+def _following(chosen: Sequence[ScoredStatement], choices: Sequence[ScoredStatement]) -> dict[str, ScoredStatement]:
+    """The sentence after each title: the reason or the outcome often stands there, whatever its own score."""
+    at = {(one.statement.turn, one.statement.position): one for one in choices if not one.statement.is_item}
+    following: dict[str, ScoredStatement] = {}
+    used = list(chosen)
+    for one in chosen:
+        after = at.get((one.statement.turn, one.statement.position + 1))
+        if after is None or one.statement.is_item or after.is_doubted or says_little(after.statement.text):
+            continue
+        if only_asks(after.statement) or only_thinks_aloud(after.statement):
+            continue
+        if not any(is_same(after.words, other.words, SAME_FACT) for other in used):
+            following[one.title] = after
+            used.append(after)
+    return following
 
 
 def _nearness(one: ScoredStatement, other: ScoredStatement) -> float:
