@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from backstory.capture.spool import Spool
+from backstory.capture.spool import TURN_S, Spool
 from backstory.cli.doctor import files
 from backstory.cli.doctor.finding import Machine
 from backstory.errors import StoreUnavailable
@@ -182,8 +182,17 @@ def test_an_event_does_not_wait_for_what_stays_in_the_spool(paths: Paths) -> Non
 
 def test_an_event_that_waits_too_long_is_refused_so_that_its_hook_spools_it(paths: Paths) -> None:
     good(paths, 1)
+    spool = Spool(paths, Delivered(), asyncio.Event())
     with pytest.raises(StoreUnavailable):
-        asyncio.run(Spool(paths, Delivered(), asyncio.Event()).wait_turn(NAME.format(2)))
+        asyncio.run(spool.wait_turn(NAME.format(2)))
+
+    async def refuse_many() -> None:
+        async with asyncio.timeout(TURN_S * 50):  # 1,000 waits would be far beyond it
+            for number in range(3, 1003):
+                with pytest.raises(StoreUnavailable):
+                    await spool.wait_turn(NAME.format(number))
+
+    asyncio.run(refuse_many())
 
 
 def test_forgetting_is_not_held_up_by_what_lies_there(paths: Paths) -> None:

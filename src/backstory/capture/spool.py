@@ -39,6 +39,7 @@ class Spool:
         self._looked = looked  #: set after the first look
         self._called = asyncio.Event()  #: set to look at once
         self._waiting: list[asyncio.Event] = []  #: each is set after a whole look
+        self._is_late = False  #: an event waited in vain: the others are refused at once until all is taken in
 
     async def _watch(self) -> None:
         while True:
@@ -50,6 +51,7 @@ class Spool:
                 pass  # the entries stay where they are
             except OSError as error:
                 log.warning("the spool cannot be read: %s", error.strerror)
+            self._is_late = False
             for event in (self._looked, *waiting):
                 event.set()
             with contextlib.suppress(TimeoutError):
@@ -64,11 +66,12 @@ class Spool:
         looked = asyncio.Event()
         self._waiting.append(looked)
         self._called.set()
-        try:
-            async with asyncio.timeout(TURN_S):
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0 if self._is_late else TURN_S):
                 await looked.wait()
-        except TimeoutError:
-            raise StoreUnavailable("Earlier events are still being stored.", "Send it again later.") from None
+        if not looked.is_set():
+            self._is_late = True
+            raise StoreUnavailable("Earlier events are still being stored.", "Send it again later.")
 
     def _has_before(self, event_id: str) -> bool:
         """Whether an older entry may still be taken in. The first one is enough, so a full folder takes no longer."""
