@@ -233,13 +233,15 @@ class _Page:
         lines: dict[int | None, list[Line]] = {}
         for one in ranked:
             observation = one.observation
+            if observation.id in self._shown:
+                continue
             number = observation.session_id if heads.get(observation.session_id) else None
             text = told(observation, MAX_EARLIER_LINE if number is not None else MAX_STANDING_LINE)
             # The heading of a session names its branch.
             line = observation_line(one, text, self._branch if number is None else None)
-            if observation.id in self._shown or self._said.has(text):
-                continue
-            if self._room.take(line.text):
+            # Most lines find no room, and to compare them with all others takes longer.
+            if self._room.fits(line.text + "\n") and not self._said.has(text):
+                self._room.take(line.text)
                 self._said.add(text)
                 self._shown.add(observation.id)
                 lines.setdefault(number, []).append(line)
