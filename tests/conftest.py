@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +26,14 @@ settings.load_profile("steady")
 
 # A shell ignores Ctrl-C for what it runs in the background, and every program that a test starts would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+#: Characters of the directory for temporary files. The path of a socket below it has 107 at most.
+LONGEST_TMPDIR = 20
+if len(tempfile.gettempdir()) > LONGEST_TMPDIR and os.access("/tmp", os.W_OK):
+    os.environ["TMPDIR"] = tempfile.tempdir = "/tmp"
+
+# PostgreSQL does not run as root: its package calls `useradd`, which a short PATH does not reach.
+os.environ["PATH"] = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
 
 
 @pytest.fixture
