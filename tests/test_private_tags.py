@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from backstory import prefilter
+from backstory import plain_tags, prefilter
 from backstory.privacy import strip_bytes, strip_json, strip_text, untag_bytes
 
 CANARY = "canary7f3a"
@@ -137,6 +137,39 @@ def test_stripped_once_is_stripped_and_was_seen(text: str, ascii_only: bool) -> 
     if strip_json(value) != value:
         assert prefilter.tagged(raw)
         assert prefilter.suspicious(raw)
+
+
+plain_texts = st.lists(st.sampled_from(["<private>", "</private>", *PARTS, "\\\\", '\\"', "word"]), max_size=12).map(
+    "".join
+)
+
+
+@given(st.lists(st.tuples(plain_texts, plain_texts), max_size=4), st.booleans(), st.booleans())
+@settings(max_examples=settings().max_examples * 5, deadline=None)
+def test_tags_are_removed_from_bytes_as_from_the_document(
+    fields: list[tuple[str, str]], ascii_only: bool, spaced: bool
+) -> None:
+    """What is left of the bytes is what is left of the parsed document, or the bytes are left to the parser."""
+    value: Any = dict(fields) | {"list": [text for pair in fields for text in pair]}
+    raw = json.dumps(value, ensure_ascii=ascii_only, indent=1 if spaced else None).encode()
+    shown = plain_tags.remove(raw)
+    if shown is not None and not prefilter.tagged(shown):
+        assert json.loads(shown) == strip_json(value, secrets=False)
+
+
+def test_plain_tags_take_no_parser() -> None:
+    """The usual cases, so that the hook need not parse them; the unusual ones are left to the parser."""
+    value = {
+        "prompt": 'Do <private>my \\ "own" thing\n</private>it',
+        "b": ["<private>x</private>", "<private></private>"],
+    }
+    shown = plain_tags.remove(json.dumps(value).encode())
+    assert shown is not None
+    assert json.loads(shown) == {"prompt": "Do it", "b": ["", ""]}
+    for text in ("<private>x", "<private>a<private>b</private>c</private>", "<private>&lt;private></private>"):
+        assert plain_tags.remove(json.dumps({"a": text}).encode()) is None
+    assert plain_tags.remove(b'{"<private>k</private>": "<private>v</private>"}') is None
+    assert plain_tags.remove(b'{"a": "<private>x", "b": "y</private>"}') is None
 
 
 @pytest.mark.timeout(60)

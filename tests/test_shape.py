@@ -29,6 +29,7 @@ GROUND = {
     "ids",
     "privacy",
     "private_tags",
+    "plain_tags",
     "prefilter",
     "file_digests",
     "passages",
@@ -45,6 +46,7 @@ GROUND = {
 #: Modules that the hook imports without the package around them.
 BARE = {
     "hook_fallback",
+    "plain_tags",
     "prefilter",
     "privacy",
     "private_tags",
@@ -56,7 +58,7 @@ BARE = {
 ROOMS = {"sessions", "store", "agents", "groups", "capture", "observe", "recall", "exchange", "worker", "cli"}
 #: room or module -> what of ours it may import beside itself
 MAY_IMPORT = {
-    "hook": {"prefilter", "privacy"},
+    "hook": {"plain_tags", "prefilter", "privacy"},
     "client": {"errors"},
     "mcp_bridge": set(),
     "sessions": GROUND | {"agents", "client"},

@@ -141,8 +141,15 @@ def _strip(body: bytes, secrets: bool, cut: bool) -> bytes:
     store and skip the check, which takes too long for 16 MiB."""
     import prefilter  # type: ignore[import-not-found,unused-ignore]
 
-    if not cut and not (prefilter.suspicious(body) if secrets else prefilter.tagged(body)):
-        return body
+    if not cut:
+        is_found = prefilter.suspicious if secrets else prefilter.tagged
+        if not is_found(body):
+            return body
+        import plain_tags  # type: ignore[import-not-found,unused-ignore]
+
+        shown: bytes | None = plain_tags.remove(body)
+        if shown is not None and not is_found(shown):
+            return shown
     import privacy  # type: ignore[import-not-found,unused-ignore]
 
     strip = privacy.cut_bytes if cut else privacy.strip_bytes if secrets else privacy.untag_bytes
