@@ -52,6 +52,15 @@ def test_a_closing_reply_reaches_the_next_session(running: Box) -> None:
         assert f"Asked: {TASK}" in told, reply
 
 
+def test_a_line_names_its_type_once(running: Box) -> None:
+    """`Decision: …` is a decision, `Cause: …` none, also if it says `instead of`."""
+    say(running, "one", TASK, "Decision: the loader uses urllib rather than requests.")
+    say(running, "two", "Why is it slow?", "Cause: the client sent `b` instead of `a` to the proxy.")
+    context = running.client.get("/api/context/inject", cwd=str(running.project))
+    assert "decision: the loader uses urllib" in context
+    assert "discovery: Cause: the client sent" in context
+
+
 def test_a_branch_has_its_own_hand_off(running: Box) -> None:
     """Back on a branch, its last session comes first, and that of the other branch after it."""
     git(running, "init", "-q", "-b", "one")

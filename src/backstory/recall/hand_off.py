@@ -147,7 +147,10 @@ def observation_line(ranked: Ranked, text: str, here: str | None = None) -> Line
     one = ranked.observation
     times = f" ({one.times_learned} times)" if one.times_learned > 1 else ""
     where = other_branch(one, here)
-    return Line(f"#{one.id} {one.type}: {text}{times}{where}", ", ".join(ranked.reasons), one.id, None, one.session_id)
+    label = f"{one.type}: "
+    if text.lower().startswith(label):  # `Decision: …` says its type itself
+        text = text[len(label) :]
+    return Line(f"#{one.id} {label}{text}{times}{where}", ", ".join(ranked.reasons), one.id, None, one.session_id)
 
 
 def other_branch(observation: StoredObservation, here: str | None) -> str:

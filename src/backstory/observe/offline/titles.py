@@ -36,10 +36,13 @@ _CHOSEN = re.compile(
     r"决定|決定|ことにし",
     re.IGNORECASE,
 )
+_CAUSE = re.compile(r"(?:the )?(?:root )?(?:cause|ursache|causa)\b|原因", re.IGNORECASE)
 
 
 def type_of(statement: str, prompt: str, has_changes: bool) -> str:
     """Return the type of an observation."""
+    if _CAUSE.match(statement):
+        return "bugfix" if has_changes else "discovery"
     if _CHOSEN.search(statement):
         return "decision"
     if not has_changes:
