@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import json
 import os
@@ -17,6 +16,7 @@ from box import COMMAND, Box, until
 from terminal import in_terminal
 
 from backstory.cli import main, worker
+from backstory.cli.parser import Parser
 from backstory.settings import Settings
 
 RECORDED = Path(__file__).parent.parent / "agents" / "recorded" / "claude-code"
@@ -46,7 +46,7 @@ def test_every_command_explains_itself(box: Box, command: str) -> None:
 @pytest.mark.parametrize("noun", main.NOUNS)
 def test_the_table_of_nouns_is_right(noun: str) -> None:
     """A command is found by the file that adds it, so that only that file is read."""
-    commands = argparse.ArgumentParser().add_subparsers()
+    commands = Parser().add_subparsers()
     importlib.import_module(f"backstory.cli.{noun}").add(commands)
     assert main.NOUNS[noun] == tuple(commands.choices)
 

@@ -31,13 +31,14 @@ def add(commands: Any) -> None:
         command.set_defaults(run=run)
 
 
-def install(options: argparse.Namespace) -> int:
+def install(options: argparse.Namespace) -> None:
     chosen, agent = settings.load(), AGENTS[options.agent]
     place = place_of(chosen, options.scope)
     parts = agent.parts(place)
     planned = [part.install(True) for part in parts]  # raises on an unreadable file before any file is changed
     if options.dry_run or options.diff:
-        return _plan(options, parts, planned)
+        _plan(options, parts, planned)
+        return
     chosen.paths.prepare()
     shims.write(chosen)
     changes = [part.install(False) for part in parts]
@@ -51,17 +52,17 @@ def install(options: argparse.Namespace) -> int:
             print(hints.earlier(agent))
         if options.scope == "project":
             print("If you share these files: on a machine without backstory the hooks do nothing.")
-    return 0
 
 
-def uninstall(options: argparse.Namespace) -> int:
+def uninstall(options: argparse.Namespace) -> None:
     # `bare`, because uninstalling must work even if config.toml cannot be read.
     chosen, agent = settings.bare(), AGENTS[options.agent]
     parts = agent.parts(place_of(chosen, options.scope))
     made_dirs = [directory for part in parts for directory in part.made_dirs()]
     changes = [part.uninstall(options.dry_run or options.diff) for part in parts]
     if options.dry_run or options.diff:
-        return _plan(options, parts, changes)
+        _plan(options, parts, changes)
+        return
     # A folder that was created for one part may have held another until now.
     remove_empty(made_dirs)
     for part, change in zip(parts, changes, strict=True):
@@ -71,7 +72,6 @@ def uninstall(options: argparse.Namespace) -> int:
         print(f"{agent.name}: nothing of backstory is in its files.")
     if not installed(chosen):
         _remove_shims(chosen)
-    return 0
 
 
 def _remove_shims(chosen: Settings) -> None:
@@ -85,7 +85,7 @@ def _remove_shims(chosen: Settings) -> None:
         print(f"Memory is kept in {show.path(chosen.data_dir)}. Delete that folder to forget everything.")
 
 
-def _plan(options: argparse.Namespace, parts: Sequence[InstalledPart], changes: Sequence[FileChange]) -> int:
+def _plan(options: argparse.Namespace, parts: Sequence[InstalledPart], changes: Sequence[FileChange]) -> None:
     """Print what would be changed: a line for each file, or every line with --diff."""
     for part, change in zip(parts, changes, strict=True):
         if options.diff:
@@ -94,7 +94,6 @@ def _plan(options: argparse.Namespace, parts: Sequence[InstalledPart], changes: 
             print(f"{show.path(change.path)} ({part.what.rpartition(' ')[0]}): {change.summary()}")
     if not options.diff:
         print("Nothing was changed. --diff shows every line.")
-    return 0
 
 
 def installed(chosen: Settings) -> list[str]:

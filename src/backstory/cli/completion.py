@@ -29,12 +29,11 @@ def add(commands: Any) -> None:
     top.set_defaults(run=completion)
 
 
-def completion(options: argparse.Namespace) -> int:
+def completion(options: argparse.Namespace) -> None:
     from backstory.cli.main import parser
 
     table = dict(places(parser()))
     print({"bash": _bash, "zsh": _zsh, "fish": _fish}[options.shell](table), end="")
-    return 0
 
 
 def places(parser: Parser, path: str = "") -> Iterator[tuple[str, list[Word]]]:

@@ -20,8 +20,7 @@ def add(commands: Any) -> None:
     text = "list every setting, its value and what it does (the default)"
     for listing in (top, actions.add_parser("list", help=text)):
         listing.add_argument("--changed", action="store_true", help="list only settings that are not at their default")
-        listing.add_argument("--json", action="store_true", help="print JSON")
-        listing.set_defaults(run=list_settings)
+        listing.runs_with_json(list_settings)
     for name, run, text in (
         ("get", get, "print the value of a setting"),
         ("set", change, "change a setting"),
@@ -36,17 +35,14 @@ def add(commands: Any) -> None:
     text = "ask the provider one question, to see whether it answers"
     tested = actions.add_parser("test", help=text)
     tested.description = "Ask the provider that is set one question, which contains nothing of the memory."
-    tested.add_argument("--json", action="store_true", help="print JSON")
-    tested.set_defaults(run=test)
+    tested.runs_with_json(test)
 
 
 def test(options: argparse.Namespace) -> int:
     from backstory.cli.worker import connect
 
     result = connect(timeout=TEST_S).post("/api/settings/test", {})
-    if options.json:
-        show.as_json(result)
-    else:
+    if not show.printed_json(options, result):
         name = f"{result['provider']} ({result['model']})" if result["model"] else result["provider"]
         took = f" It took {result['seconds']:.1f} s." if result["seconds"] else ""
         show.paragraph(f"{name}: {result['says']}{took}", code="" if result["ok"] else show.YELLOW)
@@ -57,13 +53,12 @@ def _text(value: Any) -> str:
     return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
-def list_settings(options: argparse.Namespace) -> int:
+def list_settings(options: argparse.Namespace) -> None:
     chosen, sources, default = settings.load(), settings.sources(), Settings()
     values = {name: settings.shown(name, value) for name, value in dataclasses.asdict(chosen).items()}
     names = [name for name in settings.NAMES if not options.changed or name in sources]
-    if options.json:
-        show.as_json({n: {"value": values[n], "from": sources.get(n, "default")} for n in names})
-        return 0
+    if show.printed_json(options, {n: {"value": values[n], "from": sources.get(n, "default")} for n in names}):
+        return
     for name in names:
         before = _text(getattr(default, name)) or "empty"
         source = f" (from {sources[name]}; default: {before})" if name in sources else ""
@@ -74,17 +69,15 @@ def list_settings(options: argparse.Namespace) -> int:
     changed = show.count(len(sources), "setting is", "settings are") if sources else "No setting is"
     if not options.changed or not sources:
         print(f"{changed} changed. `backstory config set NAME VALUE` changes one.")
-    return 0
 
 
-def get(options: argparse.Namespace) -> int:
+def get(options: argparse.Namespace) -> None:
     if options.name != "data_dir":
         settings.check_name(options.name)
     print(_text(settings.shown(options.name, getattr(settings.load(), options.name))))
-    return 0
 
 
-def change(options: argparse.Namespace) -> int:
+def change(options: argparse.Namespace) -> None:
     chosen, name = settings.load(), options.name
     chosen.paths.prepare()
     if name == "mode":
@@ -96,18 +89,16 @@ def change(options: argparse.Namespace) -> int:
     print(f"{name} = {_text(settings.shown(name, value))}")
     _apply(chosen, name)
     _warn(name, value)
-    return 0
 
 
-def unset(options: argparse.Namespace) -> int:
+def unset(options: argparse.Namespace) -> None:
     chosen, name = settings.load(), options.name
     if name in settings.NAMES and name not in settings.read_config(chosen.paths.config):
         print(f"{name} is not set in config.toml.")
-        return 0
+        return
     settings.change(chosen.paths.config, name, None)
     print(f"{name} has its default value again: {_text(getattr(Settings(), name)) or 'empty'}")
     _apply(chosen, name)
-    return 0
 
 
 def _apply(before: Settings, name: str) -> None:

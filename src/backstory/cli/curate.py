@@ -28,14 +28,12 @@ def add(commands: Any) -> None:
     remember_.add_argument("--type", default="decision", choices=TYPES, help="its type (default: decision)")
     remember_.add_argument("--project", default="", help="project name or key (default: the current directory's)")
     remember_.add_argument("--concept", action="append", default=[], metavar="C", help="a concept; can be repeated")
-    remember_.add_argument("--json", action="store_true", help="print JSON")
-    remember_.set_defaults(run=remember)
+    remember_.runs_with_json(remember)
     pin_ = commands.add_parser("pin", help="keep observations in the context of every session")
     pin_.description = "Keep observations in the context of every session of their project."
     pin_.add_argument("ids", nargs="+", metavar="ID", help="an observation's id, as printed by search and context")
     pin_.add_argument("--off", action="store_true", help="unpin them")
-    pin_.add_argument("--json", action="store_true", help="print JSON")
-    pin_.set_defaults(run=pin)
+    pin_.runs_with_json(pin)
     supersede_ = commands.add_parser("supersede", help="replace an observation with a newer one")
     supersede_.description = (
         "Replace an observation with a newer one. The old one leaves the context and points to the new one."
@@ -43,8 +41,7 @@ def add(commands: Any) -> None:
     supersede_.add_argument("old", metavar="OLD", help="id of the observation that is replaced")
     supersede_.add_argument("new", nargs="?", metavar="NEW", help="id of its replacement, in the same project")
     supersede_.add_argument("--off", action="store_true", help="undo: OLD is valid again")
-    supersede_.add_argument("--json", action="store_true", help="print JSON")
-    supersede_.set_defaults(run=supersede)
+    supersede_.runs_with_json(supersede)
     hide_ = commands.add_parser("hide", help="take something out of context and search")
     hide_.description = (
         "Take observations or sessions out of context and search. Nothing is deleted: `show` still shows them, and "
@@ -54,8 +51,7 @@ def add(commands: Any) -> None:
     hide_.add_argument("--undo", action="store_true", help="bring them back")
     hide_.add_argument("--list", action="store_true", help="list what is hidden")
     hide_.add_argument("--project", default="", help="with --list: only in this project (name or key)")
-    hide_.add_argument("--json", action="store_true", help="print JSON")
-    hide_.set_defaults(run=hide)
+    hide_.runs_with_json(hide)
     forget_ = commands.add_parser("forget", help="delete from memory permanently")
     forget_.description = (
         "Delete observations, a session, a project, or everything that matches a search, in every file of the data "
@@ -69,11 +65,10 @@ def add(commands: Any) -> None:
     forget_.add_argument(
         "--yes", action="store_true", help="delete without asking; without it, and without a terminal, only list"
     )
-    forget_.add_argument("--json", action="store_true", help="print JSON")
-    forget_.set_defaults(run=forget)
+    forget_.runs_with_json(forget)
 
 
-def remember(options: argparse.Namespace) -> int:
+def remember(options: argparse.Namespace) -> None:
     text = sys.stdin.read() if options.text == "-" else options.text
     if not text.strip():
         raise BackstoryError("The text is empty.", 'Example: `backstory remember "we keep prices in cents"`.')
@@ -86,14 +81,11 @@ def remember(options: argparse.Namespace) -> int:
         "concepts": options.concept,
     }
     row = connect().post("/api/memories", body)
-    if options.json:
-        show.as_json(row)
-    else:
+    if not show.printed_json(options, row):
         show.line(f"Remembered for {row['project']}: #{row['id']} {row['type']}: {row['title']}")
-    return 0
 
 
-def pin(options: argparse.Namespace) -> int:
+def pin(options: argparse.Namespace) -> None:
     client, numbers = connect(), [number_of(word) for word in options.ids]
     rows = []
     for number in numbers:
@@ -103,23 +95,20 @@ def pin(options: argparse.Namespace) -> int:
             show.line(f"{'Unpinned' if options.off else 'Pinned'}: #{row['id']} {row['type']}: {row['title']}")
     if options.json:
         show.as_json({"items": rows})
-    return 0
 
 
-def supersede(options: argparse.Namespace) -> int:
+def supersede(options: argparse.Namespace) -> None:
     if options.off == (options.new is not None):
         raise BackstoryError("Give two ids, OLD and NEW, or OLD with --off.")
     old, new = number_of(options.old), None if options.off else number_of(options.new)
     row = connect().patch(f"/api/observations/{old}", {"superseded_by": new})
-    if options.json:
-        show.as_json(row)
-        return 0
+    if show.printed_json(options, row):
+        return
     result = f"Replaced by #{new}" if new else "Valid again"
     show.line(f"{result}: #{row['id']} {row['type']}: {row['title']}")
-    return 0
 
 
-def hide(options: argparse.Namespace) -> int:
+def hide(options: argparse.Namespace) -> None:
     if options.list == bool(options.ids) or (options.project and options.ids):
         raise BackstoryError("Give ids to hide, or --list.", "Find ids with `backstory search`.")
     client = connect(timeout=TIMEOUT_S)
@@ -127,9 +116,8 @@ def hide(options: argparse.Namespace) -> int:
         page = client.get("/api/hidden", project=options.project, limit="200")
     else:
         page = client.post("/api/hide", split_ids(options.ids) | {"undo": options.undo})
-    if options.json:
-        show.as_json(page)
-        return 0
+    if show.printed_json(options, page):
+        return
     did = "" if options.list else "Shown again: " if options.undo else "Hidden: "
     for row in page["observations"]:
         show.line(f"{did}#{row['id']} {row['type']}: {row['title']}")
@@ -138,7 +126,6 @@ def hide(options: argparse.Namespace) -> int:
         show.line(f"{did}S{row['id']} {show.when(row['last_event_at'])} {row['project']}: {asked}")
     if options.list and not (page["observations"] or page["sessions"]):
         print("Nothing is hidden.")
-    return 0
 
 
 def forget(options: argparse.Namespace) -> int:
@@ -152,17 +139,14 @@ def forget(options: argparse.Namespace) -> int:
         raise BackstoryError("Nothing to forget was given.", "Give ids, --session, --project or --matching.")
     if not options.yes:
         listed = client.post("/api/forget", body | {"dry_run": True})
-        if options.json:
-            show.as_json(listed)
+        if show.printed_json(options, listed):
             return 0
         if not print_deleted(listed, True) or not _confirmed():
             return 0
     if not options.json:
         _warn_if_large()
     deleted = client.post("/api/forget", body)
-    if options.json:
-        show.as_json(deleted)
-    else:
+    if not show.printed_json(options, deleted):
         print_deleted(deleted, False, is_listed=not options.yes)
     return 0 if deleted["wiped"] else 1
 

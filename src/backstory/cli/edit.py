@@ -25,8 +25,7 @@ def add(commands: Any) -> None:
     edit_.add_argument("--type", choices=TYPES, help="its type")
     edit_.add_argument("--fact", action="append", metavar="F", help="a fact; can be repeated, and replaces all facts")
     edit_.add_argument("--concept", action="append", metavar="C", help="a concept; can be repeated, and replaces all")
-    edit_.add_argument("--json", action="store_true", help="print JSON")
-    edit_.set_defaults(run=edit)
+    edit_.runs_with_json(edit)
     merge_ = commands.add_parser("merge", help="make one observation of several")
     merge_.description = (
         "Make one observation of several of a project. The first stands with the facts of all; the others leave the "
@@ -34,11 +33,10 @@ def add(commands: Any) -> None:
     )
     merge_.add_argument("ids", nargs="+", metavar="ID", help="an observation's id; the first one stands")
     merge_.add_argument("--title", default="", help="a new title for it")
-    merge_.add_argument("--json", action="store_true", help="print JSON")
-    merge_.set_defaults(run=merge)
+    merge_.runs_with_json(merge)
 
 
-def edit(options: argparse.Namespace) -> int:
+def edit(options: argparse.Namespace) -> None:
     text = sys.stdin.read() if options.text == "-" else options.text
     given = {"title": options.title, "subtitle": options.subtitle, "narrative": text, "type": options.type}
     given |= {"facts": options.fact, "concepts": options.concept}
@@ -47,19 +45,16 @@ def edit(options: argparse.Namespace) -> int:
         raise BackstoryError(
             "Nothing to change was given.", "Give --title, --subtitle, --text, --type, --fact or --concept."
         )
-    return _changed(options, connect().patch(f"/api/observations/{number_of(options.id)}", changes), "Changed")
+    _changed(options, connect().patch(f"/api/observations/{number_of(options.id)}", changes), "Changed")
 
 
-def merge(options: argparse.Namespace) -> int:
+def merge(options: argparse.Namespace) -> None:
     body = {"ids": [number_of(word) for word in options.ids], "title": options.title}
     if len(set(body["ids"])) < 2:
         raise BackstoryError("There is nothing to merge.", "Give two ids or more.")
-    return _changed(options, connect().post("/api/observations/merge", body), "Merged into")
+    _changed(options, connect().post("/api/observations/merge", body), "Merged into")
 
 
-def _changed(options: argparse.Namespace, row: dict[str, Any], did: str) -> int:
-    if options.json:
-        show.as_json(row)
-    else:
+def _changed(options: argparse.Namespace, row: dict[str, Any], did: str) -> None:
+    if not show.printed_json(options, row):
         show.line(f"{did}: #{row['id']} {row['type']}: {row['title']}")
-    return 0

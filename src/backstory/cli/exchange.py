@@ -60,12 +60,12 @@ def add_source(sources: Any) -> None:
     claude_mem.set_defaults(run=import_claude_mem)
 
 
-def export(options: argparse.Namespace) -> int:
+def export(options: argparse.Namespace) -> None:
     client = connect(timeout=TIMEOUT_S)
     if options.output == "-":
         _copy(client, sys.stdout.buffer)
         sys.stdout.flush()
-        return 0
+        return
     target = Path(options.output).expanduser()
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
@@ -82,7 +82,6 @@ def export(options: argparse.Namespace) -> int:
     finally:
         temporary.unlink(missing_ok=True)
     print(f"Exported {sum(counts.values())} rows to {target}.")
-    return 0
 
 
 def _copy(client: Client, out: IO[bytes]) -> dict[str, int]:

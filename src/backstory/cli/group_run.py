@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
         raise
 
 
-def chat(options: argparse.Namespace) -> int:
+def chat(options: argparse.Namespace) -> None:
     """Send each line as a message. A line that is typed while the agent works is a follow-up."""
     client, lines = connect(timeout=api.ANSWER_S), Lines(options.group)
     for line in lines:
@@ -63,7 +63,6 @@ def chat(options: argparse.Namespace) -> int:
             print(f"backstory: {error}\n{error.hint}".rstrip(), file=sys.stderr)
         finally:
             lines.is_busy = False
-    return 0
 
 
 class Lines:

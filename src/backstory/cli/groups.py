@@ -22,8 +22,7 @@ def add(commands: Any) -> None:
     top = commands.add_parser("groups", help=text, description=f"{text[0].upper()}{text[1:]}.")
     actions = top.add_subparsers(metavar="ACTION")
     for listing in (top, actions.add_parser("list", help="list groups (the default)")):
-        listing.add_argument("--json", action="store_true", help="print JSON")
-        listing.set_defaults(run=list_groups)
+        listing.runs_with_json(list_groups)
     _action(actions, "create", create, "create a group")
     group_run.add(actions)
     show_ = _action(actions, "show", show_group, "show a group: its active session, its history and its archives")
@@ -50,58 +49,48 @@ def add(commands: Any) -> None:
 def _action(actions: Any, name: str, run: Any, help: str, description: str | None = None) -> Any:
     action = actions.add_parser(name, help=help, description=description)
     action.add_argument("group", metavar="GROUP", help="the name of the group, such as main")
-    action.add_argument("--json", action="store_true", help="print JSON")
-    action.set_defaults(run=run)
+    action.runs_with_json(run)
     return action
 
 
-def list_groups(options: argparse.Namespace) -> int:
+def list_groups(options: argparse.Namespace) -> None:
     page = connect().get("/api/groups")
-    if options.json:
-        show.as_json(page)
-        return 0
+    if show.printed_json(options, page):
+        return
     for row in page["items"]:
         now = f"active since {show.when(row['updated_at'])}" if row["session_id"] else "no active session"
         working = ", its agent works" if row["is_running"] else ""
         show.line(f"{row['name']:<20} {now}{working}, {show.count(row['history'], 'session')} in its history")
-    return 0
 
 
-def create(options: argparse.Namespace) -> int:
+def create(options: argparse.Namespace) -> None:
     row = connect().post("/api/groups", {"name": check(options.group)})
-    if options.json:
-        show.as_json(row)
-    else:
+    if not show.printed_json(options, row):
         print(f"Created the group {row['name']}. Its files are in {row['folder']}.")
-    return 0
 
 
-def show_group(options: argparse.Namespace) -> int:
+def show_group(options: argparse.Namespace) -> None:
     more = () if options.archive is None else ("archives", str(options.archive))
     row = connect().get(route(options.group, *more))
-    if options.json:
-        show.as_json(row)
-        return 0
+    if show.printed_json(options, row):
+        return
     if more:
         print(row["text"], end="")
-        return 0
+        return
     print(f"{row['name']}: {row['session_id'] or 'no active session'}")
     print(f"Files: {row['folder']}")
     _print_history(row["history"])
     for each in row["archives"]:
         show.line(f"{each['id']:>4} {show.when(each['archived_at'])} conversations/{each['file']}")
-    return 0
 
 
-def history(options: argparse.Namespace) -> int:
+def history(options: argparse.Namespace) -> None:
     page = connect().get(route(options.group, "history"))
-    if options.json:
-        show.as_json(page)
-        return 0
+    if show.printed_json(options, page):
+        return
     _print_history(page["items"])
     if not page["items"]:
         print("The history is empty.")
-    return 0
 
 
 def _print_history(entries: list[dict[str, Any]]) -> None:
@@ -110,32 +99,25 @@ def _print_history(entries: list[dict[str, Any]]) -> None:
         show.line(f"{entry['id']:>4} {show.when(entry['archived_at'])} {entry['name']}{lost}")
 
 
-def clear(options: argparse.Namespace) -> int:
+def clear(options: argparse.Namespace) -> None:
     entry = connect().post(route(options.group, "clear"), {"name": options.name})
-    if options.json:
-        show.as_json(entry)
-    else:
+    if not show.printed_json(options, entry):
         show.paragraph(f"Archived as number {entry['id']}: {entry['name']}. The next message starts a new session.")
-    return 0
 
 
-def resume(options: argparse.Namespace) -> int:
+def resume(options: argparse.Namespace) -> None:
     if options.number < 1:
         raise BackstoryError("The number is not that of a session.", f"See `backstory groups history {options.group}`.")
     body = {"id": options.number, "save_current_as": options.save_as}
     pointer = connect().post(route(options.group, "resume"), body)
-    if options.json:
-        show.as_json(pointer)
-    else:
+    if not show.printed_json(options, pointer):
         print("The next message continues this session.")
-    return 0
 
 
-def search(options: argparse.Namespace) -> int:
+def search(options: argparse.Namespace) -> None:
     page = connect().get(route(options.group, "search"), query=" ".join(options.words))
-    if options.json:
-        show.as_json(page)
-        return 0
+    if show.printed_json(options, page):
+        return
     for row in page["items"]:
         number = "now" if row["is_active"] else row["id"] or ""
         owner = "" if row["group"] == options.group else f" ({row['group']})"
@@ -144,16 +126,12 @@ def search(options: argparse.Namespace) -> int:
             show.line(f"     {row['excerpt']}")
     if not page["items"]:
         print("No session was found.")
-    return 0
 
 
-def archive(options: argparse.Namespace) -> int:
+def archive(options: argparse.Namespace) -> None:
     written = connect().post(route(options.group, "archive"), {"title": options.title})
-    if options.json:
-        show.as_json(written)
-    else:
+    if not show.printed_json(options, written):
         print(written["file"] or "There is nothing new to archive.")
-    return 0
 
 
 def delete(options: argparse.Namespace) -> int:
@@ -166,9 +144,7 @@ def delete(options: argparse.Namespace) -> int:
     client.post(route(options.group, "close"), {"now": True})  # so that it does not write while its files are read
     _export(row["name"], target)
     deleted = client.delete(route(options.group))
-    if options.json:
-        show.as_json({**deleted, "export": str(target)})
-    else:
+    if not show.printed_json(options, {**deleted, "export": str(target)}):
         had = show.count(deleted["sessions"], "session")
         print(f"Deleted the group {row['name']} and {had}. Its files are in {target}.")
     return 0

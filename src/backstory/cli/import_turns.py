@@ -28,11 +28,10 @@ def add_source(sources: Any) -> None:
     source = sources.add_parser("conversations", help="conversations as lines of JSON", description=text)
     source.add_argument("path", metavar="FILE", type=Path, help="a .jsonl or .jsonl.gz file")
     source.add_argument("--project", default="", metavar="NAME", help="store everything under this project")
-    source.add_argument("--json", action="store_true", help="print JSON")
-    source.set_defaults(run=run)
+    source.runs_with_json(run)
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> None:
     path: Path = options.path.expanduser()
     counts: Counter[str] = Counter(added=0, known=0, skipped=0)
     unreadable: Counter[str] = Counter(lines=0)
@@ -57,13 +56,10 @@ def run(options: argparse.Namespace) -> int:
         "unreadable": unreadable["lines"],
         "seconds": round(time.monotonic() - started, 1),
     }
-    if options.json:
-        show.as_json(result)
-    else:
+    if not show.printed_json(options, result):
         added = show.count(result["added"], "turn")
         print(f"{added} added in {result['seconds']} s, {result['known']:,} already known.")
         if result["skipped"]:
             print(f"{show.count(result['skipped'], 'turn')} not stored: the project is excluded.")
         if result["unreadable"]:
             print(f"{show.count(result['unreadable'], 'line')} could not be read.")
-    return 0

@@ -42,8 +42,7 @@ def _add_agent(sources: Any, agent: Agent) -> None:
     source = sources.add_parser(agent.name, help=f"transcripts of {agent.title}", description=text)
     source.add_argument("path", metavar="PATH", type=Path, help=f"a {endings} file, or a folder of them")
     source.add_argument("--project", default="", metavar="NAME", help="store everything under this project")
-    source.add_argument("--json", action="store_true", help="print JSON")
-    source.set_defaults(run=functools.partial(_import_agent, agent))
+    source.runs_with_json(functools.partial(_import_agent, agent))
 
 
 def _import_agent(agent: Agent, options: argparse.Namespace) -> int:
@@ -64,9 +63,7 @@ def _import_agent(agent: Agent, options: argparse.Namespace) -> int:
         progress.show(done, sum(sizes.values()), f"{count}/{len(files)} transcripts, {counts['added']} events added")
     progress.end()
     result: dict[str, Any] = dict(counts) | {"seconds": round(time.monotonic() - started, 1)}
-    if options.json:
-        show.as_json(result)
-    else:
+    if not show.printed_json(options, result):
         print(f"{show.count(result['files'], 'transcript')} in {result['seconds']} s.")
         print(f"{show.count(result['added'], 'event')} added, {result['known']:,} already known.")
         if result["unchanged"]:

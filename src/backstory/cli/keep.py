@@ -27,8 +27,7 @@ def add_action(actions: Any) -> None:
     keep_.add_argument("ids", nargs="*", metavar="ID", help="a session's number, or the agent's id or a prefix of it")
     keep_.add_argument("--all", action="store_true", help="keep every transcript on this machine")
     keep_.add_argument("--project", default="", metavar="NAME", help="keep all sessions of a project (name or key)")
-    keep_.add_argument("--json", action="store_true", help="print JSON")
-    keep_.set_defaults(run=keep)
+    keep_.runs_with_json(keep)
 
 
 def keep(options: argparse.Namespace) -> int:
@@ -51,9 +50,7 @@ def keep(options: argparse.Namespace) -> int:
             reasons[body.get("session") or body["path"]] = str(error)
         progress.show(number, len(wanted), f"{number}/{len(wanted)} transcripts, {counts['entries']} entries")
     progress.end()
-    if options.json:
-        show.as_json({**counts, "reasons": reasons})
-    else:
+    if not show.printed_json(options, {**counts, "reasons": reasons}):
         _print(counts, reasons)
     return 1 if options.ids and reasons else 0
 

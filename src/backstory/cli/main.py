@@ -154,16 +154,14 @@ def parser(command: str = "") -> Parser:
     text = "Serve memory as MCP tools on standard input and output. Agents call this."
     commands.add_parser("mcp", help="serve memory as MCP tools (called by agents)", description=text)
     version = commands.add_parser("version", help="show the version")
-    version.add_argument("--json", action="store_true", help="print JSON")
-    version.set_defaults(run=_version)
+    version.runs_with_json(_version)
     top.headings = HEADINGS
     top.describe()
     examples.add(top)
     return top
 
 
-def _version(options: argparse.Namespace) -> int:
+def _version(options: argparse.Namespace) -> None:
     from backstory.cli import show
 
     show.as_json({"version": __version__})
-    return 0

@@ -33,24 +33,21 @@ def add(commands: Any) -> None:
     show.add_times(search_)
     search_.add_argument("--limit", type=int, default=20, metavar="N", help="maximum number of results (default: 20)")
     search_.add_argument("--explain", action="store_true", help="show how each result was scored")
-    search_.add_argument("--json", action="store_true", help="print JSON")
-    search_.set_defaults(run=search)
+    search_.runs_with_json(search)
     show_ = commands.add_parser("show", help="show an observation or a session in full")
     show_.description = "Show observations and sessions in full."
     show_.add_argument("ids", nargs="+", metavar="ID", help="an id as search prints it: 12 or #12, or S3 for a session")
     show_.add_argument("--sources", action="store_true", help="also show what observations rest on and replaced")
-    show_.add_argument("--json", action="store_true", help="print JSON")
-    show_.set_defaults(run=show_items)
+    show_.runs_with_json(show_items)
     context_ = commands.add_parser("context", help="show the context that a new session gets")
     context_.description = "Show the context that a new session gets."
     context_.add_argument("--project", default="", help="project name or key (default: the current directory's)")
     context_.add_argument("--branch", default="", help="on this branch (default: the one that is checked out)")
     context_.add_argument("--why", action="store_true", help="print the reason for each line")
-    context_.add_argument("--json", action="store_true", help="print JSON")
-    context_.set_defaults(run=context)
+    context_.runs_with_json(context)
 
 
-def search(options: argparse.Namespace) -> int:
+def search(options: argparse.Namespace) -> None:
     if not 1 <= options.limit <= 200:
         raise BackstoryError("--limit must be a number from 1 to 200.")
     if options.project and options.all_projects:
@@ -71,15 +68,13 @@ def search(options: argparse.Namespace) -> int:
         page = client.post("/api/search", filters | {"query": " ".join(options.words)})
     if page["note"]:
         raise BackstoryError(page["note"])
-    if options.json:
-        show.as_json(page)
-        return 0
+    if show.printed_json(options, page):
+        return
     result_lines.put(page["items"], is_everywhere=not page["project"], explain=_reasons if options.explain else None)
     if not page["items"]:
         print(_nothing(client, page))
     elif page["next"]:
         result_lines.hint(f"There are more: add --limit {min(2 * options.limit, 200)}.")
-    return 0
 
 
 def _nothing(client: Client, page: dict[str, Any]) -> str:
@@ -98,7 +93,7 @@ def _reasons(why: dict[str, dict[str, float]]) -> str:
     return ", ".join((*added, *(f"{name} ×{v:.2f}" for name, v in why.get("times", {}).items() if v != 1))) + "."
 
 
-def show_items(options: argparse.Namespace) -> int:
+def show_items(options: argparse.Namespace) -> None:
     """Show observations and sessions in the order in which they are named."""
     client, rows = connect(), []
     for position, word in enumerate(options.ids):
@@ -121,7 +116,6 @@ def show_items(options: argparse.Namespace) -> int:
             printed(row)
     if options.json:
         show.as_json(rows)
-    return 0
 
 
 def number_of(word: str) -> int:
@@ -169,7 +163,7 @@ def _print_sources(sources: dict[str, Any]) -> None:
     show.block("Conversation", "\n".join(said))
 
 
-def context(options: argparse.Namespace) -> int:
+def context(options: argparse.Namespace) -> None:
     from backstory import project  # it takes long to import
 
     here = "" if options.project else str(Path.cwd())
@@ -179,10 +173,7 @@ def context(options: argparse.Namespace) -> int:
     # The branch may be checked out in another directory than this one.
     where = {"branch": options.branch} if options.branch else {"cwd": here}
     text = client.get("/api/context/inject", project=name, **where, why="true" if options.why else "")
-    if options.json:
-        show.as_json({"project": name, "context": text})
-    else:
+    if not show.printed_json(options, {"project": name, "context": text}):
         for each in text.splitlines():
             show.wrapped(each)
         result_lines.hint(hints.empty(client))
-    return 0

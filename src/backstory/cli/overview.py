@@ -35,8 +35,7 @@ def add(commands: Any) -> None:
     timeline_.add_argument("--after", type=int, default=AROUND, metavar="N", help=after)
     timeline_.add_argument("--project", default="", help="project name or key (default: the current directory's)")
     timeline_.add_argument("--all-projects", action="store_true", help="show or search all projects")
-    timeline_.add_argument("--json", action="store_true", help="print JSON")
-    timeline_.set_defaults(run=timeline)
+    timeline_.runs_with_json(timeline)
     stats_ = commands.add_parser("stats", help="show the size of memory and what models cost")
     stats_.description = (
         "Show how much is stored, how large it is, how much of it a session gets, and what models cost."
@@ -45,11 +44,10 @@ def add(commands: Any) -> None:
     stats_.add_argument(
         "--days", type=int, metavar="N", help="show the last N days instead, and what was learned where"
     )
-    stats_.add_argument("--json", action="store_true", help="print JSON")
-    stats_.set_defaults(run=stats)
+    stats_.runs_with_json(stats)
 
 
-def timeline(options: argparse.Namespace) -> int:
+def timeline(options: argparse.Namespace) -> None:
     if options.id and options.query:
         raise BackstoryError("Give either an observation's id or --query WORDS.")
     has_anchor = bool(options.id or options.query)
@@ -64,14 +62,12 @@ def timeline(options: argparse.Namespace) -> int:
         page = client.get("/api/timeline", **anchor, before=before, after=options.after, **where)
     else:
         page = client.get("/api/feed", limit=max(before, 1), **where)
-    if options.json:
-        show.as_json(page)
-        return 0
+    if show.printed_json(options, page):
+        return
     items = page["items"]
     result_lines.put_timeline(items if has_anchor else [_as_line(row) for row in reversed(items)])
     if not items:
         print(hints.empty(client) or f"Nothing was found.{' Try fewer or other words.' if options.query else ''}")
-    return 0
 
 
 def _as_line(row: dict[str, Any]) -> dict[str, Any]:
@@ -80,36 +76,34 @@ def _as_line(row: dict[str, Any]) -> dict[str, Any]:
     return row | {"is_anchor": False, "title": cut(one_line(row["title"] or row["text"]), 160) or private}
 
 
-def stats(options: argparse.Namespace) -> int:
+def stats(options: argparse.Namespace) -> None:
     client = connect()
     hints.check_project(client.get, options.project)
     if options.days is not None:
-        return _print_days(client, options)
+        _print_days(client, options)
+        return
     report = client.get("/api/stats", project=options.project)
-    if options.json:
-        show.as_json(report)
-        return 0
+    if show.printed_json(options, report):
+        return
     if empty := hints.empty(client) if not report["projects"] else "":
         print(empty)
-        return 0
+        return
     _print_counts(report)
     names = Counter(row["name"] for row in report["projects"])
     for row in report["projects"]:
         _print_project(row, f"{row['name']} ({row['key']})" if names[row["name"]] > 1 else row["name"])
     _print_models(report["models"])
-    return 0
 
 
-def _print_days(client: Client, options: argparse.Namespace) -> int:
+def _print_days(client: Client, options: argparse.Namespace) -> None:
     """Print what happened on each day, the files with most observations, and how long rounds waited."""
     if not 1 <= options.days <= 366:
         raise BackstoryError("--days must be a number from 1 to 366.")
     days = client.get("/api/stats/days", project=options.project, days=options.days)["items"]
     where = client.get("/api/stats/files", project=options.project)
     queue = client.get("/api/stats/queue")
-    if options.json:
-        show.as_json({"days": days, "queue": queue} | where)
-        return 0
+    if show.printed_json(options, {"days": days, "queue": queue} | where):
+        return
     print(f"{'day':<12}{'sessions':>9}{'prompts':>9}{'observations':>14}{'tokens spent':>14}{'saved, about':>14}")
     for row in days:
         counted = f"{row['sessions']:>9,}{row['prompts']:>9,}{row['observations']:>14,}"
@@ -118,7 +112,6 @@ def _print_days(client: Client, options: argparse.Namespace) -> int:
         show.line(f"{row['observations']:>6} {row['path']} ({row['project']})")
     if queue["rounds"]:
         print(f"Half of the rounds were remembered within {queue['p50_s']:.1f} s, 95 % within {queue['p95_s']:.1f} s.")
-    return 0
 
 
 def _print_counts(report: dict[str, Any]) -> None:

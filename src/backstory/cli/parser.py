@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from backstory.cli import show
@@ -55,6 +55,11 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("-h", "--help", action="help", help="show this help")
         self._positionals.title = "arguments"
         self.headings: Mapping[str, Sequence[str]] = {}  #: heading -> the commands that the help lists under it
+
+    def runs_with_json(self, run: Callable[[argparse.Namespace], int | None]) -> None:
+        """Set what the command runs, and add the option --json, with which that prints JSON."""
+        self.add_argument("--json", action="store_true", help="print JSON")
+        self.set_defaults(run=run)
 
     # Its type has overloads, which differ in how `namespace` is passed.
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]

@@ -15,8 +15,7 @@ def add(commands: Any) -> None:
     actions = top.add_subparsers(metavar="ACTION")
     for listing in (top, actions.add_parser("list", help="list events that wait or were set aside (the default)")):
         listing.add_argument("--dead", action="store_true", help="list only events that were set aside")
-        listing.add_argument("--json", action="store_true", help="print JSON")
-        listing.set_defaults(run=list_queue)
+        listing.runs_with_json(list_queue)
     for name, did, text in (
         ("retry", "will be retried", "retry events that were set aside"),
         ("drop", "dropped", "drop events that were set aside, with their payloads"),
@@ -28,11 +27,10 @@ def add(commands: Any) -> None:
         action.set_defaults(run=change, route=f"/api/queue/{name}", did=did)
 
 
-def list_queue(options: argparse.Namespace) -> int:
+def list_queue(options: argparse.Namespace) -> None:
     page = connect().get("/api/queue", status="dead" if options.dead else "", limit=200)
-    if options.json:
-        show.as_json(page)
-        return 0
+    if show.printed_json(options, page):
+        return
     for row in page["items"]:
         name = row["tool_name"] or row["kind"]
         error = f", {row['attempts']} attempts: {row['last_error']}" if row["last_error"] else ""
@@ -41,10 +39,8 @@ def list_queue(options: argparse.Namespace) -> int:
         print("No event is set aside." if options.dead else "The queue is empty: everything is observed.")
     elif page["next"]:
         print("… and more.")
-    return 0
 
 
-def change(options: argparse.Namespace) -> int:
+def change(options: argparse.Namespace) -> None:
     changed = connect().post(options.route, {"id": options.id or 0})["changed"]
     print(f"{show.count(changed, 'event')} {options.did}." if changed else "No event is set aside.")
-    return 0

@@ -24,8 +24,7 @@ def add(commands: Any) -> None:
     reindex_ = commands.add_parser("reindex", help="rebuild the search index", description=text)
     reindex_.add_argument("--vectors", action="store_true", help="rebuild what search by meaning uses, not the words")
     reindex_.add_argument("--no-wait", action="store_true", help="start it and return immediately")
-    reindex_.add_argument("--json", action="store_true", help="print JSON")
-    reindex_.set_defaults(run=reindex)
+    reindex_.runs_with_json(reindex)
 
 
 def reindex(options: argparse.Namespace) -> int:
@@ -40,9 +39,7 @@ def reindex(options: argparse.Namespace) -> int:
         time.sleep(POLL_S)
         left = client.get(INDEX_ROUTE)["left"]
     progress.end()
-    if options.json:
-        show.as_json({"left": left})
-    else:
+    if not show.printed_json(options, {"left": left}):
         print("The index is being rebuilt. You can search meanwhile." if left else "The index was rebuilt.")
     return 0
 

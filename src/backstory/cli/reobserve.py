@@ -23,11 +23,10 @@ def add(commands: Any) -> None:
     top.add_argument("--project", default="", help="only this project (name or key)")
     top.add_argument("--since", default="", metavar="TIME", help="not before: yesterday, 3d, 2026-11-01, ...")
     top.add_argument("--dry-run", action="store_true", help="only show how many rounds there are and their tokens")
-    top.add_argument("--json", action="store_true", help="print JSON")
-    top.set_defaults(run=reobserve)
+    top.runs_with_json(reobserve)
 
 
-def reobserve(options: argparse.Namespace) -> int:
+def reobserve(options: argparse.Namespace) -> None:
     client = connect(timeout=TIMEOUT_S)
     hints.check_project(client.get, options.project)
     body = {"project": options.project, "since": times.since(options.since), "dry_run": options.dry_run}
@@ -45,11 +44,8 @@ def reobserve(options: argparse.Namespace) -> int:
         total["tokens_estimate"] += answer["tokens_estimate"]
         progress.show(pieces, total["rounds"], f"{pieces} of about {show.count(total['rounds'], 'round')}")
     progress.end()
-    if options.json:
-        show.as_json(total)
-    else:
+    if not show.printed_json(options, total):
         print(_result(total, options.dry_run))
-    return 0
 
 
 def _result(total: dict[str, int], dry_run: bool) -> str:

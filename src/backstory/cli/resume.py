@@ -67,7 +67,8 @@ def resume(options: argparse.Namespace) -> int:
     if not is_terminal:
         print(f"\nTo open {'it' if len(rows) == 1 else 'the first one'}:\n  {found.shell_line}")
         return 0
-    return _run(client, found, row)
+    _run(client, found, row)
+    return 0
 
 
 def find(client: Client, words: str, options: argparse.Namespace) -> list[Row]:
@@ -135,7 +136,7 @@ def _opening_json(client: Client, row: Row, options: argparse.Namespace) -> dict
     return {"directory": found.directory, "command": list(found.command), "note": found.note}
 
 
-def _run(client: Client, found: Opening, row: Row) -> int:
+def _run(client: Client, found: Opening, row: Row) -> None:
     if lock.is_held(settings.load().paths, row["content_session_id"]):
         hint = "Wait until it has ended. Two at once would split the conversation."
         raise BackstoryError(f"A program is using session S{row['id']}.", hint)
@@ -152,4 +153,3 @@ def _run(client: Client, found: Opening, row: Row) -> int:
     show.line(f"{found.agent}: {found.shell_line}")
     sys.stdout.flush()
     opening.run(found)
-    return 0

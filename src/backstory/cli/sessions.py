@@ -31,8 +31,7 @@ def add(commands: Any) -> None:
         listing.add_argument("--status", default="", choices=list(SessionStatus), help="list only this state")
         show.add_times(listing)
         listing.add_argument("--limit", type=int, default=20, help="maximum number of sessions (default: 20)")
-        listing.add_argument("--json", action="store_true", help="print JSON")
-        listing.set_defaults(run=list_sessions)
+        listing.runs_with_json(list_sessions)
     show_ = _action(actions, "show", show_session, "show one session: its prompts, summaries and observations")
     show_.add_argument("--turns", action="store_true", help="show every message instead")
     search_ = actions.add_parser("search", help="find sessions of this project by what you remember of them")
@@ -42,8 +41,7 @@ def add(commands: Any) -> None:
     search_.add_argument("--tag", default="", help="search only sessions with this tag")
     show.add_times(search_)
     search_.add_argument("--limit", type=int, default=10, help="maximum number of sessions (default: 10)")
-    search_.add_argument("--json", action="store_true", help="print JSON")
-    search_.set_defaults(run=search_sessions)
+    search_.runs_with_json(search_sessions)
     rename_ = _action(actions, "rename", rename_session, "give a session a title")
     rename_.add_argument("title", nargs="*", metavar="TITLE", help="the title; `backstory resume` finds it")
     rename_.add_argument("--off", action="store_true", help="remove the title; the session gets its automatic one")
@@ -56,8 +54,7 @@ def add(commands: Any) -> None:
     delete_ = actions.add_parser("delete", help="delete sessions from memory permanently")
     delete_.add_argument("ids", nargs="+", metavar="ID", help=ID_HELP)
     delete_.add_argument("--yes", action="store_true", help="delete; without it, the sessions are only listed")
-    delete_.add_argument("--json", action="store_true", help="print JSON")
-    delete_.set_defaults(run=delete_sessions)
+    delete_.runs_with_json(delete_sessions)
     keep.add_action(actions)
 
 
@@ -65,9 +62,10 @@ def _action(actions: Any, name: str, run: Any, text: str) -> Any:
     """Add an action for one session."""
     action = actions.add_parser(name, help=text)
     action.add_argument("id", metavar="ID", help=ID_HELP)
-    if name != "export":
-        action.add_argument("--json", action="store_true", help="print JSON")
-    action.set_defaults(run=run)
+    if name == "export":
+        action.set_defaults(run=run)
+    else:
+        action.runs_with_json(run)
     return action
 
 
@@ -79,7 +77,7 @@ def get(client: Client, name: str) -> Row:
     return row
 
 
-def list_sessions(options: argparse.Namespace) -> int:
+def list_sessions(options: argparse.Namespace) -> None:
     if not 1 <= options.limit <= 200:
         raise BackstoryError("--limit must be a number from 1 to 200.")
     client = connect()
@@ -87,18 +85,16 @@ def list_sessions(options: argparse.Namespace) -> int:
     filters = {name: getattr(options, name) for name in ("project", "tag", "branch", "agent", "status", "limit")}
     filters |= {"since": times.since(options.since), "until": times.until(options.until)}
     page = client.get("/api/sessions", **filters)
-    if options.json:
-        show.as_json(page)
-        return 0
+    if show.printed_json(options, page):
+        return
     session_lines.put(page["items"])
     if not page["items"]:
         print(hints.empty(client) or "There are no such sessions.")
     elif page["next"]:
         result_lines.hint(f"There are more: add --limit {min(2 * options.limit, 200)}.")
-    return 0
 
 
-def search_sessions(options: argparse.Namespace) -> int:
+def search_sessions(options: argparse.Namespace) -> None:
     if not 1 <= options.limit <= 50:
         raise BackstoryError("--limit must be a number from 1 to 50.")
     filters = {name: getattr(options, name) for name in ("project", "tag", "limit")}
@@ -109,28 +105,23 @@ def search_sessions(options: argparse.Namespace) -> int:
     client = connect()
     hints.check_project(client.get, options.project)
     page = client.get("/api/sessions/search", words=" ".join(options.words), **filters)
-    if options.json:
-        show.as_json(page)
-        return 0
+    if show.printed_json(options, page):
+        return
     session_lines.put(page["items"])
     if page["items"]:
         print("`backstory resume ID` opens one.")
     else:
         further = "" if options.project or options.all_projects else ", or add --all-projects"
         print(hints.empty(client) or f"No session was found. Try fewer or other words{further}.")
-    return 0
 
 
-def show_session(options: argparse.Namespace) -> int:
+def show_session(options: argparse.Namespace) -> None:
     client = connect()
     row = get(client, options.id)
     if options.turns:
-        return show_turns(client, options)
-    if options.json:
-        show.as_json(row)
-    else:
+        show_turns(client, options)
+    elif not show.printed_json(options, row):
         put(row)
-    return 0
 
 
 def put(row: Row) -> None:
@@ -163,47 +154,43 @@ def _print_rounds(row: Row) -> None:
                 show.line(f"  #{observation['id']} {observation['type']}: {observation['title']}")
 
 
-def show_turns(client: Client, options: argparse.Namespace) -> int:
+def show_turns(client: Client, options: argparse.Namespace) -> None:
     """Print every message of the session."""
     turns = client.items(route(options.id, "/turns"), limit=200)
     if options.json:
         show.as_json({"items": list(turns)})
-        return 0
+        return
     for turn in turns:
         label = f"{turn['number']}. {turn['speaker'] or turn['role']}, {show.when(turn['at'])}"
         show.block(label, turn["text"] or "(private or forgotten)")
-    return 0
 
 
-def rename_session(options: argparse.Namespace) -> int:
+def rename_session(options: argparse.Namespace) -> None:
     title = " ".join(options.title).strip()
     if bool(title) == options.off:
         raise BackstoryError("Give either a title or --off.", 'Example: `backstory sessions rename 12 "Cart totals"`.')
-    return _edit(options, {"title": title})
+    _edit(options, {"title": title})
 
 
-def tag_session(options: argparse.Namespace) -> int:
-    return _edit(options, {"remove_tags" if options.off else "add_tags": options.tags})
+def tag_session(options: argparse.Namespace) -> None:
+    _edit(options, {"remove_tags" if options.off else "add_tags": options.tags})
 
 
-def _edit(options: argparse.Namespace, changes: dict[str, Any]) -> int:
+def _edit(options: argparse.Namespace, changes: dict[str, Any]) -> None:
     client = connect()
     row = client.patch(route(str(get(client, options.id)["id"])), changes)
-    if options.json:
-        show.as_json(row)
-    else:
+    if not show.printed_json(options, row):
         show.line(f"{session_lines.mark(row):>5} {session_lines.line(row)}")
-    return 0
 
 
-def export_session(options: argparse.Namespace) -> int:
+def export_session(options: argparse.Namespace) -> None:
     client = connect()
     row = get(client, options.id)
     lines = client.lines(route(str(row["id"]), f"/export?format={options.format or 'markdown'}"))
     if options.output == "-":
         for each in lines:
             print(each.decode(), end="")
-        return 0
+        return
     from backstory.paths import write_private
 
     target = Path(options.output).expanduser()
@@ -212,7 +199,6 @@ def export_session(options: argparse.Namespace) -> int:
     except OSError as error:
         raise BackstoryError(f"{target} could not be written: {error.strerror}.") from None
     print(f"Exported session S{row['id']} to {target}.")
-    return 0
 
 
 def delete_sessions(options: argparse.Namespace) -> int:
@@ -222,8 +208,7 @@ def delete_sessions(options: argparse.Namespace) -> int:
     client = connect(timeout=curate.TIMEOUT_S)
     rows = list({row["id"]: row for row in (get(client, name) for name in options.ids)}.values())
     results = [client.post("/api/forget", {"sessions": [row["id"]], "dry_run": not options.yes}) for row in rows]
-    if options.json:
-        show.as_json({"items": results})
+    if show.printed_json(options, {"items": results}):
         return 0 if not options.yes or all(result["wiped"] for result in results) else 1
     for row, result in zip(rows, results, strict=True):
         show.line(f"{session_lines.mark(row):>5} {session_lines.line(row)}")

@@ -167,6 +167,13 @@ def as_json(value: Any) -> None:
     print(json_escaped(json.dumps(value, ensure_ascii=False, indent=2)))
 
 
+def printed_json(options: Any, value: Any) -> bool:
+    """Print the result of a command as JSON if --json was given. Return whether it was."""
+    if options.json:
+        as_json(value)
+    return bool(options.json)
+
+
 def mark(item: dict[str, Any]) -> str:
     """The id to pass to the next command: #12 is an observation, S3 a session."""
     return f"#{item['id']}" if item["kind"] == "observation" else f"S{item['session_id']}"

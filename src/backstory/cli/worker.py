@@ -39,8 +39,7 @@ def add(commands: Any) -> None:
     status_.description = (
         "Show the state of the worker, the queue and the installed agents. Exits with 1 if the worker does not answer."
     )
-    status_.add_argument("--json", action="store_true", help="print JSON")
-    status_.set_defaults(run=status)
+    status_.runs_with_json(status)
     open_ = commands.add_parser(
         "open", help="open the viewer in a browser", description="Open the viewer in a browser."
     )
@@ -138,12 +137,11 @@ def _not_started(chosen: Settings, pid: int | None, log_bytes: int) -> WorkerAwa
     return WorkerAway(waited, f"{hint} `backstory status` shows whether it answers later.")
 
 
-def start(options: argparse.Namespace) -> int:
+def start(options: argparse.Namespace) -> None:
     chosen = settings.load()
     before = _health(Client(chosen.paths.socket, timeout=ANSWER_S))
     health = before or start_worker(chosen)
     print(f"The worker {'is already running' if before else 'is running'}: pid {health['pid']}, {address(chosen)}")
-    return 0
 
 
 def address(chosen: Settings) -> str:
@@ -154,20 +152,19 @@ def address(chosen: Settings) -> str:
     return f"http://{host}:{port}/"
 
 
-def stop(options: argparse.Namespace) -> int:
+def stop(options: argparse.Namespace) -> None:
     from backstory.worker import process
 
     stopped = process.stop(settings.bare().paths)
     print("The worker is stopped." if stopped else "The worker is not running.")
-    return 0
 
 
-def restart(options: argparse.Namespace) -> int:
+def restart(options: argparse.Namespace) -> None:
     stop(options)
-    return start(options)
+    start(options)
 
 
-def foreground(options: argparse.Namespace) -> int:
+def foreground(options: argparse.Namespace) -> None:
     import gc
 
     gc.disable()  # it takes half of the start-up time; `serve` enables it again
@@ -178,7 +175,6 @@ def foreground(options: argparse.Namespace) -> int:
         serve.run(chosen)
     except process.AlreadyRunning:
         print(f"A worker is already running for {chosen.data_dir}.")
-    return 0
 
 
 def status(options: argparse.Namespace) -> int:
@@ -209,9 +205,7 @@ def status(options: argparse.Namespace) -> int:
         "port_wanted": chosen.port,
         "installed": installed(chosen),
     }
-    if options.json:
-        show.as_json(report)
-    else:
+    if not show.printed_json(options, report):
         _print_status(report)
     return 0 if health else 1
 
@@ -296,18 +290,17 @@ def _print_status(report: dict[str, Any]) -> None:
     _put("agents", ", ".join(report["installed"]) or f"none; run `backstory install --agent {DEFAULT_AGENT}`")
 
 
-def open_page(options: argparse.Namespace) -> int:
+def open_page(options: argparse.Namespace) -> None:
     chosen = settings.load()
     code = connect(chosen).post("/api/open")["code"]
     # A fragment, because it is never sent: not in a request, a log or a Referer.
     link = f"{address(chosen)}#code={code}"
     if options.print:
         print(link)
-        return 0
+        return
     import webbrowser
 
     if webbrowser.open(link):
         print(f"Opened {address(chosen)}")
     else:
         print(f"No browser was found. Open this link; it is valid once, for two minutes:\n{link}")
-    return 0

@@ -17,12 +17,10 @@ if TYPE_CHECKING:
 def add(commands: Any) -> None:
     text = "Find problems and say what to do about each. Changes nothing. Exits with 1 if there is a problem."
     doctor_ = commands.add_parser("doctor", help="find problems", description=text)
-    doctor_.add_argument("--json", action="store_true", help="print JSON")
-    doctor_.set_defaults(run=doctor)
+    doctor_.runs_with_json(doctor)
     text = "Fix the problems that `backstory doctor` finds. Says what was done, and what only you can do."
     repair_ = commands.add_parser("repair", help="fix the problems that doctor finds", description=text)
-    repair_.add_argument("--json", action="store_true", help="print JSON")
-    repair_.set_defaults(run=repair)
+    repair_.runs_with_json(repair)
 
 
 def checks() -> list[Check]:
