@@ -11,6 +11,7 @@ from acted import HOME, Talk, a_round, edited, event, failed, later, ran, read, 
 from backstory.model import Event, Reply, Turn
 from backstory.observe.offline import tell
 from backstory.observe.offline.statements import statements_of
+from backstory.observe.offline.titles import type_of
 
 
 def everything(reply: Reply) -> str:
@@ -351,3 +352,18 @@ def test_a_state_that_the_work_then_changed_is_not_told() -> None:
     )
     reply = told("Review the till.", read("till.py", "x = 1\n"), stopped(offer))
     assert not [one for one in reply.observations if "imports it" in " ".join((one.title, *one.facts))]
+
+
+@pytest.mark.parametrize(
+    ("statement", "prompt", "has_changes", "type_"),
+    [
+        ("The total was too high because `total` added 1 to every sum", "The total is wrong. Fix it.", True, "bugfix"),
+        ("Root cause: the client sent `b` instead of `a`", "Why is it slow?", False, "discovery"),
+        ("We use urllib rather than requests", "Write a fetcher.", True, "decision"),
+        ("`Money.format` supports yen because a shop in Tokyo asked", "Add yen.", True, "feature"),
+        ("Moved `total` to cart.py", "Tidy this.", True, "refactor"),
+        ("The shop opens at nine", "When does it open?", True, "change"),
+    ],
+)
+def test_a_statement_has_a_type(statement: str, prompt: str, has_changes: bool, type_: str) -> None:
+    assert type_of(statement, prompt, has_changes) == type_

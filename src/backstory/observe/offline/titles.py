@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from backstory.observe.offline.cues import CUES
 from backstory.observe.offline.edits import Change
 from backstory.observe.offline.text import code, joined, plural
 
@@ -47,11 +48,15 @@ def type_of(statement: str, prompt: str, has_changes: bool) -> str:
         return "decision"
     if not has_changes:
         return "discovery"
-    for text in (statement, prompt[:600]):
-        marks = [(match.start(), name) for name, words in _INTENTS.items() if (match := words.search(text))]
-        if marks:
-            return min(marks)[1]
-    return "change"
+    asked = _intent(prompt[:600])
+    if asked == "bugfix" and CUES["cause"].search(statement):
+        return "bugfix"
+    return _intent(statement) or asked or "change"
+
+
+def _intent(text: str) -> str | None:
+    marks = [(match.start(), name) for name, words in _INTENTS.items() if (match := words.search(text))]
+    return min(marks)[1] if marks else None
 
 
 def title_of_changes(changes: Sequence[Change]) -> str:
