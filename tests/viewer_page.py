@@ -14,6 +14,11 @@ ROOT = Path(__file__).parent.parent
 AXE = ROOT / "viewer/node_modules/axe-core/axe.min.js"
 #: Milliseconds that a busy machine may take for anything.
 PATIENCE_MS = 60_000
+#: Fragments of all pages, for the session of the demo.
+EVERY_PAGE = (
+    *("#/", "#/search?q=discount", "#/context", "#/o/1", "#/o/1?edit=1", "#/summary/1", "#/prompt/1"),
+    *("#/sessions", "#/s/1", "#/groups", "#/g/main", "#/stats", "#/settings", "#/health"),
+)
 #: Opens the page at a fragment such as `#/o/12`.
 Opener = Callable[..., Page]
 expect.set_options(timeout=PATIENCE_MS)
@@ -35,6 +40,13 @@ def remember(box: Box, text: str, **more: Any) -> dict[str, Any]:
     """Store an observation of the demo's project."""
     row: dict[str, Any] = box.client.post("/api/memories", {"text": text, "project": "shop"} | more)
     return row
+
+
+def visit(page: Page, box: Box, fragment: str) -> None:
+    """Open a page, and wait until it has loaded."""
+    page.goto(address(box, fragment))
+    page.locator("main h1, main form.edit").first.wait_for(state="attached")
+    expect(page.locator(".skeleton")).to_have_count(0)
 
 
 def find_violations(page: Page) -> list[str]:

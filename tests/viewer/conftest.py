@@ -1,4 +1,5 @@
-"""A real Chromium in front of a real worker. A page may ask that worker only, and no script of it may fail."""
+"""A real Chromium in front of a real worker. A page may ask that worker only, for what has a route and a command, and
+no script of it may fail."""
 
 from __future__ import annotations
 
@@ -7,17 +8,20 @@ import shutil
 import socket
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
+import page_routes
 import pytest
 import shared_box
 from box import Box
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, Request, sync_playwright
 from viewer_page import PATIENCE_MS, ROOT, Opener, address, replay
 
 ASSETS = ROOT / "src/backstory/worker/viewer/assets/index.html"
 FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync", "--host-resolver-rules=MAP evil.test 127.0.0.1"),
+    "--disable-features=LocalNetworkAccessChecks",  # the worker itself refuses other sites, for browsers without them
 )
 
 
@@ -72,27 +76,32 @@ def open_page(browser: Browser, machine: Box) -> Iterator[Opener]:
     contexts: list[Any] = []
     wrong: list[str] = []
 
-    def opened(fragment: str = "#/", **options: Any) -> Page:
+    def opened(fragment: str = "#/", box: Box = machine, **options: Any) -> Page:
         context = browser.new_context(viewport={"width": 1280, "height": 800}, **options)
         contexts.append(context)
         context.set_default_timeout(PATIENCE_MS)
         page = context.new_page()
-        origin = address(machine)
-        own = (origin, f"blob:{origin}")
-        page.on("request", lambda request: wrong.append(request.url) if not request.url.startswith(own) else None)
+        origin = address(box)
+        page.on("request", lambda request: wrong.append(request.url) if not _is_own(request, origin) else None)
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("console", lambda said: wrong.append(said.text) if _is_wrong(said) else None)
-        code = machine.client.post("/api/open")["code"]
-        page.goto(address(machine, f"#code={code}"))
+        code = box.client.post("/api/open")["code"]
+        page.goto(address(box, f"#code={code}"))
         page.get_by_text("Live", exact=True).wait_for()
         if fragment != "#/":
-            page.goto(address(machine, fragment))
+            page.goto(address(box, fragment))
         return page
 
     yield opened
     for context in contexts:
         context.close()
     assert not wrong
+
+
+def _is_own(request: Request, origin: str) -> bool:
+    if request.url.startswith(f"blob:{origin}"):
+        return True
+    return request.url.startswith(origin) and page_routes.is_known(request.method, urlsplit(request.url).path)
 
 
 def _is_wrong(said: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from box import Box, until
 from playwright.sync_api import Page, expect
@@ -27,6 +28,33 @@ def test_search_as_you_type_highlights_and_explains(machine: Box, open_page: Ope
     expect(page.get_by_role("searchbox")).to_have_value("discount code twice")
     page.get_by_role("searchbox").fill("zeppelin maintenance")
     expect(page.get_by_text("Nothing is about “zeppelin maintenance”")).to_be_visible()
+
+
+def test_search_finds_what_was_said_and_who_changed_a_file(machine: Box, open_page: Opener) -> None:
+    """Everything is searched, unless a filter says otherwise. A turn leads to its place in the session."""
+    about = {"session_id": "harbour", "cwd": str(machine.project)}
+    machine.client.post("/hooks/claude-code/UserPromptSubmit", about | {"prompt": "Look at the harbour."})
+    edit = {"file_path": f"{machine.project}/harbour.py", "old_string": "1", "new_string": "2"}
+    use = {"tool_name": "Edit", "tool_use_id": "harbour", "tool_input": edit, "tool_response": {}}
+    machine.client.post("/hooks/claude-code/PostToolUse", about | use)
+    said = "Fixed: the tugboat waits for the tide now.\n\nBy the way, seagulls watched me."
+    machine.client.post("/hooks/claude-code/Stop", about | {"last_assistant_message": said})
+    machine.settle()
+    number = machine.client.get("/api/sessions/harbour")["id"]
+    page = open_page("#/search")
+    page.get_by_role("searchbox").fill("seagulls watched")
+    turn = page.locator(".card", has_text="assistant")
+    expect(turn.locator("mark").first).to_have_text("seagulls")
+    turn.locator(".title").click()
+    expect(page.locator("#round-1.named")).to_contain_text("seagulls watched me")
+    page.goto(address(machine, "#/search"))
+    page.get_by_role("searchbox").fill("harbour.py")
+    page.get_by_role("button", name="Which sessions changed harbour.py?").click()
+    expect(page).to_have_url(re.compile(r"#/search\?file=harbour\.py$"))
+    expect(page.get_by_text("newest first")).to_be_visible()
+    expect(page.locator(".card .why").first).to_contain_text("changed harbour.py")
+    page.locator(".card").first.get_by_role("link", name=f"session {number}").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("harbour")
 
 
 def test_an_entry_shows_what_it_rests_on_and_what_is_around_it(machine: Box, open_page: Opener) -> None:
@@ -74,15 +102,46 @@ def test_the_context_says_why_and_can_be_corrected(machine: Box, open_page: Open
     line.get_by_role("button", name="Pin").click()
     expect(page.locator(".context h2", has_text="Pinned")).to_be_visible()
     assert machine.client.get(f"/api/observations/{number}")["pinned_at"]
-    wrong = page.locator(".context li.observation", has_text=f"#{number} ")
+    wrong = page.locator(".context li.observation", has_text=re.compile(rf"#{number}\b"))
     wrong.hover()
     wrong.get_by_role("button", name="Hide").click()
     expect(wrong).to_have_count(0)
     until(lambda: machine.client.get(f"/api/observations/{number}")["hidden_at"], "it to be hidden")
     assert f"#{number} " not in machine.client.get("/api/context", project="shop")["text"]
     page.get_by_role("button", name="Undo").click()
-    expect(page.locator(".context li.observation", has_text=f"#{number} ")).to_have_count(1)
+    expect(wrong).to_have_count(1)
+    wrong.get_by_role("button", name="Correct").click()
+    page.get_by_role("textbox", name="Title", exact=True).fill("A code is redeemed once for each cart")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("A code is redeemed once for each cart")
+    page.goto(address(machine, "#/context?project=shop"))
+    expect(wrong).to_contain_text("A code is redeemed once for each cart")
     machine.client.patch(f"/api/observations/{number}", {"pinned": False})
+
+
+def test_the_context_is_that_of_a_branch(machine: Box, open_page: Opener) -> None:
+    repository = machine.root / "kiosk"
+    (repository / ".git").mkdir(parents=True)
+    for branch, words in (("screen", "The screen turns dark after a minute."), ("coins", "Coins of one cent return.")):
+        (repository / ".git/HEAD").write_text(f"ref: refs/heads/{branch}\n")
+        about = {"session_id": f"kiosk-{branch}", "cwd": str(repository)}
+        machine.client.post("/hooks/claude-code/UserPromptSubmit", about | {"prompt": f"What does {branch} do?"})
+        machine.client.post("/hooks/claude-code/Stop", about | {"last_assistant_message": words})
+    machine.settle()
+    page = open_page("#/context")
+    page.get_by_label("project").select_option(label="kiosk")
+    expect(page.locator(".context h2").first).to_contain_text("branch coins")  # the one that is checked out
+    for branch in ("screen", "coins"):
+        page.get_by_label("branch").select_option(branch)
+        expect(page.locator(".context h2").first).to_contain_text(f"branch {branch}")
+        assert f"branch={branch}" in page.url
+        told = machine.client.get("/api/context", project="kiosk", branch=branch)
+        assert page.locator(".context .told").count() == len([one for one in told["lines"] if _is_told(one)])
+        assert told["text"] == machine.cli("context", "--project", "kiosk", "--branch", branch).stdout.strip()
+
+
+def _is_told(line: dict[str, Any]) -> bool:
+    return bool(line["text"]) and line["kind"] != "heading"
 
 
 def test_an_observation_is_edited(machine: Box, open_page: Opener) -> None:
@@ -107,7 +166,9 @@ def test_an_observation_is_replaced_and_restored(machine: Box, open_page: Opener
     page.get_by_role("dialog").get_by_role("searchbox").fill("invoices sent email move")
     page.get_by_role("dialog").get_by_role("button", name=f"#{new['id']}").click()
     expect(page.locator(".standing")).to_contain_text(f"#{new['id']} replaces it")
-    expect(page.get_by_role("heading", name="Replaced by")).to_be_visible()
+    page.locator("section", has=page.get_by_role("heading", name="Replaced by")).get_by_role("link").click()
+    replaced = page.locator("section", has=page.get_by_role("heading", name="It replaced"))
+    replaced.get_by_role("link", name=old["title"]).click()
     page.get_by_role("button", name="Restore").click()
     expect(page.locator(".standing")).to_have_count(0)
     assert machine.client.get(f"/api/observations/{old['id']}")["superseded_by"] is None

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import threading
 import uuid
 
 import pytest
 from box import Box, until
+from endpoint import Endpoint, Held, answer
 from playwright.sync_api import Page, expect
-from viewer_page import Opener, address, find_violations, remember
+from viewer_page import EVERY_PAGE, Opener, find_violations, remember, visit
 
 
 def titles(page: Page) -> list[str]:
@@ -33,6 +35,38 @@ def test_entries_of_every_kind_are_shown_and_filters_live_in_the_address(machine
     assert not find_violations(page)
 
 
+def test_each_filter_shows_its_entries_alone(machine: Box, open_page: Opener) -> None:
+    """They are chosen on the page, stand in its address, and entries that come obey them."""
+    (machine.root / "depot/.git").mkdir(parents=True)
+    (machine.root / "depot/.git/HEAD").write_text("ref: refs/heads/conveyor\n")
+    machine.client.post("/api/groups", {"name": "dispatch"})
+
+    def ask(words: str) -> None:
+        prompt = {"sessionId": str(uuid.uuid4()), "agent": "robot", "cwd": str(machine.root / "depot")}
+        machine.client.post("/api/sessions/init", prompt | {"userPrompt": words})
+
+    ask("How fast is the conveyor?")
+    chosen = {"project": "depot", "branch": "conveyor", "agent": "robot"}
+    everything = len(machine.client.get("/api/feed", limit=200)["items"])
+    page = open_page()
+    for name, value in chosen.items():
+        ask(f"Is the conveyor filtered by {name}?")
+        page.get_by_label(name).select_option(value)
+        expect(page).to_have_url(re.compile(rf"[?&]{name}={value}"))
+        rows = machine.client.get("/api/feed", limit=200, **{name: value})["items"]
+        assert 1 < len(rows) < everything
+        expect(page.locator(".card .title")).to_have_text([row["text"] for row in rows])
+        ask(f"Does the conveyor, filtered by {name}, go on?")
+        remember(machine, f"The shop has no conveyor, says who filters by {name}")
+        expect(page.locator(".card .title").first).to_have_text(f"Does the conveyor, filtered by {name}, go on?")
+        expect(page.get_by_text("The shop has no conveyor")).to_have_count(0)
+        page.get_by_role("button", name="Clear").click()
+        expect(page.get_by_text(f"The shop has no conveyor, says who filters by {name}")).to_be_visible()
+    page.get_by_label("group").select_option("dispatch")
+    expect(page.get_by_text("Nothing matches these filters")).to_be_visible()
+    assert "group=dispatch" in page.url
+
+
 def test_what_is_queued_is_visible(machine: Box, open_page: Opener) -> None:
     page = open_page()
     about = {"session_id": str(uuid.uuid4()), "cwd": str(machine.project)}
@@ -46,6 +80,25 @@ def test_what_is_queued_is_visible(machine: Box, open_page: Opener) -> None:
     machine.client.post("/hooks/claude-code/Stop", about | {"last_assistant_message": "It shows one event."})
     machine.settle()
     expect(page.locator("header .queue")).to_have_text("")
+
+
+def test_what_is_being_observed_is_visible(machine: Box, open_page: Opener) -> None:
+    let_go = threading.Event()
+    about = {"session_id": str(uuid.uuid4()), "cwd": str(machine.project)}
+    with Endpoint(lambda request: Held(let_go, answer(request))) as model:
+        provider = {"provider": "anthropic", "base_url": model.url, "api_key": "sk-none", "model": "m-1"}
+        machine.client.patch("/api/settings", provider)
+        try:
+            page = open_page()
+            machine.client.post("/hooks/claude-code/UserPromptSubmit", about | {"prompt": "Who looks at it now?"})
+            machine.client.post("/hooks/claude-code/Stop", about | {"last_assistant_message": "The model does."})
+            expect(page.locator("header .queue .busy")).to_have_text("1 event being observed")
+            let_go.set()
+            expect(page.locator("header .queue")).to_have_text("")
+        finally:
+            let_go.set()
+            machine.client.patch("/api/settings", dict.fromkeys(provider))
+    machine.settle()
 
 
 def test_new_entries_appear_and_do_not_move_who_reads_further_down(machine: Box, open_page: Opener) -> None:
@@ -169,9 +222,8 @@ def test_the_theme_follows_the_system_and_the_switch(open_page: Opener) -> None:
 def test_a_phone_has_no_sideways_scrolling(machine: Box, open_page: Opener) -> None:
     page = open_page()
     page.set_viewport_size({"width": 390, "height": 800})
-    for fragment in ("#/", "#/search?q=discount", "#/o/1", "#/context"):
-        page.goto(address(machine, fragment))
-        page.locator("h1").first.wait_for(state="attached")
+    for fragment in EVERY_PAGE:
+        visit(page, machine, fragment)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, fragment
 
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import urlsplit
 
+import pytest
 from box import Box
 from playwright.sync_api import Browser, expect
-from viewer_page import Opener, address, remember
+from viewer_page import Opener, address, remember, visit
 
 HOSTILE = """<script>window.hacked = 1</script><img src="http://evil.test/a.png" onerror="window.hacked = 2">
 <svg onload="window.hacked = 3"></svg> <iframe src="http://evil.test"></iframe>
@@ -43,6 +49,35 @@ def test_a_hostile_observation_is_text(machine: Box, open_page: Opener) -> None:
     # The fixture holds that no request went anywhere but to the worker.
 
 
+def test_hostile_names_are_text(machine: Box, open_page: Opener) -> None:
+    """Names of projects, branches, tools, files and agents' ids come from others, too."""
+    evil = machine.root / "<img src=x onerror=window.hacked=1>\u202e\x1b[2Jshop"
+    (evil / ".git").mkdir(parents=True)
+    (evil / ".git/HEAD").write_text("ref: refs/heads/\u2066<b>main\u202e\n")
+    about = {"session_id": "\u202eevil<script>", "cwd": str(evil)}
+    machine.client.post("/hooks/claude-code/UserPromptSubmit", about | {"prompt": "Name the file."})
+    use: dict[str, Any] = {"tool_name": "Edit\u202e<script>", "tool_use_id": "evil", "tool_response": "done"}
+    use["tool_input"] = {
+        "file_path": f"{evil}/\u202egpj.<svg onload=window.hacked=2>",
+        "old_string": "a",
+        "new_string": "b",
+    }
+    machine.client.post("/hooks/claude-code/PostToolUse", about | use)
+    said = "Fixed: the file is named as it should be, because its ending was wrong."
+    machine.client.post("/hooks/claude-code/Stop", about | {"last_assistant_message": said})
+    machine.settle()
+    session = machine.client.get("/api/sessions")["items"][0]
+    assert session["content_session_id"] == about["session_id"]
+    page = open_page()
+    for fragment in ("#/", "#/search?q=ending", "#/context", "#/sessions", f"#/s/{session['id']}", "#/stats"):
+        visit(page, machine, fragment)
+        page.eval_on_selector_all("main details", "all => all.forEach((one) => { one.open = true })")
+        expect(page.get_by_text("onerror=window.hacked").first).to_be_attached()
+        assert page.evaluate("window.hacked") is None
+        assert page.locator("main :is(img, svg, b, script)").count() == 0
+        assert not re.search("[\x1b\u202e\u2066]", page.locator("main").inner_text()), fragment
+
+
 def test_without_the_credential_nothing_is_shown(browser: Browser, machine: Box) -> None:
     context = browser.new_context()
     try:
@@ -66,21 +101,102 @@ def test_without_the_credential_nothing_is_shown(browser: Browser, machine: Box)
         context.close()
 
 
-def test_a_rebound_name_and_another_site_get_nothing(browser: Browser, machine: Box, open_page: Opener) -> None:
+@pytest.fixture(scope="module")
+def site() -> Iterator[str]:
+    """Another site on this machine: an empty page at a port of its own."""
+
+    class Empty(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<!doctype html><body>")
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Empty) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+        thread.join()
+
+
+#: A page that knows the session of a browser, an unused code, and an observation. It returns what it could read.
+ATTACK = """async ([worker, session, code, id]) => {
+    const own = {Authorization: `Backstory-Session ${session}`};
+    const forget = {method: "POST", body: JSON.stringify({ids: [id]})};
+    const read = (url, init) => fetch(url, init).then((answer) => answer.status, () => 0);
+    const load = (name, url) => new Promise((done) => {
+        const element = document.body.appendChild(document.createElement(name));
+        element.onload = () => done(200);
+        element.onerror = () => done(0);
+        element.src = url;
+    });
+    return {
+        feed: await read(`${worker}api/feed`, {headers: own}),
+        stream: await read(`${worker}api/stream`, {headers: own}),
+        token: await read(`${worker}api/open`, {...forget, headers: own}),
+        forget: await read(`${worker}api/forget`, {...forget, headers: own}),
+        blind: await read(`${worker}api/forget`, {...forget, mode: "no-cors", credentials: "include"}),
+        enter: await read(`${worker}open`, {method: "POST", body: JSON.stringify({code})}),
+        script: await load("script", `${worker}assets/viewer.js`),
+        data: await load("script", `${worker}api/feed`),
+        picture: await load("img", `${worker}assets/icon.svg`),
+    };
+}"""
+
+
+FRAME = """url => new Promise((done) => {
+    const frame = document.body.appendChild(document.createElement("iframe"));
+    frame.onload = done;
+    frame.src = url;
+})"""
+
+
+def test_another_site_gets_nothing(browser: Browser, machine: Box, open_page: Opener, site: str) -> None:
+    """Not even with the session of a browser, from a page in the same one."""
+    row = remember(machine, "Another site would like to forget this")
+    viewer = open_page()
+    session = viewer.evaluate("sessionStorage.getItem('session')")
+    code = machine.client.post("/api/open")["code"]
+    page = viewer.context.new_page()
+    answers: set[tuple[str, int]] = set()
+    page.on("response", lambda answer: answers.add((urlsplit(answer.url).path, answer.status)))
+    page.goto(site)
+    got = page.evaluate(ATTACK, [address(machine), session, code, row["id"]])
+    assert not any(got.values()), got
+    assert ("/api/forget", 403) in answers  # what no other site may read, it can still send
+    assert machine.client.get(f"/api/observations/{row['id']}")["title"] == row["title"]
+    page.evaluate(FRAME, address(machine))
+    assert page.frames[-1].url.startswith("chrome-error:")
+    with viewer.context.expect_page() as opened:
+        page.evaluate("url => { window.other = open(url) }", address(machine))
+    expect(opened.value.get_by_text("Live", exact=True)).to_be_visible()  # as a tab of its own
+    assert page.evaluate("other.closed")
+    viewer.goto(address(machine, f"#code={code}"))  # the code is not used up
+    expect(viewer.get_by_text("Live", exact=True)).to_be_visible()
+
+
+def test_a_rebound_name_gets_nothing(browser: Browser, machine: Box, open_page: Opener) -> None:
+    """The page of another site came from its own server. Then its name leads to the worker."""
+    row = remember(machine, "A rebound name would like to forget this")
     session = open_page().evaluate("sessionStorage.getItem('session')")
+    code = machine.client.post("/api/open")["code"]
+    evil = address(machine).replace("127.0.0.1", "evil.test")
     context = browser.new_context()
     try:
         page = context.new_page()
-        answer = page.goto(address(machine).replace("127.0.0.1", "evil.test"))
+        page.route(evil, lambda route: route.fulfill(body="<!doctype html><body>", content_type="text/html"), times=1)
+        page.goto(evil)
+        got = page.evaluate(ATTACK, [evil, session, code, row["id"]])
+        assert {status for status in got.values() if status} == {403}, got
+        answer = page.goto(evil)
         assert answer is not None and answer.status == 403
-        # `localhost` is another site than 127.0.0.1 for a browser, and its pages are not ours.
-        page.goto(address(machine).replace("127.0.0.1", "localhost"))
-        ask = """([url, session]) => fetch(url, {headers: {Authorization: `Backstory-Session ${session}`}})
-            .then((answer) => answer.status, (error) => String(error))"""
-        got: Any = page.evaluate(ask, [address(machine) + "api/feed", session])
-        assert got != 200
     finally:
         context.close()
+    assert machine.client.get(f"/api/observations/{row['id']}")["title"] == row["title"]
 
 
 def test_the_policy_lets_no_script_in(browser: Browser, machine: Box) -> None:

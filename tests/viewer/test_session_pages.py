@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,20 @@ def test_a_session_is_a_readable_conversation(open_page: Opener, machine: Box) -
     expect(page.locator("#round-2.named")).to_be_in_viewport()
 
 
+def test_observations_that_were_replaced_stay_beside_their_round(open_page: Opener, machine: Box) -> None:
+    converse(machine, "sixth", "Why is the stamp blurred?", "The cause: the ink roller was dry, so the stamp blurred.")
+    machine.settle()
+    number = number_of(machine, "sixth")
+    made = machine.client.get("/api/observations", session=number)["items"]
+    new = machine.client.post("/api/memories", {"text": "The ink roller is replaced each month", "project": "shop"})
+    for row in made:
+        machine.client.patch(f"/api/observations/{row['id']}", {"superseded_by": new["id"]})
+    page = open_page(f"#/s/{number}")
+    beside = page.get_by_role("region", name="Prompt 1").get_by_role("complementary")
+    expect(beside.locator(".card.replaced")).to_have_count(len(made))
+    expect(beside.locator(".card.replaced").first).to_contain_text(f"replaced by #{new['id']}")
+
+
 def test_what_an_agent_wrote_stays_text(open_page: Opener, machine: Box) -> None:
     """The fixture `open_page` sees that nothing but the worker is asked."""
     page = open_page(f"#/s/{number_of(machine, 'second')}")
@@ -154,6 +169,21 @@ def test_a_session_is_exported(open_page: Opener, machine: Box, tmp_path: Path) 
     assert saved.value.suggested_filename == f"session-{number}.md"
     saved.value.save_as(tmp_path / "export.md")
     assert (tmp_path / "export.md").read_text() == machine.cli("sessions", "export", str(number)).stdout
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Export JSON").click()
+    saved.value.save_as(tmp_path / "export.json")
+    exported = machine.cli("sessions", "export", str(number), "--format", "json").stdout
+    assert json.loads((tmp_path / "export.json").read_text()) == json.loads(exported)
+
+
+def test_a_session_that_a_program_drives_has_tokens_and_cost(open_page: Opener, machine: Box) -> None:
+    spent = {"input_tokens": 12_345, "output_tokens": 678, "cost_micros": 1_234_567}
+    move = {"cause": "start", "cwd": str(machine.project), "model": "m-1", "metadata": spent}
+    number = machine.client.post("/api/agent-sessions/33333333-aaaa-4000-8000-000000000000", move)["id"]
+    page = open_page(f"#/s/{number}")
+    page.locator("details.details summary").click()
+    expect(page.locator(".facts")).to_contain_text("12.3K read, 678 written, m-1")
+    expect(page.locator(".facts")).to_contain_text("$1.23")
 
 
 def test_a_session_is_hidden_and_forgotten(open_page: Opener, machine: Box) -> None:

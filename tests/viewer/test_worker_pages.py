@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from box import Box, until
 from playwright.sync_api import Page, Response, expect
-from viewer_page import Opener, address, find_violations
+from viewer_page import EVERY_PAGE, Opener, address, find_violations, visit
 
 
 def test_statistics_are_drawn_and_told(open_page: Opener, machine: Box) -> None:
@@ -128,7 +128,10 @@ def set_aside(box: Box, count: int) -> None:
 
 def test_the_queue_is_shown_and_mended(open_page: Opener, machine: Box) -> None:
     set_aside(machine, 2)
-    page = open_page("#/health?queue=dead")
+    page = open_page()
+    expect(page.locator("main .queue")).to_contain_text("2 events set aside")
+    page.locator("main .queue a").click()
+    page.get_by_role("button", name="Set aside 2").click()
     lines = page.locator("section", has=page.get_by_role("heading", name="Queue")).locator(".line")
     expect(lines).to_have_count(2)
     lines.first.get_by_role("button", name="Drop").click()
@@ -157,11 +160,9 @@ def test_doctor_says_what_is_wrong(open_page: Opener, machine: Box) -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_pages_are_accessible(open_page: Opener, machine: Box, theme: str) -> None:
-    page = open_page("#/settings", color_scheme=theme)
-    for fragment in ("#/settings", "#/sessions", "#/s/1", "#/groups", "#/g/main", "#/stats", "#/health"):
-        page.goto(address(machine, fragment))
-        expect(page.get_by_role("heading", level=1)).to_be_visible()
-        expect(page.locator(".skeleton")).to_have_count(0)
+    page = open_page(color_scheme=theme)
+    for fragment in EVERY_PAGE:
+        visit(page, machine, fragment)
         for summary in page.locator("main summary").all()[:3]:
             summary.click()
         assert find_violations(page) == [], fragment

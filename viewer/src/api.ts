@@ -3,7 +3,7 @@
 import { type Signal, signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Params, withQuery } from "./address";
-import type { Page } from "./types";
+import type { Observation, Page } from "./types";
 
 export class ApiError extends Error {
   constructor(
@@ -136,6 +136,17 @@ export function useLoad<T>(load: (abort: AbortSignal) => Promise<T>, deps: unkno
   const isLost = state.error?.status === 0;
   useEffect(() => connection.subscribe((is) => isLost && is === "live" && reload()), [isLost]);
   return { ...state, reload };
+}
+
+/** Loads the observations of a session, newest first, also those that were replaced. */
+export async function observationsOf(session: number, abort?: AbortSignal): Promise<Observation[]> {
+  const found: Observation[] = [];
+  for (let cursor: string | null = ""; cursor !== null; ) {
+    const page: Page<Observation> = await get("/api/observations", { session, limit: 200, cursor }, abort);
+    found.push(...page.items);
+    cursor = page.next;
+  }
+  return found.filter((row) => !row.hidden_at);
 }
 
 export function toApiError(error: unknown): ApiError {

@@ -1,5 +1,6 @@
 // Starts the page.
 import { render } from "preact";
+import "./harmless";
 import { signIn } from "./api";
 import { followHealth } from "./health";
 import { Shell } from "./shell";

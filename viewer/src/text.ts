@@ -12,6 +12,11 @@ export function visible(text: string): string {
   });
 }
 
+/** A message on one line, without the signs of its markdown. */
+export function plain(text: string): string {
+  return text.replace(/\*\*|```\w*|(^|\s)(#{1,6}|-{3,})(?=\s)/g, "$1");
+}
+
 export function plural(count: number, one: string, many = `${one}s`): string {
   return `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
 }

@@ -51,6 +51,6 @@ def of_result(row: Row, parts: dict[str, float], query: str, where: Filter, matc
     if row.get("pinned_at"):
         yield "pinned"
     if row.get("superseded_by"):
-        yield "replaced, so it comes later"
+        yield "replaced, so it comes later" if query.strip() else "replaced"
     if not query.strip():
         yield "among the newest"

@@ -54,7 +54,7 @@ function wholeTitle({ title, text }: { title: string; text?: string }): string {
 }
 
 /** Project, branch, agent and session of an entry, as links to what else they have. */
-export function Origin({ entry }: { entry: Partial<Entry> }) {
+export function Origin({ entry }: { entry: Partial<Pick<Entry, "project" | "branch" | "agent" | "session_id" | "prompt_number">> }) {
   const { project, branch, agent, session_id } = entry;
   return (
     <>

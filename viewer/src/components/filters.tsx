@@ -32,6 +32,16 @@ const STATUSES = ["created", "active", "paused", "completed", "expired", "failed
 /** A filter that makes others mean something else clears them. */
 const CLEARS: Partial<Record<FilterName, FilterName[]>> = { project: ["branch", "group"], group: ["branch", "project"] };
 
+interface ProjectName {
+  name: string;
+  key: string;
+}
+
+/** The name of a project, or its key if others have the same name. */
+export function projectLabel({ name, key }: ProjectName, all: ProjectName[]): string {
+  return all.some((other) => other.key !== key && other.name === name) ? key : name;
+}
+
 interface FiltersProps {
   names: readonly FilterName[];
   /** Options in place of the usual ones. */
@@ -49,7 +59,7 @@ export function Filters({ names, options = {}, labels = {} }: FiltersProps) {
   );
   useEvents(isOfSession, reload);
   const known: Partial<Record<FilterName, string[]>> = {
-    project: [...new Set(data?.projects.map((one) => one.name))],
+    project: data?.projects.map((one) => projectLabel(one, data.projects)) ?? [],
     branch: data?.branches ?? [],
     agent: data?.agents ?? [],
     type: data?.types ?? [...TYPES],

@@ -2,6 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { type ApiError, connection } from "../api";
 import { Button } from "./controls";
+import { Text } from "./text";
 
 interface StateProps {
   loading?: boolean;
@@ -26,7 +27,11 @@ export function State({ loading, error, empty, retry }: StateProps) {
   if (error) {
     return (
       <Notice title={error.error} isError>
-        {error.hint && <p>{error.hint}</p>}
+        {error.hint && (
+          <p>
+            <Text text={error.hint} />
+          </p>
+        )}
         {retry && <Button onClick={retry}>Try again</Button>}
       </Notice>
     );
@@ -48,7 +53,9 @@ export function State({ loading, error, empty, retry }: StateProps) {
 function Notice({ title, children, isError }: { title: string; children?: ComponentChildren; isError?: boolean }) {
   return (
     <div class="notice" role={isError ? "alert" : "status"}>
-      <h2>{title}</h2>
+      <h2>
+        <Text text={title} />
+      </h2>
       {children}
     </div>
   );

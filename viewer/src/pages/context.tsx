@@ -2,7 +2,7 @@
 import { address, entryHref, go, href, setParams } from "../address";
 import { get, useLoad } from "../api";
 import { Button, Copy, State, Text } from "../components";
-import { Pill } from "../components/filters";
+import { Pill, projectLabel } from "../components/filters";
 import { hide, leaving, pin } from "../curate";
 import { useEvents } from "../stream";
 import { plural } from "../text";
@@ -22,6 +22,7 @@ export default function Context() {
   );
   useEvents((event) => /^(new_|changed|gone)/.test(event), reload);
   const projects = choices?.projects ?? [];
+  const chosen = projects.find((one) => one.key === project) ?? projects.find((one) => one.name === project);
   const isNone = choices && !projects.length && !project;
   return (
     <>
@@ -29,21 +30,23 @@ export default function Context() {
         <h1>What would a session be told?</h1>
       </header>
       <form class="filters" aria-label="Session" onSubmit={(event) => event.preventDefault()}>
-        <Pill name="project" value={projects.find((one) => one.key === project || one.name === project)?.name ?? project}>
-          <select aria-label="project" value={project} onChange={(event) => setParams({ project: event.currentTarget.value, branch: "" })}>
+        <Pill name="project" value={chosen ? projectLabel(chosen, projects) : project}>
+          <select aria-label="project" value={chosen?.key ?? project} onChange={(event) => setParams({ project: event.currentTarget.value, branch: "" })}>
             {projects.map((one) => (
               <option key={one.key} value={one.key}>
-                {one.name}
+                {projectLabel(one, projects)}
               </option>
             ))}
-            {project && !projects.some((one) => one.key === project) && <option>{project}</option>}
+            {project && !chosen && <option>{project}</option>}
           </select>
         </Pill>
         <Pill name="branch" value={branch || data?.branch || ""}>
           <select aria-label="branch" value={branch} onChange={(event) => setParams({ branch: event.currentTarget.value })}>
             <option value="">the one in use now</option>
             {data?.branches.map((one) => (
-              <option key={one}>{one}</option>
+              <option key={one} value={one}>
+                {one}
+              </option>
             ))}
           </select>
         </Pill>

@@ -136,7 +136,7 @@ function RoundPart({ round, session, isNamed }: { round: Round; session: WholeSe
 function observed(row: Observation) {
   const whole = row.narrative || row.facts.join(" ");
   const text = whole.startsWith(row.title) ? whole.slice(row.title.length).replace(/^[\s.:]+/, "") : whole;
-  return { kind: "observation" as const, id: row.id, title: row.title, text, type: row.type, created_at: row.created_at, pinned: Boolean(row.pinned_at) };
+  return { kind: "observation" as const, id: row.id, title: row.title, text, type: row.type, created_at: row.created_at, pinned: Boolean(row.pinned_at), superseded_by: row.superseded_by };
 }
 
 /** A summary as an entry of a list: what was done, and what is open. */
@@ -168,12 +168,14 @@ function Turn({ turn, agent }: { turn: TurnStep; agent: string }) {
   );
 }
 
-/** Characters of a message that are shown before "Show all". */
+/** Characters of a reply and of a prompt that are shown before "Show all". What is pasted into a prompt can be long. */
 const LONG = 4000;
+const LONG_PROMPT = 1200;
 
 function Said({ text, isPrompt }: { text: string; isPrompt: boolean }) {
-  const [whole, setWhole] = useState(text.length <= LONG);
-  const shown = whole ? text : text.slice(0, LONG);
+  const most = isPrompt ? LONG_PROMPT : LONG;
+  const [whole, setWhole] = useState(text.length <= most * 1.2);
+  const shown = whole ? text : `${text.slice(0, most)} …`;
   return (
     <>
       {isPrompt ? (

@@ -1,7 +1,7 @@
 // One entry in full: an observation, a summary or a prompt, with what happened around it.
 import { useState } from "preact/hooks";
 import { address, href, setParams } from "../address";
-import { get, useLoad } from "../api";
+import { get, observationsOf, useLoad } from "../api";
 import { Badge, Button, Card, Copy, Markdown, State, Text, Time } from "../components";
 import { Chooser } from "../components/chooser";
 import { Origin } from "../components/card";
@@ -255,11 +255,8 @@ function EntryHead({ entry, label, title }: { entry: FeedEntry; label: string; t
 /** The observations of the same session, for somebody who wants to know what came of it. */
 function Round({ entry }: { entry: FeedEntry }) {
   const { session_id, prompt_number } = entry;
-  const { data } = useLoad(
-    (abort) => get<{ items: Observation[] }>("/api/observations", { session: session_id, limit: 100 }, abort),
-    [session_id],
-  );
-  const rows = data?.items.filter((row) => row.prompt_number === prompt_number && !row.hidden_at) ?? [];
+  const { data } = useLoad((abort) => observationsOf(session_id, abort), [session_id]);
+  const rows = data?.filter((row) => row.prompt_number === prompt_number) ?? [];
   if (!rows.length) return null;
   return (
     <section>

@@ -106,7 +106,7 @@ function Events({ status, nothing, total, reload }: EventsProps) {
   const retry = (id: number) => tried(() => change("retry", id));
   const rows = load.data?.items ?? [];
   if (!rows.length) {
-    return <State loading={load.loading} error={load.error} empty={<p>{nothing}</p>} retry={load.reload} />;
+    return <State loading={load.loading && total > 0} error={load.error} empty={<p>{nothing}</p>} retry={load.reload} />;
   }
   return (
     <>

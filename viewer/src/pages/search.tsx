@@ -2,14 +2,18 @@
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { address, href, setParams } from "../address";
 import { type PagedList, paged } from "../api";
+import { Origin } from "../components/card";
 import { Button, Card, Filters, Rows, State, Text, Time, useFilters } from "../components";
 import type { FilterName } from "../components/filters";
 import { leaving } from "../curate";
 import { useEvents } from "../stream";
+import { plain } from "../text";
 import type { Found, Hit, Kind } from "../types";
 
 const FILTERS: readonly FilterName[] = ["project", "branch", "kind", "type", "agent", "since", "file"];
-const KINDS = ["observations", "summaries", "prompts", "turns", "sessions", "all"];
+const KINDS = ["observations", "summaries", "prompts", "turns", "sessions"];
+/** A query that is the name of a file. */
+const FILE_NAME = /^\s*[^\s:]+\.[a-z]\w{0,5}\s*$/i;
 /** Milliseconds after the last key until a search starts. */
 const PAUSE_MS = 120;
 
@@ -20,7 +24,7 @@ const isSearch = ({ branch: _, ...params }: Record<string, string>) => Object.va
 function useSearch(params: Record<string, string>): { list: PagedList<Hit, Found>; isLoading: boolean } {
   const isAsked = isSearch(params);
   const list = useMemo(
-    () => paged<Hit, Found>("/api/search", { ...params, explain: "true" }, 30),
+    () => paged<Hit, Found>("/api/search", { ...params, kind: params.kind || "all", explain: "true" }, 30),
     [JSON.stringify(params)],
   );
   const shown = useRef(list);
@@ -69,10 +73,15 @@ export default function Search() {
         />
       </header>
       <Filters names={FILTERS} options={{ kind: KINDS }} labels={{ branch: "branch first" }} />
+      {FILE_NAME.test(query) && !filters.file && (
+        <p>
+          <Button onClick={() => setParams({ q: "", file: query.trim() })}>Which sessions changed {query.trim()}?</Button>
+        </p>
+      )}
       {isAsked && (
         <>
           <p class="count quiet" role="status">
-            {!isLoading && !error && count(shown.length, !!next)}
+            {!isLoading && !error && count(shown.length, !!next, query ? "best first" : "newest first")}
           </p>
           <Rows
             label="Results"
@@ -91,15 +100,15 @@ export default function Search() {
         loading={isLoading && !shown.length}
         error={error}
         retry={() => void (shown.length ? list.more() : list.load())}
-        empty={shown.length ? null : isAsked ? <Nothing query={query} note={note} /> : <Hints />}
+        empty={shown.length ? null : isAsked ? <Nothing query={query} note={note} isFiltered={!!query && isSearch(filters)} /> : <Hints />}
       />
     </>
   );
 }
 
-function count(number: number, hasMore: boolean): string {
+function count(number: number, hasMore: boolean, order: string): string {
   if (!number) return "";
-  return `${number}${hasMore ? " or more" : ""} ${number === 1 ? "result" : "results"}, best first`;
+  return `${number}${hasMore ? " or more" : ""} ${number === 1 ? "result" : "results"}, ${order}`;
 }
 
 /** Where a result is shown. A turn is a place in its session. */
@@ -124,21 +133,22 @@ function Result({ hit }: { hit: Hit }) {
       </Card>
     );
   }
+  const [head, excerpt] = [plain(title || snippet), plain(snippet)];
   return (
-    <div class="card turn">
+    <div class="card">
       <span class="label">{hit.kind === "turn" ? (hit.role ?? "turn") : hit.kind}</span>
       <div class="body">
-        <a class="title" href={hitHref(hit)}>
-          <Text text={title || snippet} marks={terms} />
+        <a class="title said-title" href={hitHref(hit)}>
+          <Text text={head} marks={terms} />
         </a>
-        {snippet !== title && (
+        {!excerpt.startsWith(head.replace(/…$/, "")) && (
           <p class="excerpt">
-            <Text text={snippet} marks={terms} />
+            <Text text={excerpt} marks={terms} />
           </p>
         )}
         <div class="meta">
           <Time at={created_at} />
-          <a href={href("/", { project: hit.project })}>{hit.project}</a>
+          <Origin entry={hit} />
           {why}
         </div>
       </div>
@@ -146,12 +156,14 @@ function Result({ hit }: { hit: Hit }) {
   );
 }
 
-function Nothing({ query, note }: { query: string; note: string | undefined }) {
+function Nothing({ query, note, isFiltered }: { query: string; note: string | undefined; isFiltered: boolean }) {
   return (
     <>
       <h2>{query ? `Nothing is about “${query}”` : "Nothing matches these filters"}</h2>
-      <p>{note || "Try other words, fewer filters, or search the conversations themselves."}</p>
-      {query && !note && <Button onClick={() => setParams({ kind: "turns" })}>Search the conversations</Button>}
+      <p>{note || "Try other or fewer words."}</p>
+      {isFiltered && (
+        <Button onClick={() => setParams(Object.fromEntries(FILTERS.map((name) => [name, ""])))}>Search without filters</Button>
+      )}
     </>
   );
 }
@@ -164,7 +176,7 @@ function Hints() {
   ];
   return (
     <>
-      <p>Words and meaning both count. A file name in “file” shows what is known about that file, and who changed it.</p>
+      <p>Words and meaning both count. The name of a file in “file” shows what is known about it, and which session changed it.</p>
       <p class="buttons">
         {examples.map(([label, params]) => (
           <Button key={label} onClick={() => setParams(params)}>

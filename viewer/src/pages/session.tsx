@@ -1,7 +1,7 @@
 // A session: what it is, the conversation by rounds, and what was remembered of each round beside it.
 import { useState } from "preact/hooks";
 import { address, go, href } from "../address";
-import { get, patch, post, useLoad } from "../api";
+import { get, observationsOf, patch, post, useLoad } from "../api";
 import { Button, Confirm, Copy, State, Text, Time, toast, tried } from "../components";
 import { download } from "../download";
 import { money } from "../format";
@@ -16,7 +16,10 @@ const CHARACTERS = 4;
 
 export default function Session() {
   const { id, params } = address.value;
-  const load = useLoad<WholeSession>((abort) => get(`/api/sessions/${encodeURIComponent(id)}`, {}, abort), [id]);
+  const load = useLoad(async (abort) => {
+    const found = await get<WholeSession>(`/api/sessions/${encodeURIComponent(id)}`, {}, abort);
+    return { ...found, observations: await observationsOf(found.id, abort) };
+  }, [id]);
   const session = load.data;
   const from = Number(params.get("prompt") ?? 0);
   useEvents(

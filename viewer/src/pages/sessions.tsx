@@ -6,7 +6,7 @@ import { Filters, Rows, State, Text, Time } from "../components";
 import type { FilterName } from "../components/filters";
 import { useKept } from "../kept";
 import { isOfSession, useEvents } from "../stream";
-import { plural } from "../text";
+import { plain, plural } from "../text";
 import type { Page, SessionRow } from "../types";
 
 /** Milliseconds after the last key until words are searched. */
@@ -125,7 +125,7 @@ function SessionLine({ row }: { row: SessionRow }) {
         </a>
         {row.snippet && (
           <p class="excerpt">
-            <Text text={row.snippet} />
+            <Text text={plain(row.snippet)} />
           </p>
         )}
         <p class="meta">

@@ -3,6 +3,7 @@ import { useMemo } from "preact/hooks";
 import { address, href, setParam } from "../address";
 import { get, useLoad } from "../api";
 import { Button, Chart, Filters, State } from "../components";
+import { projectLabel } from "../components/filters";
 import { day, duration, money } from "../format";
 import { useKept } from "../kept";
 import { bytes, plural, short } from "../text";
@@ -125,7 +126,7 @@ function Where({ project }: { project: string }) {
         rows={files.map((one) => ({
           label: one.path,
           value: one.observations,
-          to: href("/search", { q: one.path, project: one.project }),
+          to: href("/search", { file: one.path, project: one.project }),
         }))}
       />
       <div>
@@ -134,7 +135,7 @@ function Where({ project }: { project: string }) {
           unit="Project"
           nothing="There is no project."
           rows={told.map((one) => ({
-            label: told.some((other) => other !== one && other.name === one.name) ? one.key : one.name,
+            label: projectLabel(one, told),
             value: one.observations,
             to: href("/", { project: one.key }),
           }))}
