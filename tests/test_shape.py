@@ -33,6 +33,7 @@ GROUND = {
     "prefilter",
     "file_digests",
     "passages",
+    "pasted",
     *("secret_kinds", "secret_formats", "secret_values", "named_secrets", "command_secrets", "key_blocks"),
     "files",
     "project",

@@ -359,7 +359,9 @@ def test_a_state_that_the_work_then_changed_is_not_told() -> None:
     [
         ("The total was too high because `total` added 1 to every sum", "The total is wrong. Fix it.", True, "bugfix"),
         ("Root cause: the client sent `b` instead of `a`", "Why is it slow?", False, "discovery"),
-        ("We use urllib rather than requests", "Write a fetcher.", True, "decision"),
+        ("We use urllib rather than requests because nothing is installed", "Write a fetcher.", True, "decision"),
+        ("We decided against requests", "Write a fetcher.", True, "decision"),
+        ("`load` now calls `fetch` instead of `get`", "Update it.", True, "change"),
         ("`Money.format` supports yen because a shop in Tokyo asked", "Add yen.", True, "feature"),
         ("Moved `total` to cart.py", "Tidy this.", True, "refactor"),
         ("The shop opens at nine", "When does it open?", True, "change"),

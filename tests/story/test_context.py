@@ -54,7 +54,7 @@ def test_a_closing_reply_reaches_the_next_session(running: Box) -> None:
 
 def test_a_line_names_its_type_once(running: Box) -> None:
     """`Decision: …` is a decision, `Cause: …` none, also if it says `instead of`."""
-    say(running, "one", TASK, "Decision: the loader uses urllib rather than requests.")
+    say(running, "one", TASK, "Decision: the loader uses urllib.")
     say(running, "two", "Why is it slow?", "Cause: the client sent `b` instead of `a` to the proxy.")
     context = running.client.get("/api/context/inject", cwd=str(running.project))
     assert "decision: the loader uses urllib" in context

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from backstory.model import NOT_COMMITTED, Session
+from backstory.pasted import without_output
 from backstory.recall.relevance import Ranked
 from backstory.store.memories import SessionNotes, StoredObservation
 from backstory.text import cut, is_same, local, one_line, words_of
@@ -120,9 +121,11 @@ def asked(prompts: Sequence[str]) -> Iterator[Line]:
 
 
 def telling(prompts: Sequence[str]) -> list[str]:
-    """The prompts that say something to someone who was not there: not `yes` or `commit`, unless there is no other."""
-    said = [prompt for prompt in map(one_line, prompts) if prompt]
-    return [prompt for prompt in said if len(prompt) >= MIN_ASKED] or said[:1]
+    """The prompts that say something to someone who was not there: not `yes`, `commit` or the output of a program,
+    unless there is no other."""
+    said = [prompt for prompt in map(one_line, map(without_output, prompts)) if prompt]
+    whole = [prompt for prompt in map(one_line, prompts) if prompt]
+    return [prompt for prompt in said if len(prompt) >= MIN_ASKED] or (said or whole)[:1]
 
 
 def only_asked(notes: SessionNotes) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from backstory.model import Turn
 from backstory.observe.offline.text import BOLD_LINE, HEADING, ITEM, RULE, plain, prose_lines, sentences
+from backstory.pasted import without_output
 
 #: Messages that nobody said: the client's own machinery wrote them.
 _MACHINERY = re.compile(
@@ -17,16 +18,6 @@ _MACHINERY = re.compile(
 )
 #: What clients add to prompts and commit messages: where a plan was made, a signature, trailers.
 _BOILERPLATE = re.compile(r"If you need specific details from before exiting plan mode|🤖|[\w-]+-by: ", re.IGNORECASE)
-#: A line that a program wrote: progress, a prompt of a shell, a log, a stack, a diff, a path.
-_OUTPUT = re.compile(
-    r"\s*(?:===|\+\+\+ |>>>|❯|⏺|⎿|[✓✔✗✘⨯●]|\$ |#!|@@|at \S+\(|File \"|Traceback|diff --git|index [0-9a-f]{7}|"
-    r"create mode|\d+ files? changed|(?:PASS|FAIL|ok|INFO|WARN|ERROR|DEBUG)\b[:\s]|\d{4}-\d\d-\d\dT?|\d\d:\d\d:\d\d|"
-    r"\[[^\]\n]{1,40}\]\s|[^\s/]*/\S*\s*$|[\w./-]+:\d+|drwx|-rw)"
-)
-#: Lines of output that a prompt with a paste has at least.
-OUTPUT_LINES = 8
-#: The same as a share of its lines.
-OUTPUT_SHARE = 0.2
 _LABEL = re.compile(r"\*\*([^*\n]{2,60}?)(?::\*\*|\*\*\s*[:：–—-])\s*")
 
 
@@ -60,16 +51,6 @@ def statements_of(turns: Iterable[Turn], unanswered: int | None = None) -> list[
             place = (turn.prompt_number, turn.number, position, len(parts))
             statements.append(Statement(text, source, *place, is_item, heading, label))
     return statements
-
-
-def without_output(prompt: str) -> str:
-    """Return a prompt without the output of a program that was pasted into it: the lines from the first to the last
-    one that a program wrote. A few such lines among many others are no paste."""
-    lines = prompt.splitlines()
-    written = [at for at, line in enumerate(lines) if _OUTPUT.match(line[:300])]
-    if len(written) < OUTPUT_LINES or len(written) < OUTPUT_SHARE * sum(map(bool, map(str.strip, lines))):
-        return prompt
-    return "\n".join([*lines[: written[0]], "", *lines[written[-1] + 1 :]])
 
 
 def _split(message: str) -> Iterator[tuple[str, bool, str, str]]:

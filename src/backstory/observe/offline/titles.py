@@ -33,10 +33,11 @@ _INTENTS = {
     ),
 }
 _CHOSEN = re.compile(
-    r"\b(?:decid\w+|decision|chose|opted|agreed|instead of|rather than|prefer|trade-?off|entschieden|statt)\b|"
-    r"决定|決定|ことにし",
+    r"\b(?:decid\w+|decision|chose|opted|agreed|prefer|trade-?off|entschieden)\b|决定|決定|ことにし",
     re.IGNORECASE,
 )
+#: These words tell a decision only with its reason: `now calls a() instead of b()` is a change.
+_OVER = re.compile(r"\b(?:instead of|rather than|statt|en lugar de)\b|而不是|代わりに", re.IGNORECASE)
 _CAUSE = re.compile(r"(?:the )?(?:root )?(?:cause|ursache|causa)\b|原因", re.IGNORECASE)
 
 
@@ -44,7 +45,7 @@ def type_of(statement: str, prompt: str, has_changes: bool) -> str:
     """Return the type of an observation."""
     if _CAUSE.match(statement):
         return "bugfix" if has_changes else "discovery"
-    if _CHOSEN.search(statement):
+    if _CHOSEN.search(statement) or (_OVER.search(statement) and CUES["cause"].search(statement)):
         return "decision"
     if not has_changes:
         return "discovery"
