@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from backstory.store.memories import StoredObservation
 
-#: How much likelier a decision is needed than its importance says. It holds until something replaces it.
+#: How much likelier a decision, or what was done for a reason, is needed than its importance says. It holds until
+#: something replaces it.
 DECISION_ODDS = 6.0
 #: The same for a cause, a reason or a constraint of an older session, and for a change, which the code shows.
 GOTCHA_ODDS = 1.5
@@ -60,12 +61,12 @@ def by_worth(observations: Iterable[StoredObservation], ages: Mapping[int, int],
 def _weight(observation: StoredObservation, age: int) -> float:
     """How likely the observation is needed by what it says. What changed in the latest session is of interest still."""
     likely = min(observation.importance, 100) / 100
-    odds = _odds(observation) if age or observation.type == "decision" else 1.0
+    odds = _odds(observation) if age or "why-it-exists" in observation.concepts else 1.0
     return likely * odds / (1 - likely + likely * odds)
 
 
 def _odds(observation: StoredObservation) -> float:
-    if observation.type == "decision":
+    if observation.type == "decision" or "why-it-exists" in observation.concepts:
         return DECISION_ODDS
     if not {"gotcha", "problem-solution", "why-it-exists"}.isdisjoint(observation.concepts):
         return GOTCHA_ODDS
