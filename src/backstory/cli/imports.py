@@ -74,6 +74,9 @@ def _import_agent(agent: Agent, options: argparse.Namespace) -> int:
             print(f"{skipped} not stored: private, of a tool that is skipped, or of an excluded project.")
         if result["unreadable"]:
             print(f"{show.count(result['unreadable'], 'transcript')} could not be read.")
+        queue = client.get("/api/health")["queue"]
+        if waiting := queue["queued"] + queue["leased"]:
+            print(f"{show.count(waiting, 'event')} to be observed; `backstory status` says when that is done.")
     return 1 if counts["unreadable"] else 0
 
 
