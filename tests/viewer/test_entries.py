@@ -37,16 +37,16 @@ def test_search_finds_what_was_said_and_who_changed_a_file(machine: Box, open_pa
     edit = {"file_path": f"{machine.project}/harbour.py", "old_string": "1", "new_string": "2"}
     use = {"tool_name": "Edit", "tool_use_id": "harbour", "tool_input": edit, "tool_response": {}}
     machine.client.post("/hooks/claude-code/PostToolUse", about | use)
-    said = "Fixed: the tugboat waits for the tide now.\n\nBy the way, seagulls watched me."
+    said = "Fixed: the tugboat waits for the tide now.\n\n```python\nseagull_count = 7\n```"
     machine.client.post("/hooks/claude-code/Stop", about | {"last_assistant_message": said})
     machine.settle()
     number = machine.client.get("/api/sessions/harbour")["id"]
     page = open_page("#/search")
-    page.get_by_role("searchbox").fill("seagulls watched")
+    page.get_by_role("searchbox").fill("seagull_count")
     turn = page.locator(".card", has_text="assistant")
-    expect(turn.locator("mark").first).to_have_text("seagulls")
+    expect(turn.locator("mark").first).to_have_text("seagull_count")
     turn.locator(".title").click()
-    expect(page.locator("#round-1.named")).to_contain_text("seagulls watched me")
+    expect(page.locator("#round-1.named")).to_contain_text("seagull_count = 7")
     page.goto(address(machine, "#/search"))
     page.get_by_role("searchbox").fill("harbour.py")
     page.get_by_role("button", name="Which sessions changed harbour.py?").click()

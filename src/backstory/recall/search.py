@@ -57,8 +57,6 @@ TYPES = {"decision": 1.1, "bugfix": 1.05, "feature": 1.05}
 PINNED = 1.2
 #: Factor for the score of a superseded observation.
 REPLACED = 0.6
-#: Factor for the score of a turn, if everything is searched: what was made from it says the same in fewer words.
-TURN = 0.75
 #: Characters of a title.
 TITLE = 160
 #: Characters of a snippet.
@@ -243,8 +241,6 @@ def _items(tx: Tx, query: Query, results: SearchResults) -> list[Candidate]:
             item.times["importance"] = TYPES.get(row["type"], 1.0) * (PINNED if row["pinned_at"] else 1.0)
             if row["superseded_by"]:
                 item.times["replaced"] = REPLACED
-        if item.kind == "turn":
-            item.times["turn"] = TURN
     signals.add_to_items(tx, query.query, query.where, query.place, results.style, items.values())
     return fuse.ordered(items.values())
 
