@@ -61,6 +61,14 @@ def test_a_line_names_its_type_once(running: Box) -> None:
     assert "discovery: Cause: the client sent" in context
 
 
+def test_what_is_open_is_told_once(running: Box) -> None:
+    """An open end that follows a decision is no fact of it, too."""
+    say(running, "one", TASK, "We decided against floats because of rounding. Next: the invoice page needs the fix.")
+    context = running.client.get("/api/context/inject", cwd=str(running.project))
+    assert "Open: the invoice page needs the fix." in context
+    assert context.count("invoice page") == 1
+
+
 def test_a_branch_has_its_own_hand_off(running: Box) -> None:
     """Back on a branch, its last session comes first, and that of the other branch after it."""
     git(running, "init", "-q", "-b", "one")

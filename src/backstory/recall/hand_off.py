@@ -79,7 +79,9 @@ def results(notes: SessionNotes, ranked: Iterable[Ranked], said: Repetitions, is
     for title in notes.hidden:
         said.add(title)  # its summary may say it, too
     if summary and summary.next_steps:
-        yield Line(f"Open: {_field(summary.next_steps)}", "left open by this session", **source)
+        text = _field(summary.next_steps)
+        said.add(text)
+        yield Line(f"Open: {text}", "left open by this session", **source)
     if summary and summary.notes and not (is_clean and summary.notes.startswith(NOT_COMMITTED)):
         yield Line(f"Note: {_field(summary.notes)}", "the state in which it ended", **source)
     for one in ranked:
