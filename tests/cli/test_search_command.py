@@ -78,6 +78,13 @@ def test_a_round_is_one_result_and_every_id_can_be_shown(told: Box) -> None:
     assert told.cli("sessions", "show", "S1").stdout == told.cli("sessions", "show", "1").stdout
 
 
+def test_quotes_of_the_shell_make_no_phrase(told: Box) -> None:
+    """A phrase needs quotes of its own."""
+    assert found(told, "call every discount") == found(told, "call", "every", "discount") != []
+    assert found(told, '"on every call"')
+    assert not found(told, '"call every discount"')
+
+
 def test_filters_need_no_words_and_times_are_local(told: Box) -> None:
     """The newest come first. Days are those of the user's clock, not of the worker's."""
     (item, *_) = found(told, "--file", "cart.py")

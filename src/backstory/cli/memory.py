@@ -19,7 +19,7 @@ def add(commands: Any) -> None:
         "Search what is known about the project of the current directory. Without words, list the newest results that "
         "pass the filters."
     )
-    search_.add_argument("words", nargs="*", metavar="WORDS", help='words, or a phrase in "quotes"')
+    search_.add_argument("words", nargs="*", metavar="WORDS", help="words, or a phrase: '\"deep copy\"'")
     search_.add_argument("--project", default="", metavar="NAME", help="search this project (name or key)")
     search_.add_argument("--all-projects", action="store_true", help="search all projects")
     kinds = ["observations", "summaries", "prompts", "turns", "sessions", "all"]
@@ -60,12 +60,8 @@ def search(options: argparse.Namespace) -> None:
     cwd = "" if options.all_projects or options.session else str(Path.cwd())
     filters |= {"project": options.project, "cwd": cwd, "branch": options.branch}
     filters |= {"limit": options.limit, "explain": options.explain}
-    client, is_phrase = connect(), any(" " in word.strip() for word in options.words)
-    query = " ".join(f'"{word}"' if " " in word else word for word in options.words)
-    page = client.post("/api/search", filters | {"query": query})
-    if is_phrase and not page["items"]:
-        # The quotes may have been meant for the shell. Search for the words without them.
-        page = client.post("/api/search", filters | {"query": " ".join(options.words)})
+    client = connect()
+    page = client.post("/api/search", filters | {"query": " ".join(options.words)})
     if page["note"]:
         raise BackstoryError(page["note"])
     if show.printed_json(options, page):
