@@ -253,7 +253,7 @@ def test_an_answer_that_is_cut_off_is_no_answer(open_page: Opener) -> None:
         }
         location.hash = "#/?kind=summary"
     }""")
-    page.wait_for_function("document.querySelector('.skeleton')")
+    expect(page.locator(".skeleton").first).to_be_attached()
     page.evaluate("location.hash = '#/?kind=prompt'")
-    page.wait_for_function("window.isCutOff")
+    until(lambda: page.evaluate("window.isCutOff"), "the end of the first answer")
     expect(page.locator(".skeleton")).to_have_count(0)

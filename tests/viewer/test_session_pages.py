@@ -73,18 +73,19 @@ def test_sessions_are_listed_found_and_filtered(open_page: Opener, machine: Box)
     page = open_page("#/sessions")
     feed = page.get_by_role("feed", name="Sessions")
     listed = machine.client.get("/api/sessions")["items"]
-    expect(feed.get_by_role("article")).to_have_count(len(listed))
+    # Only rows in view are elements, so they are not counted.
     expect(feed.get_by_role("article").first).to_contain_text(listed[0]["title"])
     page.get_by_label("Find sessions by what you remember").fill("discount code")
     expect(feed.get_by_role("article").first).to_contain_text("cart total")
     assert "words=discount+code" in page.url
     page.goto(address(machine, "#/sessions?status=completed"))
     ended = machine.client.get("/api/sessions", status="completed")["items"]
-    expect(feed.get_by_role("article")).to_have_count(len(ended))
+    expect(feed.get_by_role("article").first).to_contain_text(ended[0]["title"])
+    expect(feed.get_by_text("active", exact=True)).to_have_count(0)
     page.goto(address(machine, "#/sessions?branch=nowhere"))
     expect(page.get_by_text("No session matches these filters.")).to_be_visible()
     page.goto(address(machine, "#/sessions"))
-    expect(feed.get_by_role("article")).to_have_count(len(listed))
+    expect(feed.get_by_role("article").first).to_contain_text(listed[0]["title"])
     page.get_by_role("heading", name="Sessions").click()  # leaves the field
     for row in range(2):
         page.keyboard.press("j")
