@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 from backstory.errors import BackstoryError, WorkerAway
+
+#: Headers of a request with a body.
+_HEADERS = {"Content-Type": "application/json"}
 
 
 class _Connection(http.client.HTTPConnection):
@@ -49,9 +53,32 @@ class Client:
 
     def lines(self, route: str) -> Iterator[bytes]:
         """Stream a response line by line; it may be larger than memory."""
+        return self._stream("GET", route)
+
+    def post(self, route: str, body: Mapping[str, Any] | None = None) -> Any:
+        return self._call("POST", route, json.dumps(body or {}).encode())
+
+    def events(self, route: str, body: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Send a request that is answered by events, and yield each with its name as it comes."""
+        name = ""
+        with contextlib.closing(self._stream("POST", route, json.dumps(body).encode())) as lines:
+            for line in lines:
+                field, _, value = line.decode().rstrip("\n").partition(": ")
+                if field == "event":
+                    name = value
+                elif field == "data":
+                    yield name, json.loads(value)
+
+    def patch(self, route: str, body: Mapping[str, Any]) -> Any:
+        return self._call("PATCH", route, json.dumps(body).encode())
+
+    def delete(self, route: str, /, **query: Any) -> Any:
+        return self._call("DELETE", f"{route}?{urlencode(query, errors='replace')}")
+
+    def _stream(self, method: str, route: str, body: bytes | None = None) -> Generator[bytes]:
         connection = _Connection(self._path, self._timeout)
         try:
-            connection.request("GET", route)
+            connection.request(method, route, body, _HEADERS if body is not None else {})
             response = connection.getresponse()
             if response.status >= 400:
                 raise _error(response.status, json.loads(response.read()))
@@ -61,40 +88,10 @@ class Client:
         finally:
             connection.close()
 
-    def post(self, route: str, body: Mapping[str, Any] | None = None) -> Any:
-        return self._call("POST", route, json.dumps(body or {}).encode())
-
-    def events(self, route: str, body: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Send a request that is answered by events, and yield each with its name as it comes."""
-        connection = _Connection(self._path, self._timeout)
-        try:
-            connection.request("POST", route, json.dumps(body).encode(), {"Content-Type": "application/json"})
-            response = connection.getresponse()
-            if response.status >= 400:
-                raise _error(response.status, json.loads(response.read()))
-            name = ""
-            for line in response:
-                field, _, value = line.decode().rstrip("\n").partition(": ")
-                if field == "event":
-                    name = value
-                elif field == "data":
-                    yield name, json.loads(value)
-        except (OSError, http.client.HTTPException):
-            raise WorkerAway from None
-        finally:
-            connection.close()
-
-    def patch(self, route: str, body: Mapping[str, Any]) -> Any:
-        return self._call("PATCH", route, json.dumps(body).encode())
-
-    def delete(self, route: str, /, **query: Any) -> Any:
-        return self._call("DELETE", f"{route}?{urlencode(query, errors='replace')}")
-
     def _call(self, method: str, route: str, body: bytes | None = None) -> Any:
         connection = _Connection(self._path, self._timeout)
-        headers = {"Content-Type": "application/json"} if body is not None else {}
         try:
-            connection.request(method, route, body, headers)
+            connection.request(method, route, body, _HEADERS if body is not None else {})
             response = connection.getresponse()
             raw = response.read()
         except (OSError, http.client.HTTPException):

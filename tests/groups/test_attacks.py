@@ -48,7 +48,7 @@ def furnish(house: House, name: str, words: str) -> GroupPaths:
     paths = house.group(name)
     for folder in (paths.folder, paths.conversations, paths.state, paths.shared):
         folder.mkdir(parents=True, exist_ok=True)
-    paths.instructions.write_text(f"{words}\n")
+    (paths.folder / "CLAUDE.md").write_text(f"{words}\n")
 
     async def talk() -> None:
         await house.talk(paths, words)

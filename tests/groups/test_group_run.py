@@ -186,12 +186,12 @@ def test_what_the_agent_is_told_and_what_its_commands_see(office: Office) -> Non
         office.box.start()
         office.create("ours")
         for words in ("Be brief.", "Be kind."):
-            shared = office.paths("ours").shared_instructions
+            shared = office.paths("ours").shared / "CLAUDE.md"
             shared.parent.mkdir(parents=True, exist_ok=True)
             shared.write_text(words)
             office.run("ours", "Hello.")
             assert words in json.dumps(endpoint.of()[-1].body["system"])
-        office.paths("ours").instructions.write_text("We sell tea.")
+        (office.paths("ours").folder / "CLAUDE.md").write_text("We sell tea.")
         ran = office.run("ours", "Look.")
         assert ran.of("tool")[0]["name"] == "Bash"
         seen = json.dumps(endpoint.of()[-1].body)

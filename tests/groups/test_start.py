@@ -38,18 +38,18 @@ def test_the_directories_are_made_once_and_skills_each_time(paths: GroupPaths, t
     settings = json.loads((paths.state / "settings.json").read_text())
     assert settings["cleanupPeriodDays"] > 10_000
     assert settings["env"]["CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS"] == "1"
-    assert "`conversations/` folder contains searchable history" in paths.instructions.read_text()
-    assert paths.shared_instructions.read_text() == ""
+    assert "`conversations/` folder contains searchable history" in (paths.folder / "CLAUDE.md").read_text()
+    assert (paths.shared / "CLAUDE.md").read_text() == ""
     for folder in (paths.folder, paths.state, paths.ipc, paths.input):
         assert folder.stat().st_mode & 0o077 == 0
-    paths.instructions.write_text("ours now")
+    (paths.folder / "CLAUDE.md").write_text("ours now")
     (paths.state / "settings.json").write_text("{}")
     (skills / "tea" / "SKILL.md").write_text("two")
     shutil.rmtree(paths.state / "skills" / "tea")
     os.mkfifo(paths.state / "skills" / "tea")
     (paths.state / "skills" / "own").mkdir()
     state_dir.prepare(paths, skills)
-    assert paths.instructions.read_text() == "ours now"
+    assert (paths.folder / "CLAUDE.md").read_text() == "ours now"
     assert (paths.state / "settings.json").read_text() == "{}"
     assert (paths.state / "skills" / "tea" / "SKILL.md").read_text() == "two"
     assert (paths.state / "skills" / "own").is_dir()
@@ -69,8 +69,8 @@ def test_nothing_is_written_or_read_through_a_link(paths: GroupPaths, tmp_path: 
     state_dir.prepare(paths, skills)
     assert (paths.state / "skills" / "tea").is_dir()
     assert sorted(each.name for each in outside.iterdir()) == ["tea", "token"]
-    paths.shared_instructions.unlink()
-    paths.shared_instructions.symlink_to(outside / "token")
+    (paths.shared / "CLAUDE.md").unlink()
+    (paths.shared / "CLAUDE.md").symlink_to(outside / "token")
     assert state_dir.shared_memory(paths) == ""
     paths.state.rename(tmp_path / "state")
     paths.state.symlink_to(outside)

@@ -97,10 +97,6 @@ class GroupPaths:
         return self.data / "groups" / self.group
 
     @property
-    def instructions(self) -> Path:
-        return self.folder / "CLAUDE.md"
-
-    @property
     def conversations(self) -> Path:
         """The archives."""
         return self.folder / "conversations"
@@ -109,10 +105,6 @@ class GroupPaths:
     def shared(self) -> Path:
         """The directory with the memory that all groups share, `/workspace/global`."""
         return self.data / "groups" / GLOBAL
-
-    @property
-    def shared_instructions(self) -> Path:
-        return self.shared / "CLAUDE.md"
 
     @property
     def state(self) -> Path:

@@ -33,18 +33,14 @@ class ContextReplies:
     """Renders the context that goes back to an agent. It writes nothing to the store."""
 
     def __init__(self, settings: Settings, store: Store, intake: Intake, model: ModelObserver) -> None:
-        self._current, self._store, self._intake = LiveSettings(settings), store, intake
+        self._settings, self._store, self._intake = LiveSettings(settings), store, intake
         self._model = model
         self._given: dict[int, frozenset[int]] = {}  #: session -> the observations that it was given
-
-    @property
-    def _settings(self) -> Settings:
-        return self._current()
 
     async def at_start(self, report: Report, taken: Receipt) -> str:
         """Return the context for the start of a session. A session that continues has most of it and gets less."""
         where, session = await self._intake.project_of(report), taken.session
-        budget, command = self._settings.context_tokens, self._settings.paths.called
+        budget, command = self._settings().context_tokens, self._settings().paths.called
         shorter = {"compact": context.for_compact, "resume": context.for_resume, "fork": context.for_resume}
         for_continued = shorter.get(str(report.payload.get("source"))) if session else None
         if not for_continued:
@@ -80,14 +76,14 @@ class ContextReplies:
 
     async def at_prompt(self, report: Report, taken: Receipt) -> str:
         """Return observations that clearly concern a prompt and that the session was not given yet."""
-        budget, session, text = self._settings.prompt_tokens, taken.session, report.payload.get("prompt")
+        budget, session, text = self._settings().prompt_tokens, taken.session, report.payload.get("prompt")
         if not budget or session is None or taken.is_private or taken.skipped or report.is_notification:
             return ""
         if not isinstance(text, str) or ids.at_ms(report.occurred_at) < ids.now_ms() - LATE_MS:
             return ""
         known = self._given.get(session.id, frozenset())
         question = PromptQuestion(text, session.project_key, session.id, known)
-        command, limit = self._settings.paths.called, self._settings.tuning.prompt_seconds
+        command, limit = self._settings().paths.called, self._settings().tuning.prompt_seconds
 
         def render(tx: Tx) -> tuple[str, list[int]]:
             return for_prompt(tx, question, budget, command)

@@ -38,7 +38,7 @@ class Maintenance:
     """A job that checks the files every few seconds. A check lists one or two small folders."""
 
     def __init__(self, settings: Settings, store: Store) -> None:
-        self._current, self._paths, self._store = LiveSettings(settings), settings.paths, store
+        self._settings, self._paths, self._store = LiveSettings(settings), settings.paths, store
         self._output_dropped_to = 0  #: the last event whose output was looked at
         self._drop_output_at_ms = 0  #: when old output is deleted next
         self.job = Job("maintenance", self._watch, self._end)
@@ -46,16 +46,12 @@ class Maintenance:
         self._due_since = 0.0  #: since when a backup is due, on the monotonic clock; 0 if none is
         self.damaged = False  #: the database must be repaired, which needs a restart
 
-    @property
-    def _settings(self) -> Settings:
-        return self._current()
-
     async def _end(self) -> None:
         self._stopping = True
 
     async def _watch(self) -> None:
         while not self.damaged:
-            await asyncio.sleep(min(CHECK_S, self._settings.backup_hours * 3600 or CHECK_S))
+            await asyncio.sleep(min(CHECK_S, self._settings().backup_hours * 3600 or CHECK_S))
             try:
                 await asyncio.to_thread(self._check)
             except (StoreUnavailable, InterruptedError, OSError) as error:
@@ -74,7 +70,7 @@ class Maintenance:
             if self.damaged:
                 return
         paths = self._paths
-        if self._settings.database_url or not paths.database.exists():
+        if self._settings().database_url or not paths.database.exists():
             return
         try:
             if not self._back_up() and paths.suspect.exists():
@@ -87,7 +83,7 @@ class Maintenance:
 
     def _back_up(self) -> bool:
         """Take the daily backup if it is due and nobody writes. Return whether it was taken."""
-        if not self._has_room() or not backups.is_due(self._paths.backups, self._settings.backup_hours):
+        if not self._has_room() or not backups.is_due(self._paths.backups, self._settings().backup_hours):
             self._due_since = 0.0
             return False
         self._due_since = self._due_since or time.monotonic()
@@ -105,7 +101,7 @@ class Maintenance:
 
     def _has_room(self) -> bool:
         """Whether the disk has room for another copy of the database."""
-        free, spare = shutil.disk_usage(self._paths.data).free, self._settings.tuning.spare_mb << 20
+        free, spare = shutil.disk_usage(self._paths.data).free, self._settings().tuning.spare_mb << 20
         return free > self._paths.database.stat().st_size + spare
 
     def _is_quiet(self) -> bool:
@@ -113,7 +109,7 @@ class Maintenance:
 
     def _quiet_s(self, seconds: float) -> float:
         """Return the seconds to wait. Somebody who wants backups often does not wait long for one."""
-        hours = self._settings.backup_hours
+        hours = self._settings().backup_hours
         return min(seconds, hours * 900) if hours else seconds
 
     def _vacuum(self) -> None:
@@ -127,7 +123,7 @@ class Maintenance:
         try:
             self._store.checkpoint()
         finally:
-            is_rescued = not self._settings.database_url and self._paths.rescued.exists()
+            is_rescued = not self._settings().database_url and self._paths.rescued.exists()
             self.damaged = is_rescued and backups.is_free(self._paths.database)
 
     def _check_suspect(self) -> None:
@@ -138,7 +134,7 @@ class Maintenance:
 
     def _drop_old_output(self) -> None:
         """Delete the output of tools after `output_days`. Each run continues where the previous one ended."""
-        days, now = self._settings.output_days, ids.now_ms()
+        days, now = self._settings().output_days, ids.now_ms()
         if not days or now < self._drop_output_at_ms:
             return
         before = ids.from_ms(now - days * 86_400_000)

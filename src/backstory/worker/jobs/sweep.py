@@ -48,14 +48,10 @@ class Sweep:
     def __init__(
         self, settings: Settings, store: Store, archives: Archives | None = None, announce: Announce = lambda *_: None
     ) -> None:
-        self._current, self._paths = LiveSettings(settings), settings.paths
+        self._settings, self._paths = LiveSettings(settings), settings.paths
         self._store, self._archives, self._announce = store, archives, announce
         self.job = Job("sweep", self._repeat, self._end)
         self._stopping = False
-
-    @property
-    def _settings(self) -> Settings:
-        return self._current()
 
     async def _end(self) -> None:
         self._stopping = True
@@ -63,7 +59,7 @@ class Sweep:
     async def _repeat(self) -> None:
         last = time.monotonic()  # the transcripts of open sessions are read first, after a start
         while True:
-            pause_s = self._settings.sweep_minutes * 60
+            pause_s = self._settings().sweep_minutes * 60
             await asyncio.sleep(min(pause_s or LOOK_S, LOOK_S))
             if not pause_s or time.monotonic() < last + pause_s:
                 continue
@@ -77,7 +73,7 @@ class Sweep:
 
     def run(self, now_ms: int) -> Swept:
         """Move the sessions that are idle at a moment: first from active to paused, then from paused to expired."""
-        chosen = self._settings
+        chosen = self._settings()
         return Swept(
             paused=self._sweep(idle_sessions.active, "idle", chosen.pause_minutes, now_ms),
             expired=self._sweep(idle_sessions.paused_agents, "timeout", chosen.expire_minutes, now_ms),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import asdict
 from typing import Annotated, Literal
 
 import msgspec
@@ -146,13 +147,4 @@ def _shown(tx: Tx, content_id: ContentId) -> ShownAgentSession:
     totals = agent_sessions.get(tx, session.id) if session else None
     if session is None or totals is None:
         raise NotFound("There is no such session of the Python API.", "`backstory sessions` lists all sessions.")
-    return ShownAgentSession(
-        id=session.id,
-        content_session_id=session.content_session_id,
-        status=session.status,
-        model=totals.model,
-        cwd=session.cwd,
-        created_at=session.created_at,
-        last_event_at=session.last_event_at,
-        **{name: getattr(totals, name) for name in agent_sessions.TOTALS},
-    )
+    return msgspec.convert(sessions.shown(session) | asdict(totals), ShownAgentSession)

@@ -59,7 +59,7 @@ class FeedRoutes:
     """The routes of the feed."""
 
     def __init__(self, settings: Settings, store: Store) -> None:
-        self._current, self._store = LiveSettings(settings), store
+        self._settings, self._store = LiveSettings(settings), store
 
     def table(self) -> list[Endpoint]:
         return [
@@ -103,7 +103,7 @@ class FeedRoutes:
         return result
 
     def _types(self) -> list[str]:
-        chosen = self._current()
+        chosen = self._settings()
         try:
             return list({**dict.fromkeys(TYPES), **modes.load(chosen.mode, chosen.paths.modes).types})
         except BadSetting:

@@ -16,7 +16,7 @@ from backstory.groups import names, state_dir
 from backstory.groups.archive import Archives, read_file
 from backstory.groups.ipc_files import IpcFiles
 from backstory.groups.names import GroupPaths
-from backstory.groups.pointers import HistoryEntry, Pointers
+from backstory.groups.pointers import Pointers
 from backstory.groups.runs import GroupRuns
 from backstory.settings import Settings
 from backstory.store import groups
@@ -196,7 +196,7 @@ class GroupRoutes:
         body: ClearGroup = call.body
         group = _group(call)
         # An agent that runs notices it, and ends: it is in a conversation that the group has left.
-        return _shown_entry(await self._parts.pointers.clear(group, body.name, body.generation))
+        return ShownHistoryEntry(**asdict(await self._parts.pointers.clear(group, body.name, body.generation)))
 
     async def resume(self, call: Call) -> ShownPointer:
         """Make a session of the history the active one again. The active one is archived before."""
@@ -253,10 +253,6 @@ class GroupRoutes:
 
 def _group(call: Call) -> str:
     return names.check(str(call.request.path_params["group"]))
-
-
-def _shown_entry(entry: HistoryEntry) -> ShownHistoryEntry:
-    return ShownHistoryEntry(**asdict(entry))
 
 
 def _shown_archive(archive: groups.Archive) -> dict[str, Any]:

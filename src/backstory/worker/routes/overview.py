@@ -67,11 +67,7 @@ class Overview:
     """The routes of timeline and stats."""
 
     def __init__(self, settings: Settings, store: Store, search: MemorySearch) -> None:
-        self._current, self._store, self._search = LiveSettings(settings), store, search
-
-    @property
-    def _settings(self) -> Settings:
-        return self._current()
+        self._settings, self._store, self._search = LiveSettings(settings), store, search
 
     def table(self) -> list[Endpoint]:
         return [
@@ -101,7 +97,7 @@ class Overview:
     async def stats(self, call: Call) -> Stats:
         """Show how much is stored, and its size."""
         project: str = call.query.project
-        budget = self._settings.context_tokens
+        budget = self._settings().context_tokens
         rows, projects, models = await asyncio.to_thread(
             self._store.read,
             lambda tx: (counts.rows(tx, project), stats.projects(tx, project, budget), stats.models(tx, project)),
@@ -110,7 +106,7 @@ class Overview:
         return Stats(rows, sizes, stats.bytes_by_purpose(tables) if tables else {}, tables, projects, models)
 
     def _sizes(self) -> tuple[dict[str, int], dict[str, int]]:
-        paths = self._settings.paths
+        paths = self._settings().paths
         tables: dict[str, int] = {}
         with contextlib.suppress(StoreUnavailable):  # not every SQLite has these numbers
             tables = self._store.read(counts.table_sizes, SIZES_S)

@@ -128,11 +128,7 @@ class Recall:
     """The routes that read memory."""
 
     def __init__(self, settings: Settings, store: Store) -> None:
-        self._current, self._store = LiveSettings(settings), store
-
-    @property
-    def _settings(self) -> Settings:
-        return self._current()
+        self._settings, self._store = LiveSettings(settings), store
 
     def table(self) -> list[Endpoint]:
         return [
@@ -192,7 +188,7 @@ class Recall:
         return name_or_key, "", SessionStart(branch)
 
     def _rendered(self, tx: Tx, known: KnownProject, start: SessionStart) -> SessionContext:
-        budget, command = self._settings.context_tokens, self._settings.paths.called
+        budget, command = self._settings().context_tokens, self._settings().paths.called
         return context.for_start(tx, known.name, known.key, budget, command, start)
 
     async def observations(self, call: Call) -> Page:

@@ -72,7 +72,7 @@ class SearchRoute:
     """The route of search."""
 
     def __init__(self, settings: Settings, store: Store, search: MemorySearch) -> None:
-        self._current, self._store, self._search = LiveSettings(settings), store, search
+        self._settings, self._store, self._search = LiveSettings(settings), store, search
 
     def table(self) -> list[Endpoint]:
         return [
@@ -156,7 +156,7 @@ class SearchRoute:
     async def _of_mode(self, noun: str) -> Iterable[str]:
         """Return the types or concepts of the current mode, which is a file."""
         try:
-            chosen = self._current()
+            chosen = self._settings()
             mode = await asyncio.to_thread(modes.load, chosen.mode, chosen.paths.modes)
         except BadSetting:
             return ()  # `status` says so
