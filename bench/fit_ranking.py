@@ -1,9 +1,9 @@
 """Fits the weights of the ranking of statements on recorded sessions with gold notes.
 
-    .venv/bin/python bench/fit_ranking.py DATA LABELS [--write]
+    .venv/bin/python bench/fit_ranking.py DATA [LABELS] [--write]
 
-DATA has `notes/notes.jsonl` and `claude-code/transcripts`. LABELS are statements that somebody judged, a line of JSON
-each: session, turn, position, and A (a later session needs it), B (fair), C (useless) or F (false). Two models are
+DATA has `notes/notes.jsonl` and `claude-code/transcripts`. LABELS, else `bench/labels.jsonl`, are statements that were
+judged by reading the whole session, a line of JSON each: session, turn, position, and A (a later session needs it), B (fair), C (useless) or F (false). Two models are
 fitted: whether the title of a statement tells a note, and whether it was judged useful. The weights are a sum of both.
 
 Printed are the weighted recall of the notes in titles and the useful share of the judged titles, for the
@@ -156,7 +156,7 @@ class Figures:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("data", type=Path)
-    parser.add_argument("labels", type=Path)
+    parser.add_argument("labels", type=Path, nargs="?", default=Path(__file__).with_name("labels.jsonl"))
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     notes, examples = read(options.data, options.labels)
