@@ -3,8 +3,9 @@
     .venv/bin/python bench/fit_ranking.py DATA [LABELS] [--write]
 
 DATA has `notes/notes.jsonl` and `claude-code/transcripts`. LABELS, else `bench/labels.jsonl`, are statements that were
-judged by reading the whole session, a line of JSON each: session, turn, position, and A (a later session needs it), B (fair), C (useless) or F (false). Two models are
-fitted: whether the title of a statement tells a note, and whether it was judged useful. The weights are a sum of both.
+judged by reading the whole session, a line of JSON each: session, turn, position, and A (a later session needs it),
+B (fair), C (useless) or F (false). Two models are fitted: whether the title of a statement tells a note, and whether it
+was judged useful. The weights are a sum of both.
 
 Printed are the weighted recall of the notes in titles and the useful share of the judged titles, for the
 sessions of each fold by weights that were fitted on the others. With --write, weights that were fitted on all sessions
