@@ -30,26 +30,30 @@ export default function Context() {
         <h1>What would a session be told?</h1>
       </header>
       <form class="filters" aria-label="Session" onSubmit={(event) => event.preventDefault()}>
-        <Pill name="project" value={chosen ? projectLabel(chosen, projects) : project}>
-          <select aria-label="project" value={chosen?.key ?? project} onChange={(event) => setParams({ project: event.currentTarget.value, branch: "" })}>
-            {projects.map((one) => (
-              <option key={one.key} value={one.key}>
-                {projectLabel(one, projects)}
-              </option>
-            ))}
-            {project && !chosen && <option>{project}</option>}
-          </select>
-        </Pill>
-        <Pill name="branch" value={branch || data?.branch || ""}>
-          <select aria-label="branch" value={branch} onChange={(event) => setParams({ branch: event.currentTarget.value })}>
-            <option value="">the one in use now</option>
-            {data?.branches.map((one) => (
-              <option key={one} value={one}>
-                {one}
-              </option>
-            ))}
-          </select>
-        </Pill>
+        {choices && (
+          <>
+            <Pill name="project" value={chosen ? projectLabel(chosen, projects) : project}>
+              <select aria-label="project" value={chosen?.key ?? project} onChange={(event) => setParams({ project: event.currentTarget.value, branch: "" })}>
+                {projects.map((one) => (
+                  <option key={one.key} value={one.key}>
+                    {projectLabel(one, projects)}
+                  </option>
+                ))}
+                {project && !chosen && <option>{project}</option>}
+              </select>
+            </Pill>
+            <Pill name="branch" value={branch || data?.branch || ""}>
+              <select aria-label="branch" value={branch} onChange={(event) => setParams({ branch: event.currentTarget.value })}>
+                <option value="">the one in use now</option>
+                {data?.branches.map((one) => (
+                  <option key={one} value={one}>
+                    {one}
+                  </option>
+                ))}
+              </select>
+            </Pill>
+          </>
+        )}
         {data && (
           <>
             <span class="quiet">

@@ -197,7 +197,7 @@ function Forget({ session, close }: { session: WholeSession; close: () => void }
         {dry.error?.error}
         {gone
           ? `${plural(gone.turns ?? 0, "turn")}, ${plural(gone.events ?? 0, "event")}, ${plural(session.observations.length, "observation")}, ${plural(gone.summaries ?? 0, "summary", "summaries")}`
-          : " "}
+          : !dry.error && "Counting what goes …"}
       </p>
     </Confirm>
   );

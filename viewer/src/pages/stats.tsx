@@ -103,7 +103,7 @@ function ByDay({ project, days }: { project: string; days: number }) {
           <Chart title="Tokens by day" labels={shown.labels} series={shown.tokens} kind="bars" unit="Day" rest={rest} />
           <p class="quiet">
             Models spend tokens to observe; the provider offline spends none. A session saves tokens when it is told observations and
-            need not read again what they were made from.
+            need not read again what they were made from. What one would save now is the estimate for each that started.
           </p>
         </>
       )}
