@@ -104,8 +104,9 @@ class Box:
         """The worker, in the foreground of this test, so that it can be killed by its own id."""
         worker = preloaded.start(["worker"], self.env, self.home)
         self.processes.append(worker)
-        until(lambda: self.health() or worker.poll() is not None, "the worker to start")
-        if worker.poll() and worker.stderr:  # 0 means that one runs already, which a hook may have started
+        until(lambda: self.health() or worker.poll(), "the worker to start")
+        # 0 means that another one runs or starts, which a hook may have started.
+        if worker.poll() and worker.stderr:
             if isinstance(worker, Process):
                 worker.stderr.seek(0)
             raise AssertionError(worker.stderr.read().decode())
