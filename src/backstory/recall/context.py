@@ -13,6 +13,7 @@ from typing import Any
 from backstory.model import Session
 from backstory.recall import changed_files, compacted
 from backstory.recall.hand_off import (
+    LAST,
     Line,
     Repetitions,
     hand_off,
@@ -30,10 +31,11 @@ from backstory.text import cut, harmless, one_line, tokens
 
 OPEN = "<backstory-context>"
 CLOSE = "</backstory-context>"
+PINNED = "## Pinned"
 BEFORE = "## Before that"
 STANDING = "## Still worth knowing, of older sessions"
 #: part of a context -> how its heading begins. What comes before them is the head.
-PARTS = {"last": "## Last session", "pinned": "## Pinned", "before": BEFORE, "standing": STANDING}
+PARTS = {"last": LAST, "pinned": PINNED, "before": BEFORE, "standing": STANDING}
 #: The most characters that Claude Code accepts. With one more, the model gets only a preview.
 MAX_CHARS = 9_500
 #: The share of the budget for a session that continues. It knows most of the context, and repeating it costs tokens.
@@ -284,7 +286,7 @@ def _pinned(observations: Sequence[StoredObservation], here: str | None) -> Iter
     """The section of pinned observations, a line each. The narrative is added if it says more than the title."""
     if observations:
         yield Line("")
-        yield Line("## Pinned")
+        yield Line(PINNED)
     for one in observations:
         title, narrative = _line(one.title, 140), _line(one.narrative, 240)
         text = narrative if narrative.startswith(title.rstrip("…")) else f"{title}. {narrative}".strip(". ")

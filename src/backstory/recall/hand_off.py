@@ -12,6 +12,8 @@ from backstory.recall.relevance import Ranked
 from backstory.store.memories import SessionNotes, StoredObservation
 from backstory.text import cut, is_same, local, one_line, words_of
 
+#: How the heading of the last session begins.
+LAST = "## Last session"
 #: Characters of what was asked first in a session, of what was asked later, and of all of that.
 MAX_ASKED = 700
 MAX_LATER_ASKED = 160
@@ -64,7 +66,7 @@ def hand_off(notes: SessionNotes, ranked: Iterable[Ranked], where: str, is_clean
     uncommitted changes now."""
     session, said = notes.session, Repetitions()
     yield Line("")
-    title = f"## Last session ({local(session.last_event_at)}{branch(session)})"
+    title = f"{LAST} ({local(session.last_event_at)}{branch(session)})"
     yield Line(title, where, session_id=session.id)
     for line in asked(notes.prompts):
         said.add(line.text)
