@@ -130,9 +130,8 @@ def for_start(
         else "",
     )
     page.pin(memories.pinned_observations(tx, project_key, limit=MAX_PINS))
-    is_clean = start.branch is not None and not start.changed
     if sessions:
-        page.hand_over(sessions[0], _whose(sessions[0], start), HAND_OFF_SHARE, is_clean)
+        page.hand_over(sessions[0], _whose(sessions[0], start), HAND_OFF_SHARE, start.is_clean)
     page.add(sessions[1 : 1 + MAX_EARLIER], ranked)
     return page.rendered()
 

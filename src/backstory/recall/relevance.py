@@ -33,7 +33,12 @@ class SessionStart:
     """The state of the repository when a session starts."""
 
     branch: str | None = None
-    changed: frozenset[str] = frozenset()  #: files with uncommitted changes, relative to the repository's root
+    changed: frozenset[str] | None = None  #: files with uncommitted changes, from the repository's root, if known
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing is uncommitted."""
+        return self.branch is not None and self.changed is not None and not self.changed
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,25 +43,28 @@ _KIND_AND_EXECUTABLE = _KIND | stat.S_IXUSR
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-async def changed_files(cwd: str) -> frozenset[str]:
-    """Return files with uncommitted changes, relative to the root of the working tree; none if they can't be read.
+async def changed_files(cwd: str) -> frozenset[str] | None:
+    """Return files with uncommitted changes, relative to the root of the working tree. None if it is unknown whether
+    there are any: the tree cannot be read, or time ran out before a changed file was found.
 
     Includes files that differ from the index, files in conflict, staged files, and new files next to tracked ones.
     Staged and new files count if they were written since HEAD last moved. Staged deletions, submodules and new
     directories are not detected. A file that a filter rewrites counts as changed as soon as its time has changed.
     """
-    return await asyncio.to_thread(_scan, cwd, time.monotonic() + TIMEOUT_S) if cwd else frozenset()
+    return await asyncio.to_thread(_scan, cwd, time.monotonic() + TIMEOUT_S) if cwd else None
 
 
-def _scan(cwd: str, deadline: float) -> frozenset[str]:
+def _scan(cwd: str, deadline: float) -> frozenset[str] | None:
     repository = locate(cwd)
     if repository is None:
-        return frozenset()
+        return None
     try:
         with contextlib.closing(_Scan(repository, deadline)) as scan:
             scan.run()
     except (OSError, ValueError, UnreadableIndex):
-        return frozenset()
+        return None
+    if scan.is_cut_short and not scan.changed:
+        return None
     newest = sorted(scan.changed, reverse=True)[:MAX_FILES]
     return frozenset(path.decode("utf-8", "replace") for _, path in newest)
 
@@ -89,6 +92,7 @@ class _Scan:
 
     def __init__(self, repository: Repository, deadline: float) -> None:
         self.changed: list[tuple[int, bytes]] = []  #: (modification time in nanoseconds, path)
+        self.is_cut_short = False  #: time ran out
         self._repository, self._deadline = repository, deadline
         config = repository.config()
         self._hash = "sha256" if config.get(("extensions", "", "objectformat"), "").lower() == "sha256" else "sha1"
@@ -113,7 +117,7 @@ class _Scan:
             hash_size = hashlib.new(self._hash, usedforsecurity=False).digest_size
             index = Index(read_regular(file, MAX_INDEX_BYTES), hash_size)
             for number, entry in enumerate(index.entries()):
-                if number % 64 == 0 and time.monotonic() > self._deadline:
+                if number % 64 == 0 and self._is_late():
                     return
                 self._compare(entry)
         while len(self._open_directories) > 1:
@@ -125,6 +129,10 @@ class _Scan:
             # Before the first commit the index records no trees, and every file is new.
             as_committed = committed if committed is not None or not self._head_moved_at else folders
             self.changed += [one for one in self._recent if one[1].rpartition(b"/")[0] not in (as_committed or ())]
+
+    def _is_late(self) -> bool:
+        self.is_cut_short = self.is_cut_short or time.monotonic() > self._deadline
+        return self.is_cut_short
 
     def _compare(self, entry: Entry) -> None:
         directory, name = self._go_to(entry.path)
@@ -205,7 +213,7 @@ class _Scan:
 
     def _list_new(self, directory: _Directory) -> None:
         """Add untracked files that were written since HEAD moved. git may ignore some of them."""
-        if directory.handle is None or time.monotonic() > self._deadline:
+        if directory.handle is None or self._is_late():
             return
         with contextlib.suppress(OSError), os.scandir(directory.handle) as listed:
             for item in islice(listed, MAX_LISTED):

@@ -48,7 +48,7 @@ class ContextReplies:
         elif session and for_continued is context.for_compact:
             await self._settled(lambda tx: events.is_reading(tx, session.id))
         # The agent waits, so the working tree is read only if it is used.
-        changed = frozenset() if for_continued else await worktree.changed_files(report.cwd)
+        changed = None if for_continued else await worktree.changed_files(report.cwd)
 
         def render(tx: Tx) -> context.SessionContext:
             if session and for_continued:

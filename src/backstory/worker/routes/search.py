@@ -128,7 +128,7 @@ class SearchRoute:
         if search.branch or not search.cwd or not query_style(search.query).is_bare:
             return WorkPlace(search.branch)
         found = await asyncio.to_thread(project.find, search.cwd)
-        return WorkPlace(found.branch or "", await worktree.changed_files(search.cwd))
+        return WorkPlace(found.branch or "", await worktree.changed_files(search.cwd) or frozenset())
 
     async def _unknown(self, search: Search) -> str:
         """Return a sentence about the first filter that names something unknown."""
