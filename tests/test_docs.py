@@ -62,4 +62,4 @@ def test_the_changelog_begins_with_this_version() -> None:
     assert re.findall(r"^## (\S+)", text, re.MULTILINE)[0] == __version__
     kinds = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
     assert set(re.findall(r"^### (.+)", text, re.MULTILINE)) <= kinds
-    assert (ROOT / "AGENTS.md").read_text().count("\n") <= 110
+    assert (ROOT / "AGENTS.md").read_text().count("\n") <= 130

@@ -277,3 +277,18 @@ def test_a_group_is_cleared_and_resumed(open_page: Opener, machine: Box) -> None
     dialog.get_by_role("button", name="Resume", exact=True).click()
     expect(page.get_by_role("link", name=session)).to_be_visible()
     assert machine.client.get("/api/groups/travel")["session_id"] == session
+
+
+def test_a_group_is_archived_and_its_session_goes_on(open_page: Opener, machine: Box) -> None:
+    session = "22222222-aaaa-4000-8000-000000000000"
+    speak(machine, "garden", session, "tulips for the spring")
+    page = open_page("#/g/garden")
+    page.get_by_role("button", name="Archive now").click()
+    expect(page.get_by_text("Archived. The session goes on.")).to_be_visible()
+    archive = page.locator("details.archive")
+    archive.locator("summary").click()
+    expect(archive).to_contain_text("About tulips for the spring.")
+    assert machine.client.get("/api/groups/garden")["session_id"] == session
+    page.get_by_role("button", name="Archive now").click()
+    expect(page.get_by_text("There is nothing new to archive.")).to_be_visible()
+    assert len(machine.client.get("/api/groups/garden")["archives"]) == 1
