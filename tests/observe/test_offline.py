@@ -181,6 +181,64 @@ def test_items_have_their_headings() -> None:
     assert found == [("Cache: it is never cleared", "Root cause", "Cache"), ("one", "Root cause", "")]
 
 
+def test_an_item_below_another_has_it_as_its_heading() -> None:
+    message = "## Changes\n\n- `CartStore`:\n  - Returns the cached rows\n    - at most ten\n- **Tests**: two more\n"
+    talk = Talk()
+    talk.round("?", stopped(message))
+    found = [(one.text, one.heading) for one in statements_of(talk.turns) if one.is_item]
+    assert found == [
+        ("`CartStore`:", "Changes"),
+        ("Returns the cached rows", "`CartStore`"),
+        ("at most ten", "Returns the cached rows"),
+        ("Tests: two more", "Changes"),
+    ]
+
+
+def titles_of(*rounds: tuple[str, str]) -> list[str]:
+    """The titles that stand after rounds of a prompt and a closing reply."""
+    talk = Talk()
+    for prompt, reply in rounds:
+        talk.round(prompt, edited("till.py", "a", "b"), stopped(reply))
+    return [one.title for one in talk.standing.values()]
+
+
+@pytest.mark.parametrize(
+    ("said", "title"),
+    [
+        (
+            "**Removed:**\n- `agent_type_test.py`, a test file of its own, because others cover it",
+            "Removed: `agent_type_test.py`, a test file of its own, because others cover it",
+        ),
+        (
+            "### `docs/till.md`\n- Added the type of a receipt, because readers asked for it",
+            "`docs/till.md`: Added the type of a receipt, because readers asked for it",
+        ),
+        (
+            "A second session is refused (only in another worktree) because both write `till.db`.",
+            "A second session is refused (only in another worktree) because both write `till.db`",
+        ),
+    ],
+)
+def test_a_title_keeps_what_its_meaning_hangs_on(said: str, title: str) -> None:
+    """A heading, or a remark in parentheses."""
+    assert title in titles_of(("Look at the till.", said))
+
+
+def test_a_request_is_no_memory_and_a_rule_is() -> None:
+    rule = "Add no dependency without asking me, because the till runs offline."
+    kept = titles_of((f"Add a test that checks the whole command of `till close`. {rule}", "Added `test_close`."))
+    assert rule.rstrip(".") in kept
+    assert not [title for title in kept if title.startswith("Add a test")]
+
+
+def test_a_problem_that_was_mended_is_not_told_as_one() -> None:
+    """It stands while nobody mended it."""
+    problem = "`find_receipt` only looks at the newest drawer because its loop returns at once."
+    assert problem.rstrip(".") in titles_of(("Why is it lost?", problem))
+    mended = "Modified `find_receipt`: it walks through every till of the shop, since customers come back late."
+    assert titles_of(("Why is it lost?", problem), ("Mend it.", mended)) == [mended.rstrip(".")]
+
+
 def interrupted(**ending: Any) -> Event:
     """The end of a round that the user interrupted."""
     return event("stop", None, {"is_interrupted": True, "is_unfinished": True, **ending})

@@ -21,11 +21,11 @@ from backstory.observe.offline.endings import is_unfinished, rejections
 from backstory.observe.offline.evidence import Commit, RoundEvidence, UserAnswer, read_evidence
 from backstory.observe.offline.prompt import asked
 from backstory.observe.offline.select import TITLE, ScoredStatement, choices_of, choose, says_little
-from backstory.observe.offline.statements import statements_of
+from backstory.observe.offline.statements import Statement, statements_of
 from backstory.observe.offline.summary import summarize, summarize_so_far
 from backstory.observe.offline.text import tidy
 from backstory.observe.offline.titles import title_of_changes, type_of
-from backstory.observe.offline.truth import is_question, only_asks, only_thinks_aloud
+from backstory.observe.offline.truth import only_asks, only_requests, only_thinks_aloud
 from backstory.text import is_same
 
 #: Characters of the facts of an observation, and of one of them, at most.
@@ -52,6 +52,13 @@ CHANGED_IMPORTANCE = 5
 #: The importance of what the user chose when the agent asked, and of what only events show.
 CHOSEN_IMPORTANCE = 70
 EVENTS_IMPORTANCE = 20
+_REMARK = re.compile(
+    r"(?:files?|functions?|locations?|lines?): |(?:as expected|interesting|hmm|wait)\b|"
+    r"i (?:can )?(?:now )?(?:see|understand)\b(?!.*`)|`[^`]+:\d[^`]*`$|"
+    r"(?:let me|now let me|i'll)\b(?!.*\b(?:revert|because|since)\b)",
+    re.IGNORECASE,
+)
+_MERITS = re.compile(r"^(?:pros?|cons?|benefits?|advantages?|disadvantages?|drawbacks?)\b", re.IGNORECASE)
 #: Words that are names and no common words: `test_cart`, `cart.py`, `db3`.
 _NAMES = re.compile(r"[A-Za-z][\w.-]*(?:[._]\w|\d)[\w.-]*\w")
 
@@ -145,8 +152,10 @@ def _with_facts(chosen: Sequence[ScoredStatement], choices: Sequence[ScoredState
         if (
             not chosen
             or one.score < (LEAST_DOUBTED_FACT if one.is_doubted else LEAST_FACT)
-            or is_question(one.statement.text)
+            or only_asks(one.statement)
+            or only_requests(one.statement)
             or says_little(one.statement.text)
+            or _is_no_fact(one.statement)
             or any(is_same(one.words, other.words, SAME_FACT) for other in used)
         ):
             continue
@@ -169,6 +178,12 @@ def _with_facts(chosen: Sequence[ScoredStatement], choices: Sequence[ScoredState
         title: [fact.statement.text for fact in sorted(kept, key=partial(order, title))]
         for title, kept in facts.items()
     }
+
+
+def _is_no_fact(statement: Statement) -> bool:
+    """Whether a statement is a place without a claim, a remark on the work, or a merit of what was proposed."""
+    is_nameless = statement.source == "between" and bool(CUES["nameless"].search(statement.text))
+    return is_nameless or bool(_REMARK.match(statement.text) or _MERITS.search(statement.heading))
 
 
 def _following(chosen: Sequence[ScoredStatement], choices: Sequence[ScoredStatement]) -> dict[str, ScoredStatement]:

@@ -98,8 +98,9 @@ CUES = {
         r"\bbuilds? (?:successfully|passes|succeeds)|\ball green\b|✅"
     ),
     "nameless": _words(  # begins with a word for something that another sentence names
-        r"^(?:it|they)(?:'(?:s|re|ll|d))?\b|^(?:this|these|those|that|both|the (?:fix|function|command|test|change|"
-        r"code|issue|problem|error|file|method|solution|approach|output))(?:'s)?\b(?!.*`)"
+        r"^(?:it|they|both|these|those|all \d+)(?:'(?:s|re|ll|d))?\b|"
+        r"^(?:this|that|the (?:fix|change|issue|problem|error|file|solution|approach|output))(?:'s)?\b(?!.*`)|"
+        r"^the (?:function|method|condition|strategy|command|test|code|helper|old code)\b(?! [`\w]*[`_A-Z])"
     ),
     "bare verb": _words(
         r"^(?:\w+ly )?(?:returns|uses|sets|takes|creates|handles|verifies|implements|appends|adds|reads|writes|checks|"

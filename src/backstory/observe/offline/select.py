@@ -11,13 +11,21 @@ from backstory.observe.offline.cues import CUES
 from backstory.observe.offline.rank import score_all, width
 from backstory.observe.offline.statements import Statement
 from backstory.observe.offline.text import clip
-from backstory.observe.offline.truth import OPEN_LABEL, Doubts, is_open, is_question, only_asks, only_thinks_aloud
+from backstory.observe.offline.truth import (
+    OPEN_LABEL,
+    Doubts,
+    is_open,
+    is_question,
+    only_asks,
+    only_requests,
+    only_thinks_aloud,
+)
 from backstory.text import is_same, words_of
 
 #: Characters of a title, at most.
 TITLE = 140
 #: Characters of titles that the first round of a session may leave; `GROWTH` says how this grows with more rounds.
-TITLES = 478
+TITLES = 458
 GROWTH = 0.3
 #: Statements of fewer characters say too little.
 SHORTEST = 25
@@ -48,8 +56,16 @@ _OPENING = re.compile(
     re.IGNORECASE,
 )
 _I_HAVE = re.compile(r"^I(?:'ve| have) (?:also |now |successfully |completely )?(?!not\b)(?=\w+(?:ed|t|n)\b)")
+_SOMETHING_FIXED = re.compile(
+    r"(?:i(?:'ve| have)? )?fixed (?:the|this|that) (?:issue|bug|problem|error)\b(?!.*`)", re.IGNORECASE
+)
 _VERIFIES = re.compile(r"(?:`?\w+`?\s*[-–—:]\s*)?(?:verif(?:y|ies)|checks that|tests that)\b", re.IGNORECASE)
-_ASIDE = re.compile(r"\s\((?![^)]*`)[^)]{12,}\)")
+#: Headings without which their items say something else, or nothing: `Removed`, `docs/api.md`, `CartStore`.
+_TELLING_HEADING = re.compile(
+    r"^(?:removed?|deleted?|dropped|before|after|old|previously|unchanged|rejected|plan(?:ned)?|proposed|not \w+)\b|`|"
+    r"\w\.\w{1,4}\b|\w/\w|^[A-Z]\w+[A-Z]\w*$",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +110,9 @@ def choose(choices: Iterable[ScoredStatement], kept: frozenset[str], rounds: int
 
 def _is_memory(statement: Statement) -> bool:
     """Whether a statement can stand as an observation. Questions and next steps are told as open ends."""
-    if only_asks(statement) or only_thinks_aloud(statement) or OPEN_LABEL.match(statement.text):
+    if only_asks(statement) or only_requests(statement) or only_thinks_aloud(statement):
+        return False
+    if OPEN_LABEL.match(statement.text):
         return False
     if says_little(statement.text):
         return False
@@ -102,8 +120,10 @@ def _is_memory(statement: Statement) -> bool:
 
 
 def says_little(text: str) -> bool:
-    """Whether a statement only says that tests pass, or what a test verifies."""
-    return bool(_VERIFIES.match(text)) or (bool(CUES["status"].search(text)) and width(text) < LONGEST_STATUS)
+    """Whether a statement only says that tests pass, what a test verifies, or that something was fixed."""
+    return bool(_VERIFIES.match(text) or _SOMETHING_FIXED.match(text)) or (
+        bool(CUES["status"].search(text)) and width(text) < LONGEST_STATUS
+    )
 
 
 def _prose(text: str) -> int:
@@ -119,18 +139,20 @@ def _worth(choice: ScoredStatement, is_kept: bool) -> float:
 
 
 def title_of(statement: Statement) -> str:
-    """Return a statement as a title: without a filler at its beginning and without asides."""
+    """Return a statement as a title: without a filler at its beginning, with the heading that it needs."""
     if statement.heading and (_prose(statement.text) < SHORTEST_PROSE or _lacks_subject(statement)):
         return clip(f"{statement.heading}: {statement.text.rstrip('.')}", TITLE)
     text = _OPENING.sub("", statement.text)
     text = text if width(text) >= SHORTEST else statement.text
-    text = _ASIDE.sub("", _I_HAVE.sub("", text)).strip().lstrip("✅✓✔❌ ").rstrip(".")
+    text = _I_HAVE.sub("", text).strip().lstrip("✅✓✔❌ ").rstrip(".")
     return clip(text[:1].upper() + text[1:], TITLE)
 
 
 def _lacks_subject(statement: Statement) -> bool:
     """Whether the heading names what a statement is about: `Returns the cached rows`."""
-    return statement.is_item and bool(CUES["bare verb"].search(statement.text))
+    return statement.is_item and bool(
+        CUES["bare verb"].search(statement.text) or _TELLING_HEADING.search(statement.heading)
+    )
 
 
 _CODE = re.compile(r"`[^`]{0,200}`")

@@ -18,6 +18,8 @@ _MACHINERY = re.compile(
 )
 #: What clients add to prompts and commit messages: where a plan was made, a signature, trailers.
 _BOILERPLATE = re.compile(r"If you need specific details from before exiting plan mode|🤖|[\w-]+-by: ", re.IGNORECASE)
+#: Characters of an item that can stand as the heading of the items below it.
+MAX_PARENT = 80
 _LABEL = re.compile(r"\*\*([^*\n]{2,60}?)(?::\*\*|\*\*\s*[:：–—-])\s*")
 
 
@@ -55,7 +57,8 @@ def statements_of(turns: Iterable[Turn], unanswered: int | None = None) -> list[
 
 def _split(message: str) -> Iterator[tuple[str, bool, str, str]]:
     """Yield the text of each statement, whether it is an item, its heading and its label."""
-    heading, announced, is_item, lines = "", "", False, list[str]()
+    heading, announced, is_item, indent, lines = "", "", False, 0, list[str]()
+    above: list[tuple[int, str]] = []  #: the items that the next one may stand below: indentation and text
     for line in [*prose_lines(message), ""]:
         is_heading = HEADING.match(line) or BOLD_LINE.match(line.strip())
         item = None if is_heading else ITEM.match(line)
@@ -65,16 +68,22 @@ def _split(message: str) -> Iterator[tuple[str, bool, str, str]]:
             found = _LABEL.match(raw)
             label = found.group(1) if found else ""
             if is_item:
-                yield plain(raw), True, heading or announced, label
+                text = plain(raw)
+                above = [one for one in above if one[0] < indent]
+                yield text, True, above[-1][1] if above and above[-1][1] else heading or announced, label
+                parent = label or text.rstrip(":：")
+                above.append((indent, parent if len(parent) <= MAX_PARENT else ""))
             else:
+                above = []
                 parts = sentences(plain(raw))
                 for at, part in enumerate(parts):
                     yield part, False, heading, "" if at else label
                 announced = parts[-1].rstrip(":：") if parts and parts[-1].endswith((":", "：")) else ""
         if is_heading:
             heading, announced, is_item = plain(HEADING.sub("", line)).strip("#: "), "", False
+            above = []
         elif item:
-            is_item = True
+            is_item, indent = True, len(line) - len(line.lstrip())
             lines.append(line[item.end() :].strip())
         elif not line.strip() or RULE.match(line):
             is_item = False

@@ -23,6 +23,8 @@ PLANNED = 1.5
 GUESSED = 0.5
 #: What the report of a failure or of another state loses if work went on after it: it was about to change.
 CHANGED_SINCE = 2.5
+#: What a problem loses that a later message tells as mended.
+MENDED = 2.5
 #: What a proposal loses whose message ends by asking whether to carry it out.
 OFFERED = 1.5
 
@@ -55,6 +57,24 @@ _OFFER = re.compile(
 _UNDONE = re.compile(
     r"\b(?:remov|delet|revert|undo|undid|dropp?|abandon|discard|roll(?:ed)? back|no longer|wrong|incorrect|mistake|"
     r"not needed|instead|renam|replac|entfernt|rückgängig|falsch|elimin)|删除|撤销|错误|削除|取り消|間違",
+    re.IGNORECASE,
+)
+#: A problem as it stands, and words by which it is over.
+_PROBLEM = re.compile(
+    r"\b(?:issue|problem|bug|root cause|wrong|missing|broken|incorrect\w*|errors?|fails?|failing|mismatch|"
+    r"(?:is|are|does|do|has|have|can)(?:n'?t| not)|cannot|never|only \w+s|"
+    r"needs? updating|prevents?|lacks?|duplicates?|confusing)\b",
+    re.IGNORECASE,
+)
+_OVER = re.compile(
+    r"\b(?:was|were|had|did(?:n'?t)?|fixed|now|no longer|used to|previously|instead|so that)\b", re.IGNORECASE
+)
+_MODIFIED = re.compile(r"\bmodified\b", re.IGNORECASE)
+_REQUEST = re.compile(
+    r"(?:(?:please|now|also|then|and|ok(?:ay)?|yes|great|can you|could you|let'?s|we need to|"
+    r"you (?:should|can|need to)|i(?:'d| would) like(?: you)? to|i want(?: you)? to)[\s,]+)*"
+    r"(?:add|fix|write|update|create|run|check|look|implement|rename|commit|push|review|refactor|clean|"
+    r"move|test|try|continue|go ahead|integrate|extract|bitte|füge|agrega|añade)\b",
     re.IGNORECASE,
 )
 _NAME = re.compile(r"`[^`]{3,}`|\b(?:[a-z]+[A-Z]\w+|[A-Z][a-z]+[A-Z]\w+|\w+_\w+)")
@@ -101,9 +121,12 @@ class Doubts:
         self.objected = objected_rounds(statements)
         self._offers = {one.turn for one in statements if one.source == "last" and _OFFER.search(one.text)}
         self._undone: dict[str, int] = {}  #: a name -> the last round that says that it is gone
+        self._mended: dict[str, int] = {}  #: a name -> the last message that closes with what was done about it
         for one in statements:
             if _UNDONE.search(one.text):
                 self._undone |= dict.fromkeys(_names_in(one.text), one.round)
+            if one.source == "last" and (CUES["done"].search(one.text) or _MODIFIED.search(one.text)):
+                self._mended |= dict.fromkeys(_names_in(one.text), one.turn)
 
     def of(self, statement: Statement) -> float:
         """Return what the score of a statement loses."""
@@ -126,12 +149,21 @@ class Doubts:
                 (GUESSED, CUES["guess"].search(text)),
                 (PLANNED, statement.source == "between" and CUES["plan"].search(text)),
                 (OVERTURNED, not _UNDONE.search(text) and self._is_undone(statement)),
+                (MENDED, _is_problem(text) and self._is_mended(statement)),
             )
             if doubt
         )
 
     def _is_undone(self, statement: Statement) -> bool:
         return any(self._undone.get(name, 0) > statement.round for name in _names_in(statement.text))
+
+    def _is_mended(self, statement: Statement) -> bool:
+        return any(self._mended.get(name, 0) > statement.turn for name in _names_in(statement.text))
+
+
+def _is_problem(text: str) -> bool:
+    """Whether a text tells a problem as one that still stands."""
+    return bool(_PROBLEM.search(text)) and not _OVER.search(text)
 
 
 def objected_rounds(statements: Iterable[Statement]) -> set[int]:
@@ -151,6 +183,14 @@ def is_question(text: str) -> bool:
 def only_asks(statement: Statement) -> bool:
     """Whether a statement is a question, also without its mark: `can you look at the tests`."""
     return is_question(statement.text) or (statement.source == "prompt" and bool(_ASKS.match(statement.text)))
+
+
+def only_requests(statement: Statement) -> bool:
+    """Whether the user asks for work, and says nothing that holds after it: `Add a test for this`."""
+    text = statement.text
+    if statement.source != "prompt" or not _REQUEST.match(text):
+        return False
+    return not any(CUES[cue].search(text) for cue in ("limit", "decision", "cause"))
 
 
 def only_thinks_aloud(statement: Statement) -> bool:
