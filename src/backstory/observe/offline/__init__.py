@@ -53,7 +53,7 @@ CHANGED_IMPORTANCE = 5
 CHOSEN_IMPORTANCE = 70
 EVENTS_IMPORTANCE = 20
 _REMARK = re.compile(
-    r"(?:files?|functions?|locations?|lines?): |(?:as expected|interesting|hmm|wait)\b|"
+    r"(?:files?|functions?|locations?|lines?): |(?:as expected|interesting|hmm|wait|yes|and for)\b|.*[:：]$|"
     r"i (?:can )?(?:now )?(?:see|understand)\b(?!.*`)|`[^`]+:\d[^`]*`$|"
     r"(?:let me|now let me|i'll)\b(?!.*\b(?:revert|because|since)\b)",
     re.IGNORECASE,

@@ -74,7 +74,8 @@ _REQUEST = re.compile(
     r"(?:(?:please|now|also|then|and|ok(?:ay)?|yes|great|can you|could you|let'?s|we need to|"
     r"you (?:should|can|need to)|i(?:'d| would) like(?: you)? to|i want(?: you)? to)[\s,]+)*"
     r"(?:add|fix|write|update|create|run|check|look|implement|rename|commit|push|review|refactor|clean|"
-    r"move|test|try|continue|go ahead|integrate|extract|bitte|füge|agrega|añade)\b",
+    r"move|test|try|continue|go ahead|integrate|extract|bitte|füge|agrega|añade)\b|"
+    r"i (?:wonder|get|got|see|noticed)\b|i(?:'d| would) like\b|i(?:'ve| have) (?:noticed|seen)\b",
     re.IGNORECASE,
 )
 _NAME = re.compile(r"`[^`]{3,}`|\b(?:[a-z]+[A-Z]\w+|[A-Z][a-z]+[A-Z]\w+|\w+_\w+)")
@@ -186,7 +187,7 @@ def only_asks(statement: Statement) -> bool:
 
 
 def only_requests(statement: Statement) -> bool:
-    """Whether the user asks for work, and says nothing that holds after it: `Add a test for this`."""
+    """Whether the user asks for work or tells what is wrong, and nothing that holds after it: `Add a test for this`."""
     text = statement.text
     if statement.source != "prompt" or not _REQUEST.match(text):
         return False
