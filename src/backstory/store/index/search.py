@@ -16,6 +16,8 @@ from backstory.store.index.match import Match
 from backstory.store.index.tokens import Term
 from backstory.store.index.word_index import Counts, WordIndex
 
+#: Terms at the beginning of a long query that are searched, however common they are.
+FIRST_TERMS = 10
 #: Candidates that `bm25` scores: as many as the limit of the search, but at least this many.
 MIN_RESCORED = 180
 #: The same, at most.
@@ -66,9 +68,11 @@ def by_words(
 
 
 def _rarest(terms: Sequence[Term], counts: Mapping[Term, int]) -> list[Term]:
-    """Return the rarest terms of a long query in their order. A term that nothing has comes last: it finds nothing."""
-    order = sorted(terms, key=lambda term: (not counts[term], counts[term]))
-    chosen = set(order[: tokens.MAX_QUERY_TERMS])
+    """Return the first and the rarest terms of a long query in their order. It begins with what is asked, and goes on
+    with what was pasted. A term that nothing has comes last: it finds nothing."""
+    known = [term for term in terms if counts[term]]
+    order = dict.fromkeys((*known[:FIRST_TERMS], *sorted(known, key=lambda term: counts[term]), *terms))
+    chosen = set(list(order)[: tokens.MAX_QUERY_TERMS])
     return [term for term in terms if term in chosen]
 
 
