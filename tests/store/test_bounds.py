@@ -70,6 +70,19 @@ def test_a_prompt_is_answered_by_rare_words(store: Store, monkeypatch: pytest.Mo
     assert not store.read(lambda tx: related.find(tx, "basket price round", "k")).observation_ids
 
 
+def test_common_words_are_not_counted_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one prompt learned, the next one knows."""
+    monkeypatch.setattr(related, "MAX_ROWS", 100)
+    monkeypatch.setattr(related, "COUNTED", {"sqlite": 2, "postgres": 2})
+    store.write(fill)
+    prompt, common = "basket price leopard tiger cheetah", set[str]()
+    found = [store.read(lambda tx: related.find(tx, prompt, "k", common)) for _ in range(2)]
+    assert common == {"basket", "price"}
+    assert [list(each.observation_ids) for each in found] == [[7, 8], [7, 8]]
+    common.add("leopard")
+    assert list(store.read(lambda tx: related.find(tx, prompt, "k", common)).observation_ids) == [7]
+
+
 def test_rows_with_two_common_words_are_found(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """However old they are, although neither word is looked for by itself."""
     monkeypatch.setattr(word_index, "BUDGET", {"sqlite": 40, "postgres": 40})

@@ -32,9 +32,12 @@ class PromptQuestion:
     known: Collection[int] = ()  #: observations that were given to this session
 
 
-def for_prompt(tx: Tx, prompt: PromptQuestion, budget: int, command: str) -> tuple[str, list[int]]:
-    """The context of a prompt and the ids of its observations. Both are empty if no observation is clearly related."""
-    near = related.find(tx, prompt.text, prompt.project_key)
+def for_prompt(
+    tx: Tx, prompt: PromptQuestion, budget: int, command: str, common: set[str] | None = None
+) -> tuple[str, list[int]]:
+    """The context of a prompt and the ids of its observations. Both are empty if no observation is clearly related.
+    `common` keeps words that are too common (`related.find`)."""
+    near = related.find(tx, prompt.text, prompt.project_key, common)
     numbers = [number for number in near.observation_ids if number not in prompt.known][:MAX_CONSIDERED]
     stored = [one for number in numbers if (one := memories.observation(tx, number))]
     fresh = [one for one in stored if one.session_id != prompt.session_id and not one.superseded_by]

@@ -35,6 +35,7 @@ class ContextReplies:
     def __init__(self, settings: Settings, store: Store, intake: Intake, model: ModelObserver) -> None:
         self._settings, self._store, self._intake = LiveSettings(settings), store, intake
         self._model = model
+        self._common: set[str] = set()  #: words that are too common to find observations by
         self._given: dict[int, frozenset[int]] = {}  #: session -> the observations that it was given
 
     async def at_start(self, report: Report, taken: Receipt) -> str:
@@ -86,7 +87,7 @@ class ContextReplies:
         command, limit = self._settings().paths.called, self._settings().tuning.prompt_seconds
 
         def render(tx: Tx) -> tuple[str, list[int]]:
-            return for_prompt(tx, question, budget, command)
+            return for_prompt(tx, question, budget, command, self._common)
 
         try:
             # The work is small at any size of the memory. The limits are for a machine or a server that is too busy.
