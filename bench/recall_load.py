@@ -9,6 +9,7 @@ import keyword
 import os
 import random
 import re
+import shutil
 import sqlite3
 import sys
 import tempfile
@@ -28,13 +29,12 @@ from backstory.project import Project
 from backstory.recall import context
 from backstory.recall.prompt_context import PromptQuestion, for_prompt
 from backstory.settings import Tuning
-from backstory.store import events, observations, queries, sessions
+from backstory.store import backups, events, observations, queries, sessions
 from backstory.store.db import Row, Store, Tx
 from backstory.store.index import match, search, tokens, word_index
 from backstory.store.index.hits import Filter, item_of
-from backstory.store.index.indexing import index
+from backstory.store.index.indexing import index, put_fts5
 from backstory.store.migrate import migrate
-from backstory.store.payloads import pack
 from backstory.store.sqlite import SqliteStore
 from backstory.store.tool_copies import shorten_response
 
@@ -97,6 +97,7 @@ class Filling:
 
     def to(self, store: Store, total: int) -> None:
         have = store.read(lambda tx: (tx.one("last_observations") or {}).get("last") or 0)
+        self.words.dice.seed(have)  # a store that was kept goes on with other words than it began with
         while have < total:
             end = min(have + 20 * SESSION, total)
             store.write(lambda tx, have=have, end=end: self._sessions(tx, have, end))  # type: ignore[misc]
@@ -155,10 +156,7 @@ class Filling:
         title, body = (" ".join(map(_tokens, each.split())) for each in (str(fields["title"]), text))
         about = {"kind": "observation", "item_id": number, "session_id": session.id, "at": at}
         put = tx.one("word_row_put", **about, project=session.project, project_key=session.project_key)
-        marks, where = " ".join(match.marks_of(item)), {"number": put["words_rowid"] if put else 0, "title": title}
-        tx.run("words_put", **where, body=body, marks=marks)
-        length = title.count(" ") + body.count(" ") + 2
-        tx.run("word_text_put", **where, length=length, body_and_marks=pack(f"{body}\n{marks}"))
+        put_fts5(tx, put["words_rowid"] if put else 0, title, body, " ".join(match.marks_of(item)))
 
     def _ask(self, said: list[str], session: Session) -> None:
         """What people ask: two to eight words of something that was there, half of the time in a row."""
@@ -275,9 +273,30 @@ def routes(here: Lab, asked: Sequence[str], size: str, floor: Sequence[float]) -
         here.stop()
 
 
-def measure(here: Lab, store: SqliteStore, filling: Filling, size: int, calls: int) -> Iterator[list[str]]:
+def filled(here: Lab, filling: Filling, size: int, keep: Path | None) -> SqliteStore:
+    """A store of this size: the kept one, or the last one with more observations."""
+    path = here.data / "backstory.db"
+    if keep and (kept := keep / f"{size}.db").exists():
+        say(f"recall: taking {kept}")
+        for file in (path, *backups.companions(path)):
+            file.unlink(missing_ok=True)
+        shutil.copyfile(kept, path)
+        filling.asked, filling.prompts = json.loads(kept.with_suffix(".json").read_text())
+        return SqliteStore(path)
+    store = SqliteStore(path)
+    migrate(store)
     say(f"recall: filling up to {size:,} observations, {load()}")
     filling.to(store, size)
+    if keep:
+        store.close()
+        (keep / f"{size}.json").write_text(json.dumps([filling.asked, filling.prompts]))
+        shutil.copyfile(path, keep / "part.db")
+        (keep / "part.db").rename(keep / f"{size}.db")
+        store = SqliteStore(path)
+    return store
+
+
+def measure(here: Lab, store: SqliteStore, filling: Filling, size: int, calls: int) -> Iterator[list[str]]:
     dice, name = random.Random(size), f"{size:,}"
     asked = dice.choices(filling.asked or [filling.words.say(3)], k=calls + 5)
     prompts = dice.choices(filling.prompts or [filling.words.say(PROMPT_WORDS)], k=calls + 5)
@@ -350,7 +369,8 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=200, help="how often each is asked")
     parser.add_argument("--sizes", type=int, nargs="*", default=list(SIZES), help="how many observations")
     parser.add_argument("--postgres", type=int, default=100_000, help="how many on PostgreSQL; 0 for none")
-    parser.add_argument("--keep", type=Path, help="a folder to leave the filled store in")
+    parser.add_argument("--keep", type=Path, help="a folder with the filled stores: missing ones are filled and kept")
+    parser.add_argument("--fill", action="store_true", help="only fill the stores of --keep")
     options = parser.parse_args()
     end_gently()
     before = load()
@@ -358,16 +378,14 @@ def main() -> None:
     bytes_: list[str] = []
     with nullcontext(_kept(options.keep)) if options.keep else lab() as here:
         here.data.mkdir(mode=0o700, exist_ok=True)
-        store = SqliteStore(here.data / "backstory.db")
         filling = Filling(Words(), str(here.project))
-        migrate(store)
-        try:
-            for size in options.sizes:
-                rows += measure(here, store, filling, size, options.calls)
-                if size <= WHOLE:
-                    bytes_.append(sizes(store, size))
-        finally:
-            store.close()
+        for size in options.sizes:
+            with closing(filled(here, filling, size, options.keep)) as store:
+                if not options.fill:
+                    rows += measure(here, store, filling, size, options.calls)
+                    bytes_ += [sizes(store, size)] if size <= WHOLE else []
+    if options.fill:
+        return
     if options.postgres:
         rows += measure_postgres(options.postgres, options.calls)
     print(f"{machine()}. {options.calls} calls each; {before} at the start, {load()} at the end.\n")

@@ -22,7 +22,7 @@ from preloaded import Process
 from psycopg.rows import dict_row
 
 from backstory.client import Client
-from backstory.store.payloads import unpack
+from backstory.store.packing import unpack
 
 #: The command, for tests that need a process of its own.
 COMMAND = preloaded.COMMAND

@@ -29,7 +29,7 @@ from backstory.observe.offline import observe
 from backstory.settings import Settings
 from backstory.store import events, forget, forget_rows
 from backstory.store.observations import Stored
-from backstory.store.payloads import unpack
+from backstory.store.packing import unpack
 from backstory.worker.app import App
 
 SESSION = "11111111-2222-3333-4444-555555555555"

@@ -32,7 +32,7 @@ def test_both_engines_know_the_same_queries_and_migrations() -> None:
     """A name is a promise: whoever calls it may run on either. Only the nearest vectors are found by one in memory, and
     by the other itself; SQLite compresses texts, and PostgreSQL does that by itself."""
     own = {"vectors_page", "vectors_some", "vector_items", "vectors_near", "vectors_sessions"}
-    own |= {"word_text", "word_text_pack", "word_text_put", "word_text_remove", "word_texts_unpacked"}
+    own |= {"word_text", "word_text_pack", "word_text_put", "word_text_remove", "word_texts_without_marks"}
     own |= {"events_unpacked", "read_limits"}
     assert set(queries.load("sqlite")) - own == set(queries.load("postgres")) - own
     names = [[step[:2] for step in queries.migrations(engine)] for engine in ("sqlite", "postgres")]

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+import zlib
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from engines import Opener
 
-from backstory.store import backups, forget, observations, queries, smaller, tool_copies
+from backstory.store import backups, forget, observations, packing, queries, smaller, tool_copies
 from backstory.store.db import Store, Tx
 from backstory.store.forget_rows import Forgotten
-from backstory.store.index import indexing, reindex, search
+from backstory.store.index import indexing, match, reindex, search
 from backstory.store.migrate import migrate
+from backstory.store.packing import pack, unpack
 from backstory.store.sqlite import SqliteStore
 
 #: The last migration before rows became smaller.
@@ -48,8 +52,11 @@ WORDS = """
 INSERT INTO word_rows (words_rowid, kind, item_id, session_id, at, project, project_key)
 VALUES (1, 'observation', 1, 1, '2026-01-01', 'p', 'k'), (2, 'observation', 2, 1, '2026-01-02', 'p', 'k');
 INSERT INTO words (rowid, title, body, marks)
-VALUES (1, 'zebra stripe', 'line one line two {more}', 'k=observation s=1'), (2, 'lion', '', 'k=observation s=1');
+VALUES (1, 'zebra stripe', 'line one line two {more}', '{marks}'), (2, 'lion', '', '{marks}');
 """
+
+
+MARKS = "k=observation s=1 p=00ff0a2000000000 f=0123456789abcdef"
 
 
 def written(value: Any) -> str:
@@ -61,7 +68,7 @@ def fill(tx: Tx) -> None:
     tool_input = written(payload["tool_input"])
     tx.script(ROWS.format(payload=written(payload), input=tool_input, response=RESPONSE, same=written(SAME)))
     if tx.engine == "sqlite":
-        tx.script(WORDS.format(more="stripe " * 200))
+        tx.script(WORDS.format(more="stripe " * 200, marks=MARKS))
 
 
 @pytest.fixture
@@ -114,6 +121,12 @@ def test_i16_what_a_converted_index_forgets_is_gone(tmp_path: Path) -> None:
     found = {word: store.read(lambda tx, w=word: search.by_words(tx, w)) for word in ("zebra", "lion")}  # type: ignore[misc]
     assert [[hit.item_id for hit in hits] for hits in found.values()] == [[1], [2]]
     store.write(lambda tx: tx.script("INSERT INTO words (words) VALUES ('integrity-check');"))
+    with closing(sqlite3.connect(store.path)) as db:
+        rows = db.execute("SELECT body, marks FROM word_texts ORDER BY words_rowid").fetchall()
+        (payload,) = db.execute("SELECT payload FROM events").fetchone()
+    assert [unpack(body) for body, _ in rows] == ["line one line two " + "stripe " * 200, ""]
+    assert [match.unpack_marks(marks) for _, marks in rows] == [MARKS, MARKS]
+    assert isinstance(payload, bytes) and payload[:2] != zlib.compress(b"")[:2]
     assert store.read(smaller.is_vacuum_due)
     store.write(lambda tx: forget.observation(tx, 1, Forgotten()))
     store.write(lambda tx: indexing.remove_words(tx, "observation", 2))
@@ -125,3 +138,16 @@ def test_i16_what_a_converted_index_forgets_is_gone(tmp_path: Path) -> None:
     for file in tmp_path.glob("backstory.db*"):
         raw = file.read_bytes()
         assert not any(word in raw for word in (b"stripe", b"heliotrope", b"xxxxx")), file
+
+
+@pytest.mark.parametrize("length", [10, 200, 20_000])
+def test_a_packed_text_reads_as_it_was(length: int) -> None:
+    """Also one that was packed without a dictionary. One that is cut off is empty."""
+    text = ("the session was started é " * 1000)[:length]
+    assert unpack(pack(text)) == unpack(zlib.compress(text.encode())) == text
+    assert unpack(zlib.compress(text.encode())[:-1]) == ""
+
+
+def test_the_dictionary_never_changes() -> None:
+    """Texts that were packed with it could not be read any more."""
+    assert zlib.crc32(packing._DICTIONARY) == 0x3B71D89A

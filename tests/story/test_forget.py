@@ -16,7 +16,8 @@ from test_private import assert_nowhere, every_file
 from transcripts import Script
 
 from backstory.store import backups
-from backstory.store.payloads import unpack
+from backstory.store.index.match import unpack_marks
+from backstory.store.packing import unpack
 
 CANARY = "heliotrope9d41"
 HOOKS: list[tuple[str, dict[str, Any]]] = [
@@ -216,13 +217,17 @@ def test_i16_a_worker_killed_before_it_wiped_goes_on_at_its_next_start(box: Box)
         # What a kill leaves: deleted and committed, and nothing wiped.
         db.execute("PRAGMA secure_delete = OFF")
         db.execute("DELETE FROM observations WHERE title LIKE ?", (f"%{CANARY}%",))
-        db.execute("UPDATE events SET payload = NULL, status = 'tombstone' WHERE payload LIKE ?", (f"%{CANARY}%",))
+        for number, stored in db.execute("SELECT id, payload FROM events WHERE payload IS NOT NULL").fetchall():
+            if CANARY in unpack(stored):
+                db.execute("UPDATE events SET payload = NULL, status = 'tombstone' WHERE id = ?", (number,))
         db.execute("DELETE FROM session_summaries WHERE prompt_number = 1")
         db.execute("UPDATE turns SET text = NULL WHERE text LIKE ?", (f"%{CANARY}%",))
         db.execute("DELETE FROM chunks WHERE text LIKE ?", (f"%{CANARY}%",))
-        for number, title, stored in db.execute("SELECT words_rowid, title, body_and_marks FROM word_texts").fetchall():
+        for number, title, stored, marks in db.execute(
+            "SELECT words_rowid, title, body, marks FROM word_texts"
+        ).fetchall():
             if CANARY in f"{title} {unpack(stored)}":
-                text = (number, title, *unpack(stored).split("\n"))
+                text = (number, title, unpack(stored), unpack_marks(marks))
                 db.execute("INSERT INTO words (words, rowid, title, body, marks) VALUES ('delete', ?, ?, ?, ?)", text)
                 db.execute("DELETE FROM word_texts WHERE words_rowid = ?", (number,))
         db.execute("INSERT INTO erasures (asked_at) VALUES ('2026-01-01T00:00:00.000Z')")

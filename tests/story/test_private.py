@@ -100,7 +100,7 @@ def assert_nowhere(box: Box, *needles: str) -> None:
     if (box.data / "backstory.db").exists() and box.rows("SELECT 1 FROM sqlite_schema WHERE name = 'events'"):
         for row in box.rows("SELECT payload FROM events WHERE typeof(payload) = 'blob'"):
             assert not any(needle in row["payload"] for needle in needles), "in a packed payload"
-        for row in box.rows("SELECT title, body_and_marks AS payload FROM word_texts"):
+        for row in box.rows("SELECT title, body AS payload FROM word_texts"):
             assert not any(needle in row["payload"] for needle in needles), "in an indexed text"
 
 

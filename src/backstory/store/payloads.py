@@ -1,9 +1,8 @@
-"""Payloads of events: compresses and reads them, and removes the output of tools after some time."""
+"""Payloads of events: reads them, and removes the output of tools after some time."""
 
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
@@ -11,29 +10,10 @@ from typing import Any
 from backstory.model import Event
 from backstory.store.db import Row, Tx
 
-#: Characters from which on SQLite stores a text compressed. PostgreSQL compresses by itself.
-MIN_PACKED = 400
-#: Characters from which on the compression is fast, because every event waits for it.
-MIN_FAST = 16_000
 #: Events that are read in one transaction, so that other writers do not wait long.
 PAGE = 50
 _OUTPUT = ("tool_response", "error")
 _COLUMNS = tuple(each.name for each in fields(Event) if each.name != "payload")
-
-
-def pack(text: str) -> str | bytes:
-    """Return a text as SQLite stores it."""
-    return zlib.compress(text.encode(), 1 if len(text) >= MIN_FAST else 6) if len(text) >= MIN_PACKED else text
-
-
-def unpack(stored: Any) -> Any:
-    """Return a stored payload as text; an empty text if it is damaged."""
-    if not isinstance(stored, bytes):
-        return stored
-    try:
-        return zlib.decompress(stored).decode()
-    except (zlib.error, ValueError):
-        return ""
 
 
 class DamagedPayload(ValueError):

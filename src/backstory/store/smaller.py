@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from backstory.store import observations, tool_copies
 from backstory.store.db import Row, Tx
-from backstory.store.payloads import MIN_PACKED, pack
+from backstory.store.index.match import pack_marks
+from backstory.store.packing import MIN_PACKED, pack, unpack
 
 #: Rows that are converted in one transaction, so that other writers do not wait long.
 PAGE = 50
@@ -36,11 +37,12 @@ def event(tx: Tx, row: Row) -> None:
 
 
 def word_rows(tx: Tx, before: int) -> list[Row]:
-    return tx.all("word_texts_unpacked", before=before, least=MIN_PACKED, limit=PAGE)
+    return tx.all("word_texts_without_marks", before=before, limit=PAGE)
 
 
 def words(tx: Tx, row: Row) -> None:
-    tx.run("word_text_pack", id=row["id"], body_and_marks=pack(row["body_and_marks"]))
+    body, _, marks = unpack(row["body"]).partition("\n")
+    tx.run("word_text_pack", id=row["id"], body=pack(body), marks=pack_marks(marks))
 
 
 def is_vacuum_due(tx: Tx) -> bool:

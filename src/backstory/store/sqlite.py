@@ -18,7 +18,7 @@ from backstory.errors import StoreUnavailable
 from backstory.paths import Paths
 from backstory.store import backups, queries
 from backstory.store.db import Row, Tx
-from backstory.store.payloads import pack, unpack
+from backstory.store.packing import pack, unpack
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from backstory.store.db import Tx
 from backstory.store.index import match, tokens, vectors
 from backstory.store.index.hits import IndexedItem
-from backstory.store.payloads import pack
+from backstory.store.packing import pack
 
 
 def put_words(tx: Tx, item: IndexedItem, title: str, body: str) -> None:
@@ -35,20 +35,22 @@ def index(tx: Tx, item: IndexedItem, title: str, body: str) -> None:
         vector = match.tsvector(title, body, marks, number)
         tx.run("words_put", number=number, title=title, body=body, tokens=vector)
     else:
-        _put_fts5(tx, number, title, body, " ".join(marks))
+        put_fts5(tx, number, title, body, " ".join(marks))
 
 
-def _put_fts5(tx: Tx, number: int, title: str, body: str, marks: str) -> None:
-    """Index a text in place of an earlier one, and keep it: FTS5 does not."""
+def put_fts5(tx: Tx, number: int, title: str, body: str, marks: str) -> None:
+    """Index tokens in place of earlier ones, and keep them: FTS5 does not."""
     _remove_fts5(tx, number)
     tx.run("words_put", number=number, title=title, body=body, marks=marks)
     length = title.count(" ") + body.count(" ") + 2
-    tx.run("word_text_put", number=number, length=length, title=title, body_and_marks=pack(f"{body}\n{marks}"))
+    packed = {"body": pack(body), "marks": match.pack_marks(marks)}
+    tx.run("word_text_put", number=number, length=length, title=title, **packed)
 
 
 def _remove_fts5(tx: Tx, number: int) -> None:
     if known := tx.one("word_text", number=number):
-        body, _, marks = known["body_and_marks"].partition("\n")
+        body, _, marks = known["body"].partition("\n")  # an earlier version stored both in one text
+        marks = marks if known["marks"] is None else match.unpack_marks(known["marks"])
         tx.run("words_remove", number=number, title=known["title"], body=body, marks=marks)
         tx.run("word_text_remove", number=number)
 

@@ -6,6 +6,7 @@ A mark is a token to filter by, such as the kind or the project of an item. It c
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from backstory.store.index.tokens import Term, plain
 WINDOW = 4096
 #: The mark of items that belong to a group.
 IN_GROUP = "g=1"
+_HASHED = re.compile("[a-z]=[0-9a-f]{16}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,20 @@ def _path(file: str) -> list[str]:
 def _mark(name: str, value: str) -> str:
     """Return a token of fixed length for any text."""
     return f"{name}={hashlib.blake2b(value.encode('utf-8', 'replace'), digest_size=8).hexdigest()}"
+
+
+def pack_marks(marks: str) -> bytes:
+    """Return marks as SQLite stores them. A hash is stored as 8 bytes, because its characters cannot be compressed."""
+    hashed = [mark for mark in marks.split() if _HASHED.fullmatch(mark)]
+    plain = [mark for mark in marks.split() if mark not in hashed]
+    return " ".join(plain).encode() + b"\n" + b"".join(mark[0].encode() + bytes.fromhex(mark[2:]) for mark in hashed)
+
+
+def unpack_marks(stored: bytes) -> str:
+    """Return stored marks."""
+    plain, _, hashed = stored.partition(b"\n")
+    starts = range(0, len(hashed), 9)
+    return " ".join([plain.decode(), *(f"{chr(hashed[at])}={hashed[at + 1 : at + 9].hex()}" for at in starts)])
 
 
 def fts5(match: Match) -> str:

@@ -21,32 +21,32 @@ SELECT * FROM sdk_sessions WHERE id = :id;
 CREATE TABLE IF NOT EXISTS schema_versions (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at TEXT NOT NULL);
 
 -- name: words_put
-INSERT INTO words (rowid, title, body, marks) VALUES (:number, :title, :body, :marks);
+INSERT INTO words (rowid, body, title, marks) VALUES (:number, :body, :title, :marks);
 
 -- name: words_remove
 -- FTS5 has only the index, so it must be told what to remove from it.
-INSERT INTO words (words, rowid, title, body, marks) VALUES ('delete', :number, :title, :body, :marks);
+INSERT INTO words (words, rowid, body, title, marks) VALUES ('delete', :number, :body, :title, :marks);
 
 -- name: word_text
-SELECT title, unpacked(body_and_marks) AS body_and_marks FROM word_texts WHERE words_rowid = :number;
+SELECT title, unpacked(body) AS body, marks FROM word_texts WHERE words_rowid = :number;
 
 -- name: word_text_put
-INSERT INTO word_texts (words_rowid, length, title, body_and_marks) VALUES (:number, :length, :title, :body_and_marks);
+INSERT INTO word_texts (words_rowid, length, title, body, marks) VALUES (:number, :length, :title, :body, :marks);
 
 -- name: word_text_remove
 DELETE FROM word_texts WHERE words_rowid = :number;
 
--- name: word_texts_unpacked
-SELECT words_rowid AS id, body_and_marks FROM word_texts
-WHERE words_rowid < :before AND typeof(body_and_marks) = 'text' AND LENGTH(body_and_marks) >= :least
-ORDER BY words_rowid DESC LIMIT :limit;
+-- name: word_texts_without_marks
+SELECT words_rowid AS id, body FROM word_texts WHERE words_rowid < :before AND marks IS NULL ORDER BY words_rowid DESC LIMIT :limit;
 
 -- name: word_text_pack
-UPDATE word_texts SET body_and_marks = :body_and_marks WHERE words_rowid = :id;
+UPDATE word_texts SET body = :body, marks = :marks WHERE words_rowid = :id;
 
 -- name: events_unpacked
+-- Also those that were compressed without a dictionary: their first bytes say so.
 SELECT id, payload FROM events
-WHERE id < :before AND typeof(payload) = 'text' AND LENGTH(payload) >= :least ORDER BY id DESC LIMIT :limit;
+WHERE id < :before AND ((typeof(payload) = 'text' AND LENGTH(payload) >= :least) OR substr(payload, 1, 2) = x'789c')
+ORDER BY id DESC LIMIT :limit;
 
 -- name: words_counts
 -- The number of rows for each match, up to a limit, and the highest of their ids.
@@ -71,7 +71,7 @@ FROM json_each(:matches) asked ORDER BY asked.key;
 
 -- name: words_scored
 -- An approximate score. The plus sign keeps FTS5 from looking up each row id by itself.
-SELECT words.rowid AS number, bm25(words, 3.0, 1.0, 0.0) AS score FROM words
+SELECT words.rowid AS number, bm25(words, 1.0, 3.0, 0.0) AS score FROM words
 WHERE words MATCH :asked AND +words.rowid IN (SELECT value FROM json_each(:numbers))
 ORDER BY score, words.rowid DESC LIMIT :limit;
 
@@ -91,7 +91,7 @@ SELECT r.words_rowid AS number, r.kind, r.item_id, r.session_id, r.at FROM json_
 CROSS JOIN word_rows r ON r.words_rowid = n.value;
 
 -- name: words_texts
-SELECT r.words_rowid AS number, t.title, unpacked_body(t.body_and_marks) AS body, r.kind, r.item_id, r.session_id, r.at
+SELECT r.words_rowid AS number, t.title, unpacked_body(t.body) AS body, r.kind, r.item_id, r.session_id, r.at
 FROM json_each(:numbers) n
 CROSS JOIN word_texts t ON t.words_rowid = n.value CROSS JOIN word_rows r ON r.words_rowid = n.value;
 
@@ -192,6 +192,6 @@ SELECT m.tbl_name AS name, SUM(d.bytes) AS bytes FROM (SELECT name, SUM(pgsize) 
 JOIN sqlite_schema m ON m.name = d.name GROUP BY m.tbl_name ORDER BY bytes DESC;
 
 -- name: item_words
-SELECT r.kind, r.item_id, r.session_id, t.title, unpacked_body(t.body_and_marks) AS body FROM json_each(:keys) k
+SELECT r.kind, r.item_id, r.session_id, t.title, unpacked_body(t.body) AS body FROM json_each(:keys) k
 CROSS JOIN word_rows r ON r.kind = json_extract(k.value, '$[0]') AND r.item_id = json_extract(k.value, '$[1]')
 CROSS JOIN word_texts t ON t.words_rowid = r.words_rowid;

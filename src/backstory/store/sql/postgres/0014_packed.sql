@@ -1,0 +1,2 @@
+-- Nothing: PostgreSQL compresses by itself.
+SELECT 1;
