@@ -210,17 +210,13 @@ def titles_of(*rounds: tuple[str, str]) -> list[str]:
             "Removed: `agent_type_test.py`, a test file of its own, because others cover it",
         ),
         (
-            "### `docs/till.md`\n- Added the type of a receipt, because readers asked for it",
-            "`docs/till.md`: Added the type of a receipt, because readers asked for it",
-        ),
-        (
-            "A second session is refused (only in another worktree) because both write `till.db`.",
-            "A second session is refused (only in another worktree) because both write `till.db`",
+            'It logs "session completed (several at once)" because readers look for it in `till.log`.',
+            'It logs "session completed (several at once)" because readers look for it in `till.log`',
         ),
     ],
 )
 def test_a_title_keeps_what_its_meaning_hangs_on(said: str, title: str) -> None:
-    """A heading, or a remark in parentheses."""
+    """A heading, or parentheses in a quotation."""
     assert title in titles_of(("Look at the till.", said))
 
 

@@ -25,7 +25,7 @@ from backstory.observe.offline.statements import Statement, statements_of
 from backstory.observe.offline.summary import summarize, summarize_so_far
 from backstory.observe.offline.text import tidy
 from backstory.observe.offline.titles import title_of_changes, type_of
-from backstory.observe.offline.truth import only_asks, only_requests, only_thinks_aloud
+from backstory.observe.offline.truth import only_asks, only_thinks_aloud
 from backstory.text import is_same
 
 #: Characters of the facts of an observation, and of one of them, at most.
@@ -153,7 +153,6 @@ def _with_facts(chosen: Sequence[ScoredStatement], choices: Sequence[ScoredState
             not chosen
             or one.score < (LEAST_DOUBTED_FACT if one.is_doubted else LEAST_FACT)
             or only_asks(one.statement)
-            or only_requests(one.statement)
             or says_little(one.statement.text)
             or _is_no_fact(one.statement)
             or any(is_same(one.words, other.words, SAME_FACT) for other in used)

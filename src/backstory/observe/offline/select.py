@@ -25,7 +25,7 @@ from backstory.text import is_same, words_of
 #: Characters of a title, at most.
 TITLE = 140
 #: Characters of titles that the first round of a session may leave; `GROWTH` says how this grows with more rounds.
-TITLES = 458
+TITLES = 478
 GROWTH = 0.3
 #: Statements of fewer characters say too little.
 SHORTEST = 25
@@ -60,10 +60,10 @@ _SOMETHING_FIXED = re.compile(
     r"(?:i(?:'ve| have)? )?fixed (?:the|this|that) (?:issue|bug|problem|error)\b(?!.*`)", re.IGNORECASE
 )
 _VERIFIES = re.compile(r"(?:`?\w+`?\s*[-–—:]\s*)?(?:verif(?:y|ies)|checks that|tests that)\b", re.IGNORECASE)
-#: Headings without which their items say something else, or nothing: `Removed`, `docs/api.md`, `CartStore`.
+_ASIDE = re.compile(r"\s\((?![^)]*`)[^)]{12,}\)")
+#: Headings whose items say the opposite without them: `Removed`.
 _TELLING_HEADING = re.compile(
-    r"^(?:removed?|deleted?|dropped|before|after|old|previously|unchanged|rejected|plan(?:ned)?|proposed|not \w+)\b|`|"
-    r"\w\.\w{1,4}\b|\w/\w|^[A-Z]\w+[A-Z]\w*$",
+    r"^(?:removed?|deleted?|dropped|before|old|previously|unchanged|rejected|plan(?:ned)?|proposed|not \w+)\b",
     re.IGNORECASE,
 )
 
@@ -139,11 +139,12 @@ def _worth(choice: ScoredStatement, is_kept: bool) -> float:
 
 
 def title_of(statement: Statement) -> str:
-    """Return a statement as a title: without a filler at its beginning, with the heading that it needs."""
+    """Return a statement as a title: without a filler at its beginning and without asides."""
     if statement.heading and (_prose(statement.text) < SHORTEST_PROSE or _lacks_subject(statement)):
         return clip(f"{statement.heading}: {statement.text.rstrip('.')}", TITLE)
     text = _OPENING.sub("", statement.text)
     text = text if width(text) >= SHORTEST else statement.text
+    text = _ASIDE.sub("", text) if '"' not in text else text  # what is quoted is not shortened
     text = _I_HAVE.sub("", text).strip().lstrip("✅✓✔❌ ").rstrip(".")
     return clip(text[:1].upper() + text[1:], TITLE)
 
