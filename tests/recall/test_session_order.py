@@ -46,3 +46,12 @@ def test_a_session_that_only_asked_is_not_the_last_one(store: Store, question: s
     assert last_session(store, "main") == "Round the totals of the cart once"
     store.write(lambda tx: put(tx, 3, "main", question, '["cart.py"]'))
     assert last_session(store, "main") == question
+
+
+def test_an_observation_that_only_repeats_what_was_asked_is_not_told(store: Store) -> None:
+    store.write(lambda tx: put(tx, 1, "main", "Part 1 was rebuilt last week, now paint it"))
+    told = str(store.read(lambda tx: context.for_start(tx, "shop", "k/shop", 2000)))
+    assert told.count("Part 1 was rebuilt") == 1
+    store.write(lambda tx: tx.script("""UPDATE observations SET facts = '["It is blue."]' WHERE id = 1;"""))
+    told = str(store.read(lambda tx: context.for_start(tx, "shop", "k/shop", 2000)))
+    assert "Part 1 was rebuilt. It is blue" in told

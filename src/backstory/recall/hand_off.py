@@ -87,6 +87,8 @@ def results(notes: SessionNotes, ranked: Iterable[Ranked], said: Repetitions, is
     if summary and summary.notes and not (is_clean and summary.notes.startswith(NOT_COMMITTED)):
         yield Line(f"Note: {_field(summary.notes)}", "the state in which it ended", **source)
     for one in ranked:
+        if said.has(one.observation.title) and not one.observation.facts:
+            continue
         text = told(one.observation, MAX_LINE, said)
         said.add(text)
         yield observation_line(one, text)
