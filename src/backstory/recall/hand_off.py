@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from backstory.model import NOT_COMMITTED, Session
@@ -87,9 +88,9 @@ def results(notes: SessionNotes, ranked: Iterable[Ranked], said: Repetitions, is
     if summary and summary.notes and not (is_clean and summary.notes.startswith(NOT_COMMITTED)):
         yield Line(f"Note: {_field(summary.notes)}", "the state in which it ended", **source)
     for one in ranked:
-        if said.has(one.observation.title) and not one.observation.facts:
-            continue
         text = told(one.observation, MAX_LINE, said)
+        if text == told(replace(one.observation, facts=()), MAX_LINE) and said.has(text):
+            continue
         said.add(text)
         yield observation_line(one, text)
     for label, text in (("Done", summary.completed), ("Learned", summary.learned)) if summary else ():
