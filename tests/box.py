@@ -102,14 +102,25 @@ class Box:
 
     def start(self) -> Process | subprocess.Popen[bytes]:
         """The worker, in the foreground of this test, so that it can be killed by its own id."""
-        worker = preloaded.start(["worker"], self.env, self.home)
-        self.processes.append(worker)
-        until(lambda: self.health() or worker.poll(), "the worker to start")
-        # 0 means that another one runs or starts, which a hook may have started.
+        worker = self._launch()
+
+        def is_up() -> Any:
+            nonlocal worker
+            # 0 means that another one has the lock: a hook may have started it, or it was killed and is not gone yet.
+            if worker.poll() == 0 and not self.health():
+                worker = self._launch()
+            return self.health() or worker.poll()
+
+        until(is_up, "the worker to start")
         if worker.poll() and worker.stderr:
             if isinstance(worker, Process):
                 worker.stderr.seek(0)
             raise AssertionError(worker.stderr.read().decode())
+        return worker
+
+    def _launch(self) -> Process | subprocess.Popen[bytes]:
+        worker = preloaded.start(["worker"], self.env, self.home)
+        self.processes.append(worker)
         return worker
 
     def health(self) -> dict[str, Any] | None:
