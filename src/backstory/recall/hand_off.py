@@ -89,7 +89,8 @@ def results(notes: SessionNotes, ranked: Iterable[Ranked], said: Repetitions, is
         yield Line(f"Note: {_field(summary.notes)}", "the state in which it ended", **source)
     for one in ranked:
         text = told(one.observation, MAX_LINE, said)
-        if text == told(replace(one.observation, facts=()), MAX_LINE) and said.has(text):
+        has_no_facts_left = text == told(replace(one.observation, facts=()), MAX_LINE)
+        if has_no_facts_left and said.has(text):  # it repeats what was asked, or what is open
             continue
         said.add(text)
         yield observation_line(one, text)

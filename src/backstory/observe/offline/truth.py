@@ -69,6 +69,7 @@ _PROBLEM = re.compile(
 _OVER = re.compile(
     r"\b(?:was|were|had|did(?:n'?t)?|fixed|now|no longer|used to|previously|instead|so that)\b", re.IGNORECASE
 )
+#: Not among the cues of `done`, for which the weights of the ranking were fitted.
 _MODIFIED = re.compile(r"\bmodified\b", re.IGNORECASE)
 _REQUEST = re.compile(
     r"(?:(?:please|now|also|then|and|ok(?:ay)?|yes|great|can you|could you|let'?s|we need to|"
