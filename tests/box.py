@@ -64,9 +64,10 @@ class Box:
 
     root: Path
     settings: dict[str, str] = field(default_factory=dict)
-    #: Values that are no settings (`settings.Tuning`), so that tests need not wait.
+    #: Values that are no settings (`settings.Tuning`), so that tests need not wait. A busy machine takes up to a
+    #: second between a round's last tool use and its end: with less, the round is observed twice.
     tuning: dict[str, float | str] = field(
-        default_factory=lambda: {"settle_seconds": 0.2, "retry_seconds": 0.05, "prompt_seconds": 5}
+        default_factory=lambda: {"settle_seconds": 1.0, "retry_seconds": 0.05, "prompt_seconds": 5}
     )
     processes: list[Process | subprocess.Popen[bytes]] = field(default_factory=list)
 
