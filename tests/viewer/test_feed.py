@@ -9,7 +9,7 @@ import uuid
 
 import pytest
 from box import Box, until
-from playwright.sync_api import Page, expect
+from playwright.sync_api import APIResponse, Page, Route, expect
 from viewer_page import EVERY_PAGE, Opener, find_violations, remember, visit
 
 
@@ -72,6 +72,26 @@ def lease(box: Box, before: str, after: str) -> None:
     with contextlib.closing(sqlite3.connect(box.data / "backstory.db", timeout=60)) as database, database:
         values = {"before": before, "after": after, "until": 9999999999999 if after == "leased" else None}
         database.execute("UPDATE events SET status = :after, lease_until = :until WHERE status = :before", values)
+
+
+def test_a_late_answer_does_not_undo_what_the_stream_told(machine: Box, open_page: Opener) -> None:
+    page, other = open_page(), open_page()
+    late: list[tuple[Route, APIResponse]] = []
+    page.route("**/api/health", lambda route: late.append((route, route.fetch())), times=1)
+    page.reload()
+    while not late:
+        page.wait_for_timeout(20)
+    about = {"session_id": str(uuid.uuid4()), "cwd": str(machine.project)}
+    machine.client.post("/hooks/claude-code/UserPromptSubmit", about | {"prompt": "Is the queue up to date?"})
+    use = {"tool_name": "Read", "tool_use_id": "late", "tool_input": {"file_path": "a.py"}, "tool_response": "1"}
+    machine.client.post("/hooks/claude-code/PostToolUse", about | use)
+    expect(page.get_by_text("Is the queue up to date?")).to_be_visible()
+    expect(other.locator("header .queue")).to_have_text("1 event queued")
+    for route, answer in late:
+        route.fulfill(response=answer)
+    expect(page.locator("header .queue")).to_have_text("1 event queued")
+    machine.client.post("/hooks/claude-code/Stop", about | {"last_assistant_message": "It is."})
+    machine.settle()
 
 
 def test_what_is_queued_is_visible(machine: Box, open_page: Opener) -> None:

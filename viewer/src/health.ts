@@ -6,8 +6,13 @@ import type { Health } from "./types";
 
 export const health = signal<Health | null>(null);
 
+/** The queue as the stream told it last, since the worker was asked. It is newer than the answer. */
+let told: Health["queue"] | null = null;
+
 async function ask(): Promise<void> {
-  health.value = await get<Health>("/api/health").catch(() => health.value);
+  told = null;
+  const answer = await get<Health>("/api/health").catch(() => health.value);
+  health.value = answer && { ...answer, queue: told ?? answer.queue };
 }
 
 export function followHealth(): void {
@@ -15,6 +20,8 @@ export function followHealth(): void {
     if (connection.value === "live") void ask();
   });
   subscribe((event, data) => {
-    if (event === "queue" && health.value) health.value = { ...health.value, queue: data };
+    if (event !== "queue") return;
+    told = data;
+    if (health.value) health.value = { ...health.value, queue: data };
   });
 }
