@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "GET /api/observations/{id}/sources": ("show",),
     "POST /api/observations/merge": ("merge",),
     "POST /api/hide": ("hide",),
+    "GET /api/hidden": ("hide",),
     "POST /api/forget": ("forget", "sessions delete"),
     "GET /api/summaries/{id}": ("sessions show",),
     "GET /api/prompts/{id}": ("sessions show",),

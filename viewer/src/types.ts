@@ -141,6 +141,12 @@ export interface TimelineItem {
   is_anchor: boolean;
 }
 
+/** What was taken out of context and search. */
+export interface HiddenRows {
+  observations: Observation[];
+  sessions: SessionRow[];
+}
+
 export interface ContextLine {
   text: string;
   reason: string;

@@ -1,4 +1,4 @@
-"""Why a search result was found, in words: which words it has, its meaning, a filter, or only its age."""
+"""Why a search result was found, in words: which words it has, its meaning, or a filter."""
 
 from __future__ import annotations
 
@@ -35,8 +35,15 @@ def terms(query: str, text: str) -> list[str]:
     return list(found.values())[:MAX_TERMS]
 
 
-def of_result(row: Row, parts: dict[str, float], query: str, where: Filter, matched: list[str]) -> Iterator[str]:
-    """Yield the reasons for a result, the most telling first."""
+def is_changed(row: Row, file: str) -> bool:
+    """Whether an observation changed a file."""
+    return any(path.casefold().endswith(file.casefold()) for path in json.loads(row.get("files_modified") or "[]"))
+
+
+def of_result(
+    row: Row, source: Row, parts: dict[str, float], query: str, where: Filter, matched: list[str]
+) -> Iterator[str]:
+    """Yield the reasons for a result, the most telling first. `source` is the row whose text was found."""
     if "words" in parts:
         yield f"has {', '.join(matched)}" if matched else "what was said around it has these words"
     if "meaning" in parts:
@@ -45,12 +52,8 @@ def of_result(row: Row, parts: dict[str, float], query: str, where: Filter, matc
         if part in parts:
             yield reason
     if where.file:
-        changed = json.loads(row.get("files_modified") or "[]")
-        is_changed = any(path.casefold().endswith(where.file.casefold()) for path in changed)
-        yield f"changed {where.file}" if is_changed else f"is about {where.file}"
+        yield f"changed {where.file}" if is_changed(source, where.file) else f"is about {where.file}"
     if row.get("pinned_at"):
         yield "pinned"
     if row.get("superseded_by"):
         yield "replaced, so it comes later" if query.strip() else "replaced"
-    if not query.strip():
-        yield "among the newest"

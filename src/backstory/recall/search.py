@@ -94,7 +94,7 @@ class MemorySearch:
 
     def find(self, query: Query) -> list[Row]:
         """Return results as the API shows them, best first; none if nothing is about the query. Accepts any text.
-        Without a query, return the newest items that pass the filter."""
+        Without a query, return the newest items or sessions that pass the filter."""
         if not query.query.strip():
             return self._store.read(lambda tx: _newest(tx, query))
         style = fuse.query_style(query.query)
@@ -179,10 +179,24 @@ def _without(hits: Sequence[Sequence[Hit]], left_out: frozenset[Key]) -> list[li
 
 def _newest(tx: Tx, query: Query) -> list[Row]:
     kinds = FAMILIES[query.kind][-1]
-    hits = words.newest(tx, kinds, query.where, 2 * query.limit) if kinds[0] != "chunk" else []
+    depth = DEPTH if query.kind == "session" else 0
+    hits = words.newest(tx, kinds, query.where, max(depth, 2 * query.limit)) if kinds[0] != "chunk" else []
     (hits,) = _without([hits], _left_out(tx, query.where))
     found = [Candidate(hit.kind, hit.item_id, hit.session_id, hit.at) for hit in hits]
+    if query.kind == "session":
+        found = _sessions_of(tx, found, query.where.file)
     return _shown(tx, found, query, fuse.query_style(""))
+
+
+def _sessions_of(tx: Tx, items: list[Candidate], file: str) -> list[Candidate]:
+    """Return the sessions of items, in their order. Those that changed a file come before those that are about it."""
+    rows = words.rows_by_key(tx, [(item.kind, item.id) for item in items]) if file else {}
+    items = sorted(items, key=lambda item: not reasons.is_changed(rows.get((item.kind, item.id), {}), file))
+    sessions: dict[int, Candidate] = {}
+    for item in items:
+        found = Candidate("session", item.session_id, item.session_id, item.at, best=(item.kind, item.id))
+        sessions.setdefault(item.session_id, found)
+    return list(sessions.values())
 
 
 def _ranked(tx: Tx, query: Query, results: SearchResults) -> list[Row]:
@@ -286,7 +300,7 @@ def _result(item: Candidate, row: Row, source: Row, query: Query, style: QuerySt
     if query.explain:
         result["why"] = item.why | {"look": {"meaning": style.meaning, "is_talk": style.is_talk}}
         result["terms"] = reasons.terms(query.query, f"{result['title']} {result['snippet']}")
-        result["reasons"] = list(reasons.of_result(row, item.parts, query.query, query.where, result["terms"]))
+        result["reasons"] = list(reasons.of_result(row, source, item.parts, query.query, query.where, result["terms"]))
     return result
 
 

@@ -59,6 +59,7 @@ export default function Context() {
             <span class="quiet">
               about {plural(data.tokens, "token")}, {plural(data.lines.filter((line) => line.text).length, "line")}
             </span>
+            <a href={href("/hidden", { project: data.project_key })}>hidden lines</a>
             <Copy text={data.text} label="Copy the text" />
           </>
         )}

@@ -6,6 +6,7 @@ import Feed from "./feed";
 import Group from "./group";
 import Groups from "./groups";
 import Health from "./health";
+import Hidden from "./hidden";
 import Search from "./search";
 import Session from "./session";
 import Sessions from "./sessions";
@@ -28,6 +29,7 @@ export const PAGES: Record<string, PageRow> = {
   stats: { title: "Statistics", page: Stats, nav: true },
   health: { title: "Health", page: Health, nav: true },
   settings: { title: "Settings", page: Settings, nav: true },
+  hidden: { title: "Hidden", page: Hidden },
   s: { title: "Session", page: Session },
   g: { title: "Group", page: Group },
   o: { title: "Observation", page: Entry },

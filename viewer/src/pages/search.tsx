@@ -1,7 +1,7 @@
 // Search as you type, over everything that is remembered.
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { address, href, setParams } from "../address";
-import { type PagedList, paged } from "../api";
+import { type PagedList, get, paged, useLoad } from "../api";
 import { Origin } from "../components/card";
 import { Button, Card, Filters, Rows, State, Text, Time, useFilters } from "../components";
 import type { FilterName } from "../components/filters";
@@ -73,11 +73,7 @@ export default function Search() {
         />
       </header>
       <Filters names={FILTERS} options={{ kind: KINDS }} labels={{ branch: "branch first" }} />
-      {FILE_NAME.test(query) && !filters.file && (
-        <p>
-          <Button onClick={() => setParams({ q: "", file: query.trim() })}>Which sessions changed {query.trim()}?</Button>
-        </p>
-      )}
+      {FILE_NAME.test(query) && !filters.file && <WhoChanged file={query.trim()} />}
       {isAsked && (
         <>
           <p class="count quiet" role="status">
@@ -103,6 +99,17 @@ export default function Search() {
         empty={shown.length ? null : isAsked ? <Nothing query={query} note={note} isFiltered={!!query && isSearch(filters)} /> : <Hints />}
       />
     </>
+  );
+}
+
+/** Offers the sessions that changed a file, if one has this name. */
+function WhoChanged({ file }: { file: string }) {
+  const { data } = useLoad((abort) => get<Found>("/api/search", { file, kind: "sessions", limit: 1 }, abort), [file]);
+  if (!data?.items.length) return null;
+  return (
+    <p>
+      <Button onClick={() => setParams({ q: "", file, kind: "sessions" })}>Which sessions changed {file}?</Button>
+    </p>
   );
 }
 
@@ -183,6 +190,9 @@ function Hints() {
             {label}
           </Button>
         ))}
+        <a class="button" href={href("/hidden")}>
+          what you hid
+        </a>
       </p>
     </>
   );
