@@ -169,6 +169,8 @@ def test_output_that_was_pasted_into_a_prompt_is_not_what_somebody_said() -> Non
     prompt = "\n".join(["The run below never drops the log.", *output, "Find out why it keeps the log."])
     said = [one.text for one in statements_of([Turn(1, 1, 0, 1, "user", None, prompt, "", None)])]
     assert said == ["The run below never drops the log.", "Find out why it keeps the log."]
+    summary = told(prompt, wrote("log.py", "x = 1\n"), stopped("Done.")).summary
+    assert summary and summary.request == "The run below never drops the log. Find out why it keeps the log."
     few = "\n".join(["Do as follows.", "$ make test", "Then drop the cache.", "$ make run", "Never push."])
     said = [one.text for one in statements_of([Turn(1, 1, 0, 1, "user", None, few, "", None)])]
     assert any("drop the cache" in one for one in said)

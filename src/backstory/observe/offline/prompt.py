@@ -6,6 +6,7 @@ import re
 
 from backstory.observe.offline.select import is_pasted
 from backstory.observe.offline.text import blocks, clip, tidy, without_reminders
+from backstory.pasted import without_output
 
 _FILLER = re.compile(
     r"(?:(?:hey|hi|hello|ok(?:ay)?|so|well|hmm+|ah|oh|yes|yep|yeah|sure|great|perfect|thanks|thank you|cool|nice|"
@@ -27,7 +28,7 @@ def asked(prompt: str, limit: int) -> str:
     text = _typed_command(prompt) if prompt.lstrip().startswith("<command-") else without_reminders(prompt[:20_000])
     if text.lstrip().startswith(_NOT_ASKED):
         return ""
-    parts = blocks(text)
+    parts = blocks(without_output(text)) or blocks(text)
     spoken = [block.text for block in parts if block.kind != "heading" and not is_pasted(block.text)]
     whole = " ".join(" ".join(spoken or [block.text for block in parts]).split())
     filler = _FILLER.match(whole)
