@@ -9,9 +9,11 @@ import pytest
 from acted import HOME, Talk, a_round, edited, event, failed, later, ran, read, stopped, told, used, wrote
 
 from backstory.model import Event, Reply, Turn
-from backstory.observe.offline import tell
-from backstory.observe.offline.statements import statements_of
+from backstory.observe.offline import _with_facts, tell
+from backstory.observe.offline.select import ScoredStatement
+from backstory.observe.offline.statements import Statement, statements_of
 from backstory.observe.offline.titles import type_of
+from backstory.text import words_of
 
 
 def everything(reply: Reply) -> str:
@@ -63,6 +65,19 @@ def test_the_sentence_after_a_title_is_its_first_fact() -> None:
     reply = told("Which parser?", edited("dates.py", "a", "b"), stopped(message))
     decided = next(one for one in reply.observations if one.title.startswith("We decided"))
     assert decided.facts == ("It was slower by a third in the spring.",)
+
+
+def test_facts_are_of_the_rounds_beside_a_title_and_the_near_ones_come_first() -> None:
+    def said(text: str, round: int, turn: int, score: float = 0.0) -> ScoredStatement:
+        return ScoredStatement(Statement(text, "last", round, turn, 0, 1), text, score, False, words_of(text))
+
+    title = said("The cart store reads the orders once", 4, 40, 1.0)
+    printer = said("The label printer needs a driver from the vendor", 4, 41)
+    reads = said("The orders of a closed shop are not read by the cart store", 4, 42)
+    after = said("Three orders were read twice by the old till", 5, 50)
+    far = said("The cart store reads the orders of every shop", 6, 60)
+    facts = _with_facts([title], [title, printer, reads, after, far])[title.title]
+    assert facts == [reads.title, after.title, printer.title]
 
 
 @pytest.mark.parametrize(

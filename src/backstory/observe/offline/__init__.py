@@ -37,14 +37,13 @@ PLAN = 500
 #: Two facts are the same if this share of the words of the shorter one is in both.
 SAME_FACT = 0.9
 FILES = 40
-#: A fact of another round belongs to a title if they share this part of their words; of the next round, the second.
-SHARED = 0.2
-SHARED_NEXT = 0.1
+#: A fact of the round before or after a title's belongs to it if they share this part of their words.
+SHARED = 0.1
+#: What a fact gains in the order of facts if it has all words of its title.
+NEAR = 3.0
 #: Facts below this score say nothing worth keeping; if something speaks against them, below the second.
 LEAST_FACT = -3.4
 LEAST_DOUBTED_FACT = -1.6
-#: A fact that belongs to no title joins the nearest one, if its score is higher than this.
-LEAST_LONELY_FACT = -1.0
 #: Claims of earlier rounds below this score are taken out of their summaries.
 LEAST_CLAIM = -1.6
 #: Smaller changes of the importance of an observation, in percent, are not stored.
@@ -141,7 +140,7 @@ def _importance(score: float) -> int:
 
 
 def _with_facts(chosen: Sequence[ScoredStatement], choices: Sequence[ScoredStatement]) -> dict[str, list[str]]:
-    """Give each title the statements that belong to it: the nearest by words, then by place."""
+    """Give each title the statements that belong to it, the near and good ones first: a context has room for few."""
     facts: dict[str, list[ScoredStatement]] = {one.title: [] for one in chosen}
     used = list(chosen)
     following = _following(chosen, choices)
@@ -159,23 +158,17 @@ def _with_facts(chosen: Sequence[ScoredStatement], choices: Sequence[ScoredState
         ):
             continue
         home = max(chosen, key=lambda other: _nearness(one, other))
-        if not _nearness(one, home):
-            if one.score < LEAST_LONELY_FACT:
-                continue
-            home = min(chosen, key=lambda other: abs(one.statement.turn - other.statement.turn))
-        if sum(len(fact.statement.text) for fact in facts[home.title]) + len(one.statement.text) <= FACTS:
+        room = FACTS - sum(len(fact.statement.text) for fact in facts[home.title])
+        if _nearness(one, home) and len(one.statement.text) <= room:
             facts[home.title].append(one)
             used.append(one)
-    place = {id(one): at for at, one in enumerate(choices)}
 
-    def order(title: str, fact: ScoredStatement) -> tuple[bool, bool, int]:
-        # Where there is no room for all, what was only asked or thought aloud is left out first.
+    def order(one: ScoredStatement, fact: ScoredStatement) -> tuple[bool, bool, float]:
         is_aside = only_asks(fact.statement) or only_thinks_aloud(fact.statement)
-        return fact is not following.get(title), is_aside, place[id(fact)]
+        return fact is not following.get(one.title), is_aside, -fact.score - NEAR * _nearness(fact, one)
 
     return {
-        title: [fact.statement.text for fact in sorted(kept, key=partial(order, title))]
-        for title, kept in facts.items()
+        one.title: [fact.statement.text for fact in sorted(facts[one.title], key=partial(order, one))] for one in chosen
     }
 
 
@@ -207,7 +200,7 @@ def _nearness(one: ScoredStatement, other: ScoredStatement) -> float:
     shared = len(one.words & other.words) / max(4, min(len(one.words), len(other.words)))
     apart = abs(one.statement.round - other.statement.round)
     if apart:
-        return shared if shared >= (SHARED if apart > 1 else SHARED_NEXT) else 0.0
+        return shared if apart == 1 and shared >= SHARED else 0.0
     is_list = bool(one.statement.heading) and one.statement.heading == other.statement.heading
     is_message = one.statement.turn == other.statement.turn
     return 0.1 + shared + 0.1 * is_message + 0.1 * (is_message and is_list)

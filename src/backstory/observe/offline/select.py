@@ -85,7 +85,7 @@ def choices_of(statements: Sequence[Statement]) -> list[ScoredStatement]:
     choices = []
     for one, score in zip(statements, score_all(statements), strict=True):
         is_answered = is_question(one.text) and (one.source != "last" or one.round != doubts.final)
-        only_announces = one.text.endswith((":", "："))
+        only_announces = one.text.endswith((":", "：", " -", " –", " —"))
         shortest = SHORTEST_OPEN if is_open(one) else SHORTEST
         if width(one.text) >= shortest and not (is_answered or only_announces or _is_paste(one)):
             doubt = doubts.of(one)
