@@ -225,6 +225,7 @@ def test_no_way_in_leaves_anything(box: Box) -> None:
     with Endpoint(spoiled) as endpoint:
         box.settings |= {"BACKSTORY_PROVIDER": "openai", "BACKSTORY_MODEL": "scripted", "BACKSTORY_API_KEY": "sk-test"}
         box.settings |= {"BACKSTORY_BASE_URL": f"{endpoint.url}/v1"}
+        box.tuning["settle_seconds"] = 0.2  # many rounds have no end, and how often each is observed does not matter
         box.shim  # noqa: B018 - transcripts are read from the install on
         box.start()
         with heard(box) as told:
