@@ -56,7 +56,7 @@ def test_the_feed_pages_and_filters(shared: Box, told: dict[str, Any]) -> None:
     assert "claude-code" in choices["agents"] and "decision" in choices["types"]
     assert shared.http("GET", "/api/feed?kind=turn").status == 400
     listed = shared.cli("timeline").stdout
-    assert "Why is the discount taken twice?" in listed and "Amounts are whole cents." in listed
+    assert "prompt: Why is the discount taken twice?" in listed and "decision: " in listed
 
 
 def test_the_context_as_lines_is_what_an_agent_gets(shared: Box, told: dict[str, Any]) -> None:
