@@ -302,6 +302,9 @@ def test_a_killed_worker_takes_its_agents_along(office: Office) -> None:
         events = office.start("main", "Work.")
         session_id = take(events, "started")["session_id"]
         until((ours / "started").exists, "the command to run")
+        # The agent writes its transcript late. A conversation without one would go on in a new session.
+        transcript = office.paths("main").transcript(session_id)
+        until(lambda: transcript.exists() and "sleep 300" in transcript.read_text(), "the transcript to be written")
         assert office.agents()
         office.box.kill(worker)
         office.until_no_agent_runs()

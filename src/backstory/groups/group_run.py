@@ -111,8 +111,9 @@ class GroupRun:
             except TimeoutError:
                 if (reason := self._deadlines.next[1]) != "closed":
                     return reason
-            is_closed = take_close(self._files) or self._deadlines.closed < math.inf
-            if is_closed and (await self._around.pointers.get(self.group)).generation == pointer.generation:
+            has_moved = (await self._around.pointers.get(self.group)).generation != pointer.generation
+            is_closed = take_close(self._files) or self._deadlines.closed < math.inf or has_moved
+            if is_closed and not has_moved:
                 break
             # A message that came while the agent cleared its session, or chose another one, belongs to the next.
             self._deadlines.closed = math.inf
