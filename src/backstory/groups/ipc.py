@@ -17,6 +17,7 @@ from typing import Any
 from backstory import gate
 from backstory.errors import BackstoryError, BadInput, Broken
 from backstory.groups import snapshots
+from backstory.groups.archive import is_available
 from backstory.groups.ipc_files import CLOSE, IpcFiles, TakenFile
 from backstory.groups.pointers import Pointers
 from backstory.jobs import place_of
@@ -25,6 +26,8 @@ from backstory.store.groups import MAX_NAME
 log = logging.getLogger(__name__)
 #: Seconds between two looks for requests, while an agent runs.
 LOOK_S = 0.1
+#: Seconds that a request to clear or resume waits for the session and the transcript of its agent.
+BEGUN_S = 5.0
 #: Characters of a query.
 MAX_QUERY = 1000
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -110,6 +113,8 @@ class Requests:
     async def _perform(self, request: Request) -> tuple[str, bool]:
         """Return what the agent is told, and whether its run ends."""
         group = self.files.group
+        if isinstance(request, Clear | Resume) and self.generation is not None:
+            await self._until_begun(self.generation)
         if isinstance(request, Clear):
             entry = await self.pointers.clear(group, request.name, self.generation)
             return f"Archived as number {entry.id}, {_quoted(entry.name)}. The next message starts a new session.", True
@@ -120,6 +125,20 @@ class Requests:
         found = await self.search(group, request.query)
         lines = [json.dumps(dict(one), ensure_ascii=False, default=str) for one in found]
         return "\n".join(lines) or "Nothing was found.", False
+
+    async def _until_begun(self, generation: int) -> None:
+        """Wait until the agent's session is known and has a transcript. Both can come after its first request."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(BEGUN_S):
+                while not await self._has_begun(generation):
+                    await asyncio.sleep(LOOK_S)
+
+    async def _has_begun(self, generation: int) -> bool:
+        pointer = await self.pointers.get(self.files.group)
+        if pointer.generation != generation:
+            return True  # it was cleared meanwhile, which the caller is told
+        session_id = pointer.session_id
+        return session_id is not None and await asyncio.to_thread(is_available, self.files.paths, session_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ class IpcFiles:
     """The files of one group. No sandbox can write to the directory above, which has those of all groups."""
 
     def __init__(self, paths: GroupPaths) -> None:
-        self.group = paths.group
+        self.paths, self.group = paths, paths.group
         self._ipc = paths.ipc.parent
 
     def prepare(self) -> None:
