@@ -22,7 +22,7 @@ COMPARED = {"sqlite": 600_000, "postgres": 200_000}
 #: Rows with two common words that are read in one search.
 READ = {"sqlite": 20_000, "postgres": 3_000}
 #: Rows whose title and length are read at once, heaviest first.
-PAGE = 1000
+PAGE = 2000
 #: Newest rows with a common word in their title that are candidates.
 TITLES = 300
 
@@ -76,10 +76,11 @@ def find(
     read, pairs = READ[engine], list[tuple[Match, Sequence[Term]]]()
     for pair in sorted(combinations(near, 2), key=lambda pair: counts[pair[0]] * counts[pair[1]]):
         compared -= counts[pair[0]] + counts[pair[1]]
-        read -= counts[pair[0]] * counts[pair[1]] // max(1, index.last)
-        if read < 0 or compared < -COMPARED[engine]:
+        if compared < -COMPARED[engine]:
             break
-        pairs.append((Match(pair, is_every=True), pair))
+        read -= counts[pair[0]] * counts[pair[1]] // max(1, index.last)
+        # If too many rows have both words, those that have both in their title are the best of them.
+        pairs.append((Match(pair, is_every=True, in_title=read < 0), pair))
     rows.read(pairs)
     found = _scored(rows, weights, limit)
     if len(found) >= limit:
