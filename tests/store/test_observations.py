@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import pytest
 from test_contract import add, session_of
 
@@ -167,3 +169,28 @@ def test_what_two_sessions_learned_is_one_memory_with_a_count(store: Store) -> N
     assert rows[2]["repeats"] == first
     store.write(lambda tx: learn(tx, "c", 4, "The proxy is gone", second))
     assert store.read(lambda tx: of(tx, first))["superseded_by"] is None
+
+
+@pytest.mark.parametrize("order", [*permutations((1, 2, 3))])
+def test_sessions_that_learn_the_same_are_counted_in_any_order(store: Store, order: tuple[int, ...]) -> None:
+    """They are observed side by side, or imported later. The newest stands, and one that goes is not counted."""
+    title = "The report is late because the job runs at noon"
+
+    def learn(month: int) -> int:
+        at = f"2026-0{month}-01T00:00:00.000Z"
+        return store.write(lambda tx: told(tx, round_of(tx, f"of month {month}", at), title))
+
+    def times(tx: Tx) -> dict[int, int]:
+        rows = [of(tx, number) for number in learned.values()]
+        return {row["id"]: row["times_learned"] for row in rows if not row["superseded_by"]}
+
+    learned = {month: learn(month) for month in order}
+    newest = learned[3]
+    assert store.read(times) == {newest: 3}
+    for month in (1, 2):
+        gone = learned.pop(month)
+        store.write(lambda tx: observations.remove(tx, gone))  # noqa: B023 - it is called at once
+        assert store.read(times) == {newest: 3 - month}
+    learned[2] = learn(2)
+    assert store.read(times) == {newest: 2}
+    assert store.read(lambda tx: of(tx, newest))["repeats"] == learned[2]

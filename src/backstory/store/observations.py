@@ -143,10 +143,22 @@ def _add(tx: Tx, session: Session, round: Round, seen: Observation, memory_id: s
     _put_statements(tx, row["id"], seen, session.project_key, at)
     for old in seen.replaces:
         _replace(tx, old, row["id"], at)
-    if same := repeated.find(tx, session, seen, at):
-        supersede(tx, same["id"], row["id"])
-        tx.run("observation_repeat", id=row["id"], repeats=same["id"], times=same["times_learned"] + 1)
+    if same := repeated.find(tx, session, seen):
+        _repeat(tx, row["id"], get(tx, same["id"]), at)
     return int(row["id"])
+
+
+def _repeat(tx: Tx, number: int, same: Row, at: str) -> None:
+    """Supersede the earlier of two observations that say the same. Sessions may be observed in any order."""
+    if same["created_at"] <= at:
+        supersede(tx, same["id"], number)
+        tx.run("observation_repeat", id=number, repeats=same["id"], times=same["times_learned"] + 1)
+        return
+    if same["repeats"]:
+        supersede(tx, same["repeats"], number)
+        tx.run("observation_repeat", id=number, repeats=same["repeats"], times=same["times_learned"])
+    supersede(tx, number, same["id"])
+    tx.run("observation_repeat", id=same["id"], repeats=number, times=same["times_learned"] + 1)
 
 
 def _unclaimed(tx: Tx, round: Round, seen: Observation) -> list[Event]:
@@ -276,6 +288,8 @@ def remove(tx: Tx, number: int) -> None:
     by = row and row["superseded_by"]
     for old in tx.all("observations_superseded_by", id=number):
         tx.run("observation_supersede", id=old["id"], by=by, at=by and ids.now())
+    if row:
+        repeated.count_one_less(tx, row)
     remove_words(tx, "observation", number)
     tx.run("observation_remove", id=number)
 

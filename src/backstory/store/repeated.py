@@ -1,4 +1,4 @@
-"""Finds an observation of another session that says the same as a new one."""
+"""Finds observations of other sessions that say the same, and counts them."""
 
 from __future__ import annotations
 
@@ -50,13 +50,21 @@ def is_same(title: str, other: str, share: float = SAME) -> bool:
     return is_near and set(_NUMBER.findall(title)) == set(_NUMBER.findall(other))
 
 
-def find(tx: Tx, session: Session, seen: Observation, at: str) -> Row | None:
-    """Return the standing observation of an earlier session that says the same, with the same numbers."""
+def find(tx: Tx, session: Session, seen: Observation) -> Row | None:
+    """Return the standing observation of another session that says the same, with the same numbers."""
     if not words_of(seen.title) or tuple(seen.concepts) == CHANGE:
         return None
     hits = search.by_words(tx, seen.title, ("observation",), Filter(project=session.project_key), MAX_HITS)
     for row in search_rows.observation_statuses(tx, (hit.item_id for hit in hits)).values():
-        is_earlier = row["session_id"] != session.id and row["created_at"] < at and not row["superseded_by"]
-        if is_earlier and is_same(seen.title, row["title"]):
+        is_standing = row["session_id"] != session.id and not row["superseded_by"]
+        if is_standing and is_same(seen.title, row["title"]):
             return row
     return None
+
+
+def count_one_less(tx: Tx, row: Row) -> None:
+    """Count one session less where an observation is repeated. The next one repeats what it repeated."""
+    gone, repeats = row, row["repeats"]
+    while (later := tx.one("observation_by_id", id=gone["superseded_by"] or 0)) and later["repeats"] == gone["id"]:
+        tx.run("observation_repeat", id=later["id"], repeats=repeats, times=max(1, later["times_learned"] - 1))
+        gone, repeats = later, later["id"]
