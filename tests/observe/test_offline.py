@@ -289,6 +289,20 @@ def test_a_round_without_a_closing_reply_says_so(end: Event, left: str) -> None:
     assert not reply.summary.completed
 
 
+def test_a_whole_paragraph_of_next_steps_is_open() -> None:
+    """A label counts for all sentences of its paragraph, so that none of them is told as a discovery."""
+    said = (
+        "**Cause:** `apply_discount` added the amount on every call, so a code typed twice counted twice.\n\n"
+        "**Next step:** the checkout page still shows the old total until the cache expires. "
+        "Clear that entry in `shop/views.py` when a discount is applied."
+    )
+    reply = told("Why is the total wrong?", stopped(said))
+    assert reply.summary
+    assert "shows the old total" in reply.summary.next_steps
+    assert "Clear that entry in `shop/views.py`" in reply.summary.next_steps
+    assert [one.title[:6] for one in reply.observations] == ["Cause:"]
+
+
 def test_words_before_an_interruption_are_no_closing_reply() -> None:
     """What the agent says between tool uses may never have come true."""
     turns = (("user", "Make the total right."), ("assistant", "Next step: I have fixed the total, now all tests pass."))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from backstory.observe.offline.cues import CUES
 from backstory.observe.offline.rank import score_all, width
-from backstory.observe.offline.statements import Statement
+from backstory.observe.offline.statements import OPEN_HEADING, Statement
 from backstory.observe.offline.text import clip
 from backstory.observe.offline.truth import (
     OPEN_LABEL,
@@ -112,7 +112,7 @@ def _is_memory(statement: Statement) -> bool:
     """Whether a statement can stand as an observation. Questions and next steps are told as open ends."""
     if only_asks(statement) or only_requests(statement) or only_thinks_aloud(statement):
         return False
-    if OPEN_LABEL.match(statement.text):
+    if OPEN_LABEL.match(statement.text) or OPEN_HEADING.search(statement.label):
         return False
     if says_little(statement.text):
         return False

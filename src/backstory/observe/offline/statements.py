@@ -20,6 +20,13 @@ _MACHINERY = re.compile(
 _BOILERPLATE = re.compile(r"If you need specific details from before exiting plan mode|🤖|[\w-]+-by: ", re.IGNORECASE)
 #: Characters of an item that can stand as the heading of the items below it.
 MAX_PARENT = 80
+#: A heading or label over what is left to do.
+OPEN_HEADING = re.compile(
+    r"\b(?:next(?: steps?)?|remain(?:s|ing)|to-?do|follow[- ]?ups?|outstanding|pending|left to do|still (?:to do|open)|"
+    r"open (?:questions?|points?|issues|ends?)|future work|nächste schritte|offen|pendientes?|próximos pasos)\b"
+    r"|下一步|待办|次の|残り|다음",
+    re.IGNORECASE,
+)
 _LABEL = re.compile(r"\*\*([^*\n]{2,60}?)(?::\*\*|\*\*\s*[:：–—-])\s*")
 
 
@@ -76,8 +83,9 @@ def _split(message: str) -> Iterator[tuple[str, bool, str, str]]:
             else:
                 above = []
                 parts = sentences(plain(raw))
+                is_open = bool(OPEN_HEADING.search(label))
                 for at, part in enumerate(parts):
-                    yield part, False, heading, "" if at else label
+                    yield part, False, heading, label if is_open or not at else ""
                 announced = parts[-1].rstrip(":：") if parts and parts[-1].endswith((":", "：")) else ""
         if is_heading:
             heading, announced, is_item = plain(HEADING.sub("", line)).strip("#: "), "", False

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from backstory.observe.offline.cues import CUES
-from backstory.observe.offline.statements import Statement
+from backstory.observe.offline.statements import OPEN_HEADING, Statement
 
 #: What a score loses if the next prompt objects to the round.
 OBJECTED = 3.0
@@ -84,12 +84,6 @@ _NAME = re.compile(r"`[^`]{3,}`|\b(?:[a-z]+[A-Z]\w+|[A-Z][a-z]+[A-Z]\w+|\w+_\w+)
 OPEN_LABEL = re.compile(
     r"^(?:next(?: steps?)?|to-?do|still to do|follow-?ups?|remaining(?: work)?|what remains|open(?: points?)?|left)"
     r"\s*[:：]\s*",
-    re.IGNORECASE,
-)
-_OPEN_HEADING = re.compile(
-    r"\b(?:next(?: steps?)?|remain(?:s|ing)|to-?do|follow[- ]?ups?|outstanding|pending|left to do|still (?:to do|open)|"
-    r"open (?:questions?|points?|issues|ends?)|future work|nächste schritte|offen|pendientes?|próximos pasos)\b"
-    r"|下一步|待办|次の|残り|다음",
     re.IGNORECASE,
 )
 _LEFT_OPEN = re.compile(
@@ -205,7 +199,7 @@ def is_open(statement: Statement) -> bool:
     text = statement.text
     if statement.source != "last" or _COURTESY.search(text):
         return False
-    if _OPEN_HEADING.search(f"{statement.heading} | {statement.label}") or OPEN_LABEL.match(text):
+    if OPEN_HEADING.search(f"{statement.heading} | {statement.label}") or OPEN_LABEL.match(text):
         return True
     if is_question(text):
         return statement.position == statement.count - 1
