@@ -44,7 +44,7 @@ clean:
 
 # PYTHON names the interpreter; an environment made with another one is made anew.
 ifdef PYTHON
-ifneq ($(shell .venv/bin/python -V 2>&1),$(shell $(PYTHON) -V 2>&1))
+ifneq ($(shell [ ! -x .venv/bin/python ] || .venv/bin/python -V 2>&1),$(shell $(PYTHON) -V 2>&1))
 .PHONY: .venv/.demo .venv/.dev
 endif
 endif
