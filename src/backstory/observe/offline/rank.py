@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 
 from backstory.observe.offline.cues import CUES, HEADINGS
-from backstory.observe.offline.statements import Statement
+from backstory.observe.offline.statements import STATEMENTS_REMEMBERED, Statement
 
 _CODE = re.compile(r"`[^`]+`")
 _NAME = re.compile(r"\b(?:[a-z]+[A-Z]\w+|[A-Z][a-z]+[A-Z]\w+|\w+_\w+|\w+\(\))")
@@ -62,6 +62,20 @@ def width(text: str) -> int:
 
 def features(statement: Statement, place: int, rounds: int) -> list[tuple[str, float]]:
     """Return what is true of a statement in the round at this place, of so many; the rest is 0."""
+    is_final = place == rounds - 1
+    placed = {
+        "final round": is_final,
+        "final message": is_final and statement.source == "last",
+        "long session": rounds > 6,
+        "first prompt": place == 0 and statement.source == "prompt",
+    }
+    held = [*_own_features(statement), *(name for name, fact in placed.items() if fact)]
+    return [*((name, 1.0) for name in held), ("how late", place / max(1, rounds - 1))]
+
+
+@lru_cache(STATEMENTS_REMEMBERED)
+def _own_features(statement: Statement) -> frozenset[str]:
+    """Return what is true of a statement wherever it stands in its session."""
     text, length = statement.text, width(statement.text)
     over = f"{statement.heading} {statement.label}"
     codes, names = len(_CODE.findall(text)), len(set(_NAME.findall(text)))
@@ -88,11 +102,6 @@ def features(statement: Statement, place: int, rounds: int) -> list[tuple[str, f
         "after 8": statement.position > 8,
         "after 20": statement.position > 20,
         "long message": statement.count > 10,
-        "final round": place == rounds - 1,
-        "final message": place == rounds - 1 and statement.source == "last",
-        "long session": rounds > 6,
-        "first prompt": place == 0 and statement.source == "prompt",
     }
     held = {name for name, fact in facts.items() if fact}
-    held |= {f"{one} and {other}" for one, other in _PAIRS if one in held and other in held}
-    return [*((name, 1.0) for name in held), ("how late", place / max(1, rounds - 1))]
+    return frozenset(held | {f"{one} and {other}" for one, other in _PAIRS if one in held and other in held})

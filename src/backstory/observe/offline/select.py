@@ -6,10 +6,11 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from backstory.observe.offline.cues import CUES
 from backstory.observe.offline.rank import score_all, width
-from backstory.observe.offline.statements import OPEN_HEADING, Statement
+from backstory.observe.offline.statements import OPEN_HEADING, STATEMENTS_REMEMBERED, Statement
 from backstory.observe.offline.text import clip
 from backstory.observe.offline.truth import (
     OPEN_LABEL,
@@ -108,6 +109,7 @@ def choose(choices: Iterable[ScoredStatement], kept: frozenset[str], rounds: int
     return chosen
 
 
+@lru_cache(STATEMENTS_REMEMBERED)
 def _is_memory(statement: Statement) -> bool:
     """Whether a statement can stand as an observation. Questions and next steps are told as open ends."""
     if only_asks(statement) or only_requests(statement) or only_thinks_aloud(statement):
@@ -138,6 +140,7 @@ def _worth(choice: ScoredStatement, is_kept: bool) -> float:
     return float(likely / (len(choice.title) + 20) ** LENGTH)
 
 
+@lru_cache(STATEMENTS_REMEMBERED)
 def title_of(statement: Statement) -> str:
     """Return a statement as a title: without a filler at its beginning and without asides."""
     if statement.heading and (_prose(statement.text) < SHORTEST_PROSE or _lacks_subject(statement)):

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from backstory.observe.offline.cues import CUES
-from backstory.observe.offline.statements import OPEN_HEADING, Statement
+from backstory.observe.offline.statements import OPEN_HEADING, STATEMENTS_REMEMBERED, Statement
 
 #: What a score loses if the next prompt objects to the round.
 OBJECTED = 3.0
@@ -194,6 +195,7 @@ def only_thinks_aloud(statement: Statement) -> bool:
     return statement.source != "prompt" and bool(_ALOUD.match(statement.text))
 
 
+@lru_cache(STATEMENTS_REMEMBERED)
 def is_open(statement: Statement) -> bool:
     """Whether the end of a round leaves this to be done or answered."""
     text = statement.text
