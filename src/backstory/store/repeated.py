@@ -16,6 +16,8 @@ SAME = 0.6
 SAME_REPLACED = 0.8
 #: Search results that are compared.
 MAX_HITS = 5
+#: Search results whose whole text is read for that.
+MIN_RESCORED = 20
 #: Hidden observations of a project that are compared, the newest first.
 MAX_HIDDEN = 200
 #: The concepts of what is not learned: the same change may be made again.
@@ -54,7 +56,8 @@ def find(tx: Tx, session: Session, seen: Observation) -> Row | None:
     """Return the standing observation of another session that says the same, with the same numbers."""
     if not words_of(seen.title) or tuple(seen.concepts) == CHANGE:
         return None
-    hits = search.by_words(tx, seen.title, ("observation",), Filter(project=session.project_key), MAX_HITS)
+    where = Filter(project=session.project_key)
+    hits = search.by_words(tx, seen.title, ("observation",), where, MAX_HITS, rescored=MIN_RESCORED)
     for row in search_rows.observation_statuses(tx, (hit.item_id for hit in hits)).values():
         is_standing = row["session_id"] != session.id and not row["superseded_by"]
         if is_standing and is_same(seen.title, row["title"]):

@@ -44,8 +44,10 @@ def by_words(
     limit: int = 20,
     every: bool = False,
     known: Counts | None = None,
+    rescored: int = MIN_RESCORED,
 ) -> list[Hit]:
-    """Return items with these words, best first: with any of them, or with every one. Accepts any text."""
+    """Return items with these words, best first: with any of them, or with every one. Accepts any text. At least
+    so many are `rescored` by their whole text."""
     terms = tokens.of_every_word(query) if every else tokens.of_query(query)
     index = word_index.read(tx, kinds, where, known)
     if not terms or index is None:
@@ -55,8 +57,8 @@ def by_words(
         if not all(counts.values()):
             return []
         weights = {term: bm25.weight(index.last, count) for term, count in counts.items()}
-        candidates = index.find(Match(tuple(terms), is_every=True), weights, max(limit, MIN_RESCORED))
-        return _rescored(tx, candidates, weights, limit, {})
+        candidates = index.find(Match(tuple(terms), is_every=True), weights, max(limit, rescored))
+        return _rescored(tx, candidates, weights, limit, {}, rescored)
     terms = _rarest(terms, counts)
     counts = {term: counts[term] for term in terms}
     typos = _typos(index, [term for term, count in counts.items() if not count])
@@ -64,7 +66,7 @@ def by_words(
         counts |= each
     weights = {t: each * _typo_weight(t, typos) for t, each in _weights(index, counts).items() if counts[t]}
     candidates = _candidates(index, {term: counts[term] for term in weights}, weights, limit)
-    return _rescored(tx, candidates, weights, limit, _shares(index, terms, counts, typos))
+    return _rescored(tx, candidates, weights, limit, _shares(index, terms, counts, typos), rescored)
 
 
 def _rarest(terms: Sequence[Term], counts: Mapping[Term, int]) -> list[Term]:
@@ -194,12 +196,17 @@ def _shares(
 
 
 def _rescored(
-    tx: Tx, candidates: dict[int, float], weights: dict[Term, float], limit: int, shares: dict[Term, float]
+    tx: Tx,
+    candidates: dict[int, float],
+    weights: dict[Term, float],
+    limit: int,
+    shares: dict[Term, float],
+    rescored: int = MIN_RESCORED,
 ) -> list[Hit]:
     """Score the best candidates by their whole text. The others follow in their order. `shares` says which share of the
     query each term is; without it, every hit has all of it."""
     order = sorted(candidates, key=lambda number: (-candidates[number], -number))
-    head = order[: min(max(limit, MIN_RESCORED), MAX_RESCORED)]
+    head = order[: min(max(limit, rescored), MAX_RESCORED)]
     score, characters = bm25.scorer(weights, shares), MAX_RESCORED_CHARS
     rows = {row["number"]: row for row in tx.all("words_texts", numbers=json.dumps(head))}
     best: dict[int, float] = {}
