@@ -16,7 +16,7 @@ SAME = 0.6
 SAME_REPLACED = 0.8
 #: Search results that are compared.
 MAX_HITS = 5
-#: Search results whose whole text is read for that.
+#: Candidates whose whole text is read to choose these results.
 MIN_RESCORED = 20
 #: Hidden observations of a project that are compared, the newest first.
 MAX_HIDDEN = 200

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from importlib import resources
@@ -74,7 +75,7 @@ def features(statement: Statement, place: int, rounds: int) -> list[tuple[str, f
 
 
 @lru_cache(STATEMENTS_REMEMBERED)
-def _own_features(statement: Statement) -> frozenset[str]:
+def _own_features(statement: Statement) -> tuple[str, ...]:
     """Return what is true of a statement wherever it stands in its session."""
     text, length = statement.text, width(statement.text)
     over = f"{statement.heading} {statement.label}"
@@ -104,4 +105,5 @@ def _own_features(statement: Statement) -> frozenset[str]:
         "long message": statement.count > 10,
     }
     held = {name for name, fact in facts.items() if fact}
-    return frozenset(held | {f"{one} and {other}" for one, other in _PAIRS if one in held and other in held})
+    held |= {f"{one} and {other}" for one, other in _PAIRS if one in held and other in held}
+    return tuple(map(sys.intern, held))  # interned, because the cache holds thousands of them

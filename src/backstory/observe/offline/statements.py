@@ -18,8 +18,8 @@ _MACHINERY = re.compile(
 )
 #: What clients add to prompts and commit messages: where a plan was made, a signature, trailers.
 _BOILERPLATE = re.compile(r"If you need specific details from before exiting plan mode|🤖|[\w-]+-by: ", re.IGNORECASE)
-#: Of so many statements it is remembered what they are: each round ranks its session anew.
-STATEMENTS_REMEMBERED = 4096
+#: Statements whose properties are cached. Each round ranks all statements of its session again.
+STATEMENTS_REMEMBERED = 2048
 #: Characters of an item that can stand as the heading of the items below it.
 MAX_PARENT = 80
 #: A heading or label over what is left to do.

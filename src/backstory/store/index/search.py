@@ -201,7 +201,7 @@ def _rescored(
     weights: dict[Term, float],
     limit: int,
     shares: dict[Term, float],
-    rescored: int = MIN_RESCORED,
+    rescored: int,
 ) -> list[Hit]:
     """Score the best candidates by their whole text. The others follow in their order. `shares` says which share of the
     query each term is; without it, every hit has all of it."""
