@@ -141,6 +141,7 @@ class Figures:
     def add(self, examples: list[Example], items: list[Any], weights: dict[str, float]) -> None:
         """Add the titles of a session."""
         rank._weights = lambda: weights  # type: ignore[assignment]
+        rank.own_score.cache_clear()
         labels = {one.statement: one.label for one in examples}
         rounds = len({one.round for one in labels})
         chosen = select.choose(select.choices_of(list(labels)), frozenset(), rounds)

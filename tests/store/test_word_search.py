@@ -6,17 +6,20 @@ import json
 import os
 import random
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from backstory.store import repeated
 from backstory.store.db import Row, Store, Tx
 from backstory.store.index import indexing, search, word_index
 from backstory.store.index.hits import ANYWHERE, KINDS, Filter, IndexedItem
 from backstory.store.migrate import migrate
 from backstory.store.postgres import PostgresStore
 from backstory.store.sqlite import SqliteStore
+from backstory.text import words_of
 
 TEXTS = {
     1: ("Fix the discount of `Cart.apply_discount`", "shop/cart.py: a code that was used twice was counted twice."),
@@ -341,3 +344,34 @@ def test_w11_nothing_is_counted_twice(store: Store, monkeypatch: pytest.MonkeyPa
     assert not about("lion", ask(known))
     put(103, 120)
     assert about("lion", ask(known))
+
+
+def test_every_title_with_most_of_the_words_is_found(store: Store) -> None:
+    """Whatever names they contain, and in any script. Titles with few of the words are mostly not read."""
+    bases = (
+        "The `Cart.applyDiscount` of shop/cart.py counts a code twice because used_codes is never cleared",
+        "Die Größe des Zwischenspeichers wird in `cache_size` gesetzt, sonst läuft der Prüflauf nicht",
+        "Redis2Cache keeps HTTPServer v2.10.1 pages",
+        "the proxy cuts",
+        "接続は六十秒後に切断されるので、再試行が必要です",
+        "缓存 过期 时间 设置 六十 秒",
+    )
+    chance = random.Random(7)
+    titles = [*bases]
+    for base in bases * 30:
+        words = [word for word in base.split() if chance.random() > 0.2]
+        titles.append(" ".join([*words, *chance.sample(["never", "README.md", "on_start", "Größe", "缓存"], 2)]))
+
+    def fill(tx: Tx) -> None:
+        for number, title in enumerate(titles, 1):
+            indexing.put_words(tx, prompt(number), title, "")
+
+    store.write(fill)
+    read = 0
+    for title in titles:
+        similar = partial(search.similar_titles, words=words_of(title), share=0.6, kinds=("prompt",), where=ANYWHERE)
+        found = store.read(lambda tx: similar(tx, limit=1000))  # noqa: B023 - it is called at once
+        same = {number for number, other in enumerate(titles, 1) if repeated.is_same(title, other)}
+        assert same <= set(found), title
+        read += len(found)
+    assert read < len(titles) ** 2 / 2

@@ -14,10 +14,8 @@ from backstory.text import words_of
 SAME = 0.6
 #: The same for an observation that a later one of any session replaced: the value may be another.
 SAME_REPLACED = 0.8
-#: Search results that are compared.
-MAX_HITS = 5
-#: Candidates whose whole text is read to choose these results.
-MIN_RESCORED = 20
+#: Observations with similar titles that are compared, the newest first.
+MAX_SIMILAR = 50
 #: Hidden observations of a project that are compared, the newest first.
 MAX_HIDDEN = 200
 #: The concepts of what is not learned: the same change may be made again.
@@ -54,11 +52,13 @@ def is_same(title: str, other: str, share: float = SAME) -> bool:
 
 def find(tx: Tx, session: Session, seen: Observation) -> Row | None:
     """Return the standing observation of another session that says the same, with the same numbers."""
-    if not words_of(seen.title) or tuple(seen.concepts) == CHANGE:
+    words = words_of(seen.title)
+    if not words or tuple(seen.concepts) == CHANGE:
         return None
     where = Filter(project=session.project_key)
-    hits = search.by_words(tx, seen.title, ("observation",), where, MAX_HITS, rescored=MIN_RESCORED)
-    for row in search_rows.observation_statuses(tx, (hit.item_id for hit in hits)).values():
+    similar = search.similar_titles(tx, words, SAME, ("observation",), where, MAX_SIMILAR)
+    statuses = search_rows.observation_statuses(tx, similar)
+    for row in (statuses[each] for each in similar if each in statuses):
         is_standing = row["session_id"] != session.id and not row["superseded_by"]
         if is_standing and is_same(seen.title, row["title"]):
             return row

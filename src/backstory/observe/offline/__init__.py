@@ -110,7 +110,8 @@ def _turns(round_: Round) -> Sequence[Turn]:
         if isinstance(text, str) and text.strip() and not any(turn.role == role for turn in ours):
             turns.append(Turn(0, round_.session_id, 0, round_.prompt_number, role, None, text, "", None))
     # Their stored numbers say when they arrived.
-    return [replace(turn, number=place) for place, turn in enumerate(_with_rejections(turns, round_))]
+    placed = enumerate(_with_rejections(turns, round_))
+    return [turn if turn.number == place else replace(turn, number=place) for place, turn in placed]
 
 
 def _with_rejections(turns: list[Turn], round_: Round) -> list[Turn]:

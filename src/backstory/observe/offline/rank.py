@@ -7,8 +7,8 @@ figures for sessions that were left out of the fit.
 from __future__ import annotations
 
 import json
+import math
 import re
-import sys
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from importlib import resources
@@ -43,10 +43,17 @@ def score_all(statements: Sequence[Statement]) -> list[float]:
     rounds = sorted({statement.round for statement in statements})
     place = {number: at for at, number in enumerate(rounds)}
     return [
-        weights[""]
-        + sum(weights.get(name, 0.0) * value for name, value in features(one, place[one.round], len(rounds)))
+        own_score(one)
+        + sum(weights.get(name, 0.0) * value for name, value in _placed(one, place[one.round], len(rounds)))
         for one in statements
     ]
+
+
+@lru_cache(STATEMENTS_REMEMBERED)
+def own_score(statement: Statement) -> float:
+    """Return the score of a statement wherever it stands in its session."""
+    weights = _weights()
+    return math.fsum([weights[""], *(weights.get(name, 0.0) for name in _own_features(statement))])
 
 
 @cache
@@ -58,11 +65,16 @@ def _weights() -> dict[str, float]:
 
 def width(text: str) -> int:
     """Return the length of a text as if it were English: scripts without spaces say three times as much."""
-    return len(text) + 2 * sum(letter > "⺀" for letter in text)
+    return len(text) if text.isascii() else len(text) + 2 * sum(letter > "⺀" for letter in text)
 
 
 def features(statement: Statement, place: int, rounds: int) -> list[tuple[str, float]]:
     """Return what is true of a statement in the round at this place, of so many; the rest is 0."""
+    return [*((name, 1.0) for name in _own_features(statement)), *_placed(statement, place, rounds)]
+
+
+def _placed(statement: Statement, place: int, rounds: int) -> list[tuple[str, float]]:
+    """Return what the place of a statement in its session adds."""
     is_final = place == rounds - 1
     placed = {
         "final round": is_final,
@@ -70,12 +82,10 @@ def features(statement: Statement, place: int, rounds: int) -> list[tuple[str, f
         "long session": rounds > 6,
         "first prompt": place == 0 and statement.source == "prompt",
     }
-    held = [*_own_features(statement), *(name for name, fact in placed.items() if fact)]
-    return [*((name, 1.0) for name in held), ("how late", place / max(1, rounds - 1))]
+    return [*((name, 1.0) for name, fact in placed.items() if fact), ("how late", place / max(1, rounds - 1))]
 
 
-@lru_cache(STATEMENTS_REMEMBERED)
-def _own_features(statement: Statement) -> tuple[str, ...]:
+def _own_features(statement: Statement) -> set[str]:
     """Return what is true of a statement wherever it stands in its session."""
     text, length = statement.text, width(statement.text)
     over = f"{statement.heading} {statement.label}"
@@ -105,5 +115,4 @@ def _own_features(statement: Statement) -> tuple[str, ...]:
         "long message": statement.count > 10,
     }
     held = {name for name, fact in facts.items() if fact}
-    held |= {f"{one} and {other}" for one, other in _PAIRS if one in held and other in held}
-    return tuple(map(sys.intern, held))  # interned, because the cache holds thousands of them
+    return held | {f"{one} and {other}" for one, other in _PAIRS if one in held and other in held}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from backstory.model import Turn
 from backstory.observe.offline.text import BOLD_LINE, HEADING, ITEM, RULE, plain, prose_lines, sentences
@@ -20,6 +21,8 @@ _MACHINERY = re.compile(
 _BOILERPLATE = re.compile(r"If you need specific details from before exiting plan mode|🤖|[\w-]+-by: ", re.IGNORECASE)
 #: Statements whose properties are cached. Each round ranks all statements of its session again.
 STATEMENTS_REMEMBERED = 2048
+#: Messages whose statements are cached.
+MESSAGES_REMEMBERED = 512
 #: Characters of an item that can stand as the heading of the items below it.
 MAX_PARENT = 80
 #: A heading or label over what is left to do.
@@ -52,16 +55,21 @@ def statements_of(turns: Iterable[Turn], unanswered: int | None = None) -> list[
     said = [turn for turn in turns if turn.text and not _MACHINERY.match(turn.text)]
     last = {turn.prompt_number: turn.number for turn in said if turn.role == "assistant"}
     last |= {} if unanswered is None else {unanswered: -1}
-    statements = []
+    statements: list[Statement] = []
     for turn in said:
         source = "prompt" if turn.role == "user" else "last" if last[turn.prompt_number] == turn.number else "between"
-        text = turn.text or ""
-        message = without_output(text) if source == "prompt" else text
-        parts = [part for part in _split(message) if not _BOILERPLATE.match(part[0])]
-        for position, (text, is_item, heading, label) in enumerate(parts):
-            place = (turn.prompt_number, turn.number, position, len(parts))
-            statements.append(Statement(text, source, *place, is_item, heading, label))
+        statements += _of_message(turn.text or "", source, turn.prompt_number, turn.number)
     return statements
+
+
+@lru_cache(MESSAGES_REMEMBERED)
+def _of_message(text: str, source: str, round_: int, turn: int) -> tuple[Statement, ...]:
+    message = without_output(text) if source == "prompt" else text
+    parts = [part for part in _split(message) if not _BOILERPLATE.match(part[0])]
+    return tuple(
+        Statement(text, source, round_, turn, position, len(parts), is_item, heading, label)
+        for position, (text, is_item, heading, label) in enumerate(parts)
+    )
 
 
 def _split(message: str) -> Iterator[tuple[str, bool, str, str]]:

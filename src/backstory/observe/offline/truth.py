@@ -7,7 +7,8 @@ undoes what it names, or if it was only a guess, a suggestion, a plan or a failu
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 from backstory.observe.offline.cues import CUES
@@ -110,57 +111,86 @@ _ALOUD = re.compile(
 _COURTESY = re.compile(r"let me know if|feel free|happy to help|any (?:other )?questions|anything else", re.IGNORECASE)
 
 
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """What a statement says, wherever it stands in its session."""
+
+    names: frozenset[str]
+    undoes: bool
+    closes: bool  #: it closes a round with what was done
+    offers: bool
+    is_idea: bool  #: a suggestion or an open end
+    is_state: bool  #: that work is about to change
+    is_plan: bool
+    is_guess: bool
+    is_problem: bool
+    has_cause: bool
+    is_done: bool
+
+
+@lru_cache(STATEMENTS_REMEMBERED)
+def _claim_of(statement: Statement) -> _Claim:
+    text, is_last = statement.text, statement.source == "last"
+    is_done = bool(CUES["done"].search(text))
+    return _Claim(
+        names=frozenset(name.strip("`()").rsplit("/", 1)[-1] for name in _NAME.findall(text)),
+        undoes=bool(_UNDONE.search(text)),
+        closes=is_last and (is_done or bool(_MODIFIED.search(text))),
+        offers=is_last and bool(_OFFER.search(text)),
+        is_idea=is_open(statement) or bool(_SUGGESTS.search(text) or _SUGGESTS.search(statement.heading)),
+        is_state=bool(_STATE.search(text)),
+        is_plan=statement.source == "between" and bool(CUES["plan"].search(text)),
+        is_guess=bool(CUES["guess"].search(text)),
+        is_problem=bool(_PROBLEM.search(text)) and not _OVER.search(text),
+        has_cause=bool(CUES["cause"].search(text)),
+        is_done=is_done,
+    )
+
+
 class Doubts:
     """What a whole session says against its statements."""
 
     def __init__(self, statements: Sequence[Statement]) -> None:
         self.final = max((one.round for one in statements), default=0)
         self.objected = objected_rounds(statements)
-        self._offers = {one.turn for one in statements if one.source == "last" and _OFFER.search(one.text)}
+        self._offers: set[int] = set()
         self._undone: dict[str, int] = {}  #: a name -> the last round that says that it is gone
         self._mended: dict[str, int] = {}  #: a name -> the last message that closes with what was done about it
         for one in statements:
-            if _UNDONE.search(one.text):
-                self._undone |= dict.fromkeys(_names_in(one.text), one.round)
-            if one.source == "last" and (CUES["done"].search(one.text) or _MODIFIED.search(one.text)):
-                self._mended |= dict.fromkeys(_names_in(one.text), one.turn)
+            claim = _claim_of(one)
+            if claim.offers:
+                self._offers.add(one.turn)
+            if claim.undoes:
+                self._undone |= dict.fromkeys(claim.names, one.round)
+            if claim.closes:
+                self._mended |= dict.fromkeys(claim.names, one.turn)
 
     def of(self, statement: Statement) -> float:
         """Return what the score of a statement loses."""
-        text, is_past = statement.text, statement.round < self.final
+        claim, is_past = _claim_of(statement), statement.round < self.final
         # A cause that closes a round is of use after it was mended.
         is_on_the_way = statement.source == "between" or (
-            is_past and statement.source == "last" and not CUES["cause"].search(text)
+            is_past and statement.source == "last" and not claim.has_cause
         )
-        is_suggestion = is_open(statement) or _SUGGESTS.search(text) or _SUGGESTS.search(statement.heading)
         return sum(
             loss
             for loss, doubt in (
                 (OBJECTED, statement.round in self.objected and statement.source != "prompt"),
-                (SUGGESTED, is_past and is_suggestion),
-                (CHANGED_SINCE, is_on_the_way and _STATE.search(text)),
-                (
-                    OFFERED,
-                    statement.turn in self._offers and not (CUES["done"].search(text) or CUES["cause"].search(text)),
-                ),
-                (GUESSED, CUES["guess"].search(text)),
-                (PLANNED, statement.source == "between" and CUES["plan"].search(text)),
-                (OVERTURNED, not _UNDONE.search(text) and self._is_undone(statement)),
-                (MENDED, _is_problem(text) and self._is_mended(statement)),
+                (SUGGESTED, is_past and claim.is_idea),
+                (CHANGED_SINCE, is_on_the_way and claim.is_state),
+                (OFFERED, statement.turn in self._offers and not (claim.is_done or claim.has_cause)),
+                (GUESSED, claim.is_guess),
+                (PLANNED, claim.is_plan),
+                (OVERTURNED, not claim.undoes and _is_after(self._undone, claim, statement.round)),
+                (MENDED, claim.is_problem and _is_after(self._mended, claim, statement.turn)),
             )
             if doubt
         )
 
-    def _is_undone(self, statement: Statement) -> bool:
-        return any(self._undone.get(name, 0) > statement.round for name in _names_in(statement.text))
 
-    def _is_mended(self, statement: Statement) -> bool:
-        return any(self._mended.get(name, 0) > statement.turn for name in _names_in(statement.text))
-
-
-def _is_problem(text: str) -> bool:
-    """Whether a text tells a problem as one that still stands."""
-    return bool(_PROBLEM.search(text)) and not _OVER.search(text)
+def _is_after(told: Mapping[str, int], claim: _Claim, place: int) -> bool:
+    """Whether one of the names of a claim was told later."""
+    return any(told.get(name, 0) > place for name in claim.names)
 
 
 def objected_rounds(statements: Iterable[Statement]) -> set[int]:
@@ -206,7 +236,3 @@ def is_open(statement: Statement) -> bool:
     if is_question(text):
         return statement.position == statement.count - 1
     return bool(_LEFT_OPEN.search(text))
-
-
-def _names_in(text: str) -> list[str]:
-    return [name.strip("`()").rsplit("/", 1)[-1] for name in _NAME.findall(text)]

@@ -23,7 +23,8 @@ _HASHED = re.compile("[a-z]=[0-9a-f]{16}")
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A condition: any of the terms, or every one, and each of `also`, and one mark of each group."""
+    """A condition: any of the terms, or every one, or all of one of the sets. Also each of `also`, and one mark of each
+    group."""
 
     terms: tuple[Term, ...]
     marks: tuple[tuple[str, ...], ...] = ()
@@ -32,6 +33,12 @@ class Match:
     after: int = 0  #: only rows after this one
     without: str = ""  #: a mark that the rows do not have
     also: tuple[Term, ...] = ()
+    sets: tuple[tuple[Term, ...], ...] = ()
+
+    @property
+    def alternatives(self) -> tuple[tuple[Term, ...], ...]:
+        """The sets of terms of which one must be there."""
+        return self.sets or ((self.terms,) if self.is_every and self.terms else tuple((term,) for term in self.terms))
 
 
 def marks_of(item: IndexedItem) -> tuple[str, ...]:
@@ -89,8 +96,8 @@ def fts5(match: Match) -> str:
         return f'"{" ".join(term.tokens)}"{" *" if term.is_prefix else ""}'
 
     parts = ["(" + " OR ".join(f'"{mark}"' for mark in either) + ")" for either in match.marks]
-    if match.terms:
-        terms = (" AND " if match.is_every else " OR ").join(map(one, match.terms))
+    if match.alternatives:
+        terms = " OR ".join(f"({' AND '.join(map(one, each))})" for each in match.alternatives)
         parts.insert(0, ("{title} : " if match.in_title else "") + f"({terms})")
     parts += map(one, match.also)
     found = " AND ".join(parts)
@@ -108,8 +115,8 @@ def tsquery(match: Match, last: int) -> str:
     if match.after:
         newest = range(match.after // WINDOW, last // WINDOW + 1)
         parts.append("(" + " | ".join(f"'w={number}'" for number in newest) + ")")
-    if match.terms:
-        parts.insert(0, "(" + (" & " if match.is_every else " | ").join(map(one, match.terms)) + ")")
+    if match.alternatives:
+        parts.insert(0, "(" + " | ".join(f"({' & '.join(map(one, each))})" for each in match.alternatives) + ")")
     parts += map(one, match.also)
     parts += [f"!'{match.without}'"] if match.without else []
     return " & ".join(parts)

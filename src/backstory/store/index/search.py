@@ -7,7 +7,9 @@ The engine finds candidates by the rarest words of a query, within a budget of r
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import pairwise
 
 from backstory.store.db import Row, Tx
 from backstory.store.index import bm25, pairs, tokens, word_index
@@ -44,10 +46,8 @@ def by_words(
     limit: int = 20,
     every: bool = False,
     known: Counts | None = None,
-    rescored: int = MIN_RESCORED,
 ) -> list[Hit]:
-    """Return items with these words, best first: with any of them, or with every one. Accepts any text. At least
-    so many are `rescored` by their whole text."""
+    """Return items with these words, best first: with any of them, or with every one. Accepts any text."""
     terms = tokens.of_every_word(query) if every else tokens.of_query(query)
     index = word_index.read(tx, kinds, where, known)
     if not terms or index is None:
@@ -57,8 +57,8 @@ def by_words(
         if not all(counts.values()):
             return []
         weights = {term: bm25.weight(index.last, count) for term, count in counts.items()}
-        candidates = index.find(Match(tuple(terms), is_every=True), weights, max(limit, rescored))
-        return _rescored(tx, candidates, weights, limit, {}, rescored)
+        candidates = index.find(Match(tuple(terms), is_every=True), weights, max(limit, MIN_RESCORED))
+        return _rescored(tx, candidates, weights, limit, {})
     terms = _rarest(terms, counts)
     counts = {term: counts[term] for term in terms}
     typos = _typos(index, [term for term, count in counts.items() if not count])
@@ -66,7 +66,7 @@ def by_words(
         counts |= each
     weights = {t: each * _typo_weight(t, typos) for t, each in _weights(index, counts).items() if counts[t]}
     candidates = _candidates(index, {term: counts[term] for term in weights}, weights, limit)
-    return _rescored(tx, candidates, weights, limit, _shares(index, terms, counts, typos), rescored)
+    return _rescored(tx, candidates, weights, limit, _shares(index, terms, counts, typos))
 
 
 def _rarest(terms: Sequence[Term], counts: Mapping[Term, int]) -> list[Term]:
@@ -76,6 +76,27 @@ def _rarest(terms: Sequence[Term], counts: Mapping[Term, int]) -> list[Term]:
     order = dict.fromkeys((*known[:FIRST_TERMS], *sorted(known, key=lambda term: counts[term]), *terms))
     chosen = set(list(order)[: tokens.MAX_QUERY_TERMS])
     return [term for term in terms if term in chosen]
+
+
+def similar_titles(
+    tx: Tx, words: Collection[str], share: float, kinds: Sequence[str], where: Filter, limit: int
+) -> list[int]:
+    """Return the newest items whose titles can have this share of the words.
+
+    A title that lacks at most n of the words has all words of one of n + 1 sets. Such sets are rare, so this reads few
+    rows however large the memory is.
+    """
+    terms = [term for word in sorted(words, key=lambda word: (-len(word), word)) for term in tokens.of_every_word(word)]
+    index = word_index.read(tx, kinds, where, None)
+    if not terms or index is None:
+        return []
+    sets = len(terms) - math.ceil(share * len(terms)) + 1
+    # The longest words are the rarest: they are in the smallest sets.
+    starts = [at * len(terms) // sets for at in range(sets + 1)]
+    wanted = Match((), index.marks, in_title=True, sets=tuple(tuple(terms[a:b]) for a, b in pairwise(starts)))
+    numbers = index.newest(wanted, limit)
+    rows = {row["number"]: row for row in tx.all("word_rows_of", numbers=json.dumps(numbers))} if numbers else {}
+    return [rows[number]["item_id"] for number in numbers if number in rows]
 
 
 def newest(tx: Tx, kinds: Sequence[str], where: Filter, limit: int) -> list[Hit]:
@@ -196,17 +217,12 @@ def _shares(
 
 
 def _rescored(
-    tx: Tx,
-    candidates: dict[int, float],
-    weights: dict[Term, float],
-    limit: int,
-    shares: dict[Term, float],
-    rescored: int,
+    tx: Tx, candidates: dict[int, float], weights: dict[Term, float], limit: int, shares: dict[Term, float]
 ) -> list[Hit]:
     """Score the best candidates by their whole text. The others follow in their order. `shares` says which share of the
     query each term is; without it, every hit has all of it."""
     order = sorted(candidates, key=lambda number: (-candidates[number], -number))
-    head = order[: min(max(limit, rescored), MAX_RESCORED)]
+    head = order[: min(max(limit, MIN_RESCORED), MAX_RESCORED)]
     score, characters = bm25.scorer(weights, shares), MAX_RESCORED_CHARS
     rows = {row["number"]: row for row in tx.all("words_texts", numbers=json.dumps(head))}
     best: dict[int, float] = {}

@@ -85,11 +85,12 @@ def _remove_vectors(tx: Tx, kind: str, item_id: int) -> None:
 
 
 def due(tx: Tx, limit: int) -> list[Due]:
-    """Return some items that are due, the newest of a kind first."""
+    """Return some items that are due, the newest of a kind first. Fewer than the limit are all."""
+    found: list[Due] = []
     for kind, query in _DUE.items():
-        if tx.one("vectors_due_of", kind=kind) and (rows := tx.all(query, limit=limit)):
-            return [_due(kind, row) for row in rows]
-    return []
+        if len(found) < limit and tx.one("vectors_due_of", kind=kind):
+            found += (_due(kind, row) for row in tx.all(query, limit=limit - len(found)))
+    return found
 
 
 def _due(kind: str, row: Row) -> Due:

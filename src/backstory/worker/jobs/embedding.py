@@ -12,7 +12,7 @@ import msgspec
 from backstory.errors import StoreUnavailable
 from backstory.jobs import Job, place_of
 from backstory.recall.embed import EmbedderUnavailable
-from backstory.recall.vectors import Vectors
+from backstory.recall.vectors import BATCH, Vectors
 from backstory.store.db import Store
 from backstory.store.index import vectors
 from backstory.worker.endpoints import Call, Endpoint, needs_admin, needs_read
@@ -107,7 +107,7 @@ class EmbeddingJob:
                 if not begun:
                     self.vectors.begin()
                     begun = True
-                while not self._stopping.is_set() and (self.vectors.make_some() or self.vectors.settle()):
+                while not self._stopping.is_set() and (self.vectors.make_some() >= BATCH or self.vectors.settle()):
                     self._stopping.wait(BETWEEN_BATCHES_S)
                 self._pause = RETRY_S
             except (EmbedderUnavailable, StoreUnavailable) as error:
