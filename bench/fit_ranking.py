@@ -26,8 +26,9 @@ import numpy as np
 
 from backstory.agents import AGENTS
 from backstory.agents.transcripts import Mark
-from backstory.model import Turn
+from backstory.model import ContentId, Event, Round, Turn
 from backstory.observe.offline import rank, select
+from backstory.observe.offline.evidence import changed_rounds
 from backstory.observe.offline.statements import Statement, statements_of
 
 #: session -> its notes
@@ -52,20 +53,32 @@ class Example:
     told: list[int]
     label: str
     features: dict[str, float]
+    changed: frozenset[int]  #: the rounds of its session that changed files
 
 
-def turns_of(path: Path) -> list[Turn]:
-    """Return what was said in a transcript."""
+def read_transcript(path: Path) -> tuple[list[Turn], tuple[tuple[int, str], ...]]:
+    """Return what was said in a transcript, and the tools that were used in each round."""
     turns: list[Turn] = []
+    tools: set[tuple[int, str]] = set()
     prompt = 0
     for report in AGENTS["claude-code"].transcripts.read(path, Mark(), True):
-        if report.kind in ("prompt", "reply"):
+        if report.kind == "tool" and report.tool_name:
+            tools.add((max(prompt, 1), report.tool_name))
+        elif report.kind in ("prompt", "reply"):
             prompt += report.kind == "prompt"
             role, text = (
                 ("user", report.payload["prompt"]) if report.kind == "prompt" else ("assistant", report.payload["text"])
             )
             turns.append(Turn(0, 1, len(turns), max(prompt, 1), role, None, text, report.occurred_at, None))
-    return turns
+    return turns, tuple(sorted(tools))
+
+
+def ended(turns: list[Turn], tools: tuple[tuple[int, str], ...]) -> Round:
+    """Return the last round of a session, in which everything that was said is ranked."""
+    last = turns[-1].prompt_number
+    stop = Event(1, 1, last, "stop", turns[-1].at, None, None, {})
+    name = ContentId("recorded")
+    return Round(1, name, None, "claude-code", "recorded", "/", last, "", (stop,), turns=tuple(turns), tools=tools)
 
 
 def tells(keys: list[list[str]], text: str) -> bool:
@@ -85,14 +98,15 @@ def read(data: Path, labels_file: Path) -> tuple[Notes, list[Example]]:
     labels = {(one["session"], one["turn"], one["position"]): one["label"] for one in judged}
     examples = []
     for session in sorted({session for session, _, _ in labels} | notes.keys()):
-        statements = statements_of(turns_of(data / "claude-code" / "transcripts" / f"{session}.jsonl.gz"))
-        rounds = sorted({one.round for one in statements})
+        turns, tools = read_transcript(data / "claude-code" / "transcripts" / f"{session}.jsonl.gz")
+        statements = statements_of(turns)
+        course = rank.Course.of(statements, changed_rounds(ended(turns, tools)))
         for one in statements:
             title = select.title_of(one)
             told = [at for at, item in enumerate(notes.get(session, ())) if tells(item["keys"], title)]
             label = labels.get((session, one.turn, one.position), "")
-            features = dict(rank.features(one, rounds.index(one.round), len(rounds)))
-            examples.append(Example(session, one, told, label, features))
+            features = dict(rank.features(one, course))
+            examples.append(Example(session, one, told, label, features, course.changed))
     return notes, examples
 
 
@@ -144,7 +158,8 @@ class Figures:
         rank.own_score.cache_clear()
         labels = {one.statement: one.label for one in examples}
         rounds = len({one.round for one in labels})
-        chosen = select.choose(select.choices_of(list(labels)), frozenset(), rounds)
+        choices = select.choices_of(list(labels), examples[0].changed)
+        chosen = select.choose(choices, frozenset(), rounds)
         given = [label for one in chosen if (label := labels[one.statement])]
         self.useful += sum(label in "AB" for label in given)
         self.judged += len(given)

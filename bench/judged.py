@@ -17,12 +17,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fit_ranking import turns_of
+from fit_ranking import ended, read_transcript
 
-from backstory.model import ContentId, Event, Round, Turn
 from backstory.observe.offline import FACT, tell
 from backstory.observe.offline.select import title_of
-from backstory.observe.offline.statements import statements_of
+from backstory.observe.offline.statements import ON_THE_WAY, statements_of
 from backstory.observe.offline.text import tidy
 
 JUDGED = Path(__file__).with_name("judged.jsonl")
@@ -49,42 +48,35 @@ class Shares:
         return f"| {self.name} | {total} | {shares} | {100 * told:.1f} |"
 
 
-def ended(turns: list[Turn]) -> Round:
-    """Return the last round of a session, in which everything that was said is ranked."""
-    last = turns[-1].prompt_number
-    stop = Event(1, 1, last, "stop", turns[-1].at, None, None, {})
-    return Round(1, ContentId("judged"), None, "claude-code", "judged", "/", last, "", (stop,), turns=tuple(turns))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("data", type=Path)
     transcripts = parser.parse_args().data / "claude-code" / "transcripts"
-    titles, facts, both = Shares("titles"), Shares("facts"), Shares("both")
+    titles, facts, on_the_way, everything = map(Shares, ("titles", "facts", "facts on the way", "all"))
     weights: dict[tuple[str, str], int] = {}
     misled = observations = 0
     for judged in map(json.loads, JUDGED.read_text().splitlines()):
         session = judged["session"]
         weights |= {(session, fact): weight for fact, weight in judged["facts"].items()}
-        turns = turns_of(transcripts / f"{session}.jsonl.gz")
+        turns, tools = read_transcript(transcripts / f"{session}.jsonl.gz")
         label_of: dict[str, str] = {}
         for one in statements_of(turns):
             label = judged["labels"].get(f"{one.turn}.{one.position}", "C")
-            for text in (tidy(title_of(one), TITLE), tidy(one.text, FACT)):
+            for text in (tidy(title_of(one), TITLE), tidy(f"{one.speaker}{one.text}", FACT)):
                 label_of.setdefault(text, label)
-        for seen in tell(ended(turns)).observations:
-            told = [label_of.get(fact, "C") for fact in seen.facts]
+        for seen in tell(ended(turns, tools)).observations:
+            told = [(fact.startswith(ON_THE_WAY), label_of.get(fact, "C")) for fact in seen.facts]
             observations += 1
-            misled += any(label.startswith("F") for label in told)
-            for shares, labels in ((titles, [label_of.get(seen.title, "C")]), (facts, told)):
-                for label in labels:
-                    shares.add(session, label)
-                    both.add(session, label)
+            misled += any(label.startswith("F") and not is_marked for is_marked, label in told)
+            labels = [(titles, label_of.get(seen.title, "C"))]
+            for shares, label in labels + [(on_the_way if is_marked else facts, label) for is_marked, label in told]:
+                shares.add(session, label)
+                everything.add(session, label)
     print("| told | number | needed (A) | fair (B) | useless (C) | false (F) | needed facts told |")
     print("|---|--:|--:|--:|--:|--:|--:|")
-    for shares in (titles, facts, both):
+    for shares in (titles, facts, on_the_way, everything):
         print(shares.line(weights))
-    print(f"\n{misled} of {observations} observations have a false fact.")
+    print(f"\n{misled} of {observations} observations have a false fact that is not marked as said on the way.")
 
 
 if __name__ == "__main__":

@@ -195,6 +195,14 @@ def test_the_environment_is_read_in_settings_only() -> None:
             assert not re.search(r"os\.(environ|getenv)", file.read_text()), file.name
 
 
+@pytest.mark.parametrize("file", ["shared", "sqlite", "postgres"])
+def test_a_file_has_each_query_once(file: str) -> None:
+    """The later one would replace the earlier one without a word."""
+    text = (SOURCE / "store" / "sql" / f"{file}.sql").read_text("utf-8")
+    names = re.findall(r"^-- (?:name|part): \w+$", text, re.MULTILINE)
+    assert not [name for name, count in Counter(names).items() if count > 1]
+
+
 def test_every_query_is_used_and_every_name_known() -> None:
     """A query that nobody calls is deleted; a call of one that is not there is found here, not in production."""
     code = "\n".join(f.read_text() for f in FILES)

@@ -183,6 +183,7 @@ class Round:
     events: tuple[Event, ...]  #: the events to observe, oldest first
     earlier: tuple[Event, ...] = ()  #: events of this round that were observed before; they are context only
     turns: tuple[Turn, ...] = ()  #: what was said in the session up to the end of this round
+    tools: tuple[tuple[int, str], ...] = ()  #: the tools of each round of the session so far, by its prompt number
     noted: tuple[Noted, ...] = ()  #: what stands of the rules' earlier observations of this session
     notes_before: str = ""  #: the notes of the rules' summary of the round before
     resume: MemoryId | None = None  #: the observer's conversation to resume; None starts a new one

@@ -67,7 +67,7 @@ def test_the_sentence_after_a_title_is_its_first_fact() -> None:
     assert decided.facts == ("It was slower by a third in the spring.",)
 
 
-def test_facts_are_of_the_rounds_beside_a_title_and_the_near_ones_come_first() -> None:
+def test_facts_of_other_rounds_are_good_ones_and_the_near_ones_come_first() -> None:
     def said(text: str, round: int, turn: int, score: float = 0.0) -> ScoredStatement:
         return ScoredStatement(Statement(text, "last", round, turn, 0, 1), text, score, False, words_of(text))
 
@@ -75,9 +75,10 @@ def test_facts_are_of_the_rounds_beside_a_title_and_the_near_ones_come_first() -
     printer = said("The label printer needs a driver from the vendor", 4, 41)
     reads = said("The orders of a closed shop are not read by the cart store", 4, 42)
     after = said("Three orders were read twice by the old till", 5, 50)
-    far = said("The cart store reads the orders of every shop", 6, 60)
-    facts = _with_facts([title], [title, printer, reads, after, far])[title.title]
-    assert facts == [reads.title, after.title, printer.title]
+    far = said("The cart store opens once for every shop", 6, 60)
+    poor = said("The cart store has some orders of the week", 7, 70, -1.5)
+    facts = _with_facts([title], [title, printer, reads, after, far, poor])[title.title]
+    assert facts == [reads.title, far.title, after.title, printer.title]
 
 
 @pytest.mark.parametrize(
@@ -240,8 +241,20 @@ def test_a_title_keeps_what_its_meaning_hangs_on(said: str, title: str) -> None:
 def test_a_request_is_no_memory_and_a_rule_is() -> None:
     rule = "Add no dependency without asking me, because the till runs offline."
     kept = titles_of((f"Add a test that checks the whole command of `till close`. {rule}", "Added `test_close`."))
-    assert rule.rstrip(".") in kept
-    assert not [title for title in kept if title.startswith("Add a test")]
+    assert f"User: {rule.rstrip('.')}" in kept
+    assert not [title for title in kept if "Add a test" in title]
+
+
+def test_it_is_told_who_said_something_and_when() -> None:
+    """Only what closes a round stands by itself: users claim, and what is found on the way may be overtaken."""
+    rule = "Never edit `prices.csv` by hand, because the export overwrites it."
+    found = "The total is wrong because `add_tax` rounds every row of `cart.py` before the sum."
+    cause = "The root cause was that `load_rates` in `cart.py` read the rates of last year."
+    said = (("user", f"Why is the total wrong? {rule}"), ("assistant", found), ("assistant", cause))
+    turns = tuple(Turn(at, 1, at, 1, role, None, text, "", None) for at, (role, text) in enumerate(said))
+    round_ = replace(a_round(said[0][1], edited("cart.py", "a", "b"), stopped(cause)), turns=turns)
+    kept = {text.rstrip(".") for one in tell(round_).observations for text in (one.title, one.narrative, *one.facts)}
+    assert kept == {"", f"User: {rule[:-1]}", f"On the way: {found[:-1]}", cause[:-1]}
 
 
 def test_a_problem_that_was_mended_is_not_told_as_one() -> None:

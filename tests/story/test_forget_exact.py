@@ -80,6 +80,20 @@ def test_a_noise_line_goes_alone(running: Box) -> None:
     assert {item["session"] for item in found} == {"s-one", "s-copy"}, "the rest of the copy came in"
 
 
+def test_what_a_user_said_goes_from_the_prompt(running: Box) -> None:
+    """An observation tells who said it; the prompt does not."""
+    rule = f"Never rename the {NOISE} table, because the auditors read it."
+    calls = [
+        (name, given | ({"prompt": f"Mend the basket. {rule}"} if "prompt" in given else {}))
+        for name, given in hooks("s-one", "`Basket.save` writes the session back now.")
+    ]
+    work(running, calls, "s-one")
+    (row,) = running.rows("SELECT id FROM observations WHERE title LIKE 'User: %'")
+    running.cli("forget", str(row["id"]), "--yes")
+    (prompt,) = running.rows("SELECT prompt FROM user_prompts")
+    assert prompt["prompt"] == "Mend the basket."
+
+
 def assert_stays(box: Box, before: list[dict[str, Any]]) -> None:
     assert_nowhere(box, NOISE)
     assert not any(NOISE in word for word in vocabulary(box))

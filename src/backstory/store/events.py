@@ -300,6 +300,7 @@ def round_of(tx: Tx, session: Session, waiting: tuple[Event, ...], provider: str
     number, first = waiting[0].prompt_number, waiting[0].id
     prompt = prompts.by_number(tx, session.id, number)
     earlier = tx.all("events_of_round", session_id=session.id, prompt_number=number, before=first, limit=MAX_EVENTS)
+    used = tx.all("tools_used", session_id=session.id, prompt_number=number)
     return Round(
         session_id=session.id,
         content_id=session.content_session_id,
@@ -313,6 +314,7 @@ def round_of(tx: Tx, session: Session, waiting: tuple[Event, ...], provider: str
         events=waiting,
         earlier=decode_sound(reversed(earlier))[0],
         turns=tuple(turns.up_to_round(tx, session.id, number, MAX_TURNS)),
+        tools=tuple((row["prompt_number"], row["tool_name"]) for row in used),
         noted=tuple(observations.noted(tx, session.id)),
         notes_before=observations.notes_before(tx, session.id, number),
         resume=sessions.resume(

@@ -10,7 +10,7 @@ from dataclasses import fields
 from backstory import passages
 from backstory.model import Summary, Turn
 from backstory.passages import Cut
-from backstory.store import forget_rows, observations, prompts, repeated, sessions, titles, turns
+from backstory.store import forget_rows, observations, prompts, repeated, sessions, statements, titles, turns
 from backstory.store.db import Row, Tx
 from backstory.store.forget_rows import Forgotten
 from backstory.store.index import indexing
@@ -48,7 +48,7 @@ def _said(row: Row) -> list[str]:
     details that it gathered from other statements, such as an open end: these stay where they were said."""
     narrative = "" if row["narrative"].startswith(ASKED) else row["narrative"]
     headed = row["title"].partition(": ")[2]
-    texts = [row["title"], headed, row["subtitle"], narrative]
+    texts = [row["title"], headed, row["subtitle"], statements.LABEL.sub("", narrative)]
     return [text for text in texts if text.strip()]
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+#: What a title or a fact begins with that is no part of the sentence: its type, or who said it and when.
+LABEL = re.compile(r"^(?:decision|user|on the way):\s*", re.IGNORECASE)
 _ARTICLE = re.compile(r"^(?:the|a|an|our|my|your|their|its|this|that|all)\s+", re.IGNORECASE)
 #: `Use Redis for the session cache`, `Switched from Redis to Postgres for the session cache`
 _CHOICE = re.compile(
-    r"^(?:decision:\s*)?(?:we(?:'ll| will)?\s+|i(?:'ll| will)?\s+)?(?:now\s+|decided to\s+|chose to\s+|agreed to\s+)?"
+    r"^(?:we(?:'ll| will)?\s+|i(?:'ll| will)?\s+)?(?:now\s+|decided to\s+|chose to\s+|agreed to\s+)?"
     r"(?:us(?:e|ed|es|ing)|cho(?:o)?se|chosen|adopt(?:ed)?|pick(?:ed)?|go(?:ing)? with|went with|prefer(?:red)?|"
     r"ke(?:ep|pt)|(?:switch|mov|migrat|chang)(?:e|ed|ing)?(?:\s+from\s+.{1,60}?)?\s+to|replaced?\s+.{1,60}?\s+(?:with|by))\s+"
     r"(?P<value>.{1,60}?)(?:,? (?:instead of|rather than|not|over)\s+.{1,60}?)?\s+(?:for|as)\s+"
@@ -17,11 +19,17 @@ _CHOICE = re.compile(
 )
 #: `The staging database is db3`, `retry_seconds = 5`, `the default branch was changed to main`
 _VALUE = re.compile(
-    r"^(?:decision:\s*)?(?P<subject>[^=:.;?!]{2,80}?)(?:"
+    r"^(?P<subject>[^=:.;?!]{2,80}?)(?:"
     r"\s(?:is|are|was|were|has been|have been)?\s*(?:now\s+)?"
     r"(?:set|changed|moved|raised|lowered|renamed|switched)\s+to\s|"
     r"\s(?:is|are)(?:\s+now)?\s|\s(?:now\s+)?(?P<verb>defaults?\s+to|uses?|lives?\s+(?:in|at)|runs?\s+on|listens?\s+on)\s|"
     r"\s?:?=\s?)\s*(?P<value>\S.{0,60}?)[.!]?$",
+    re.IGNORECASE,
+)
+#: `Added retry: 1, which …`, `Removed the retry: 1 line`, with the name in backquotes
+_PRESENCE = re.compile(
+    r"^(?:(?:i|we)(?:'ve| have)?\s+)?(?:also\s+|now\s+)?"
+    r"(?:(?P<there>added|introduced|restored)|removed|deleted|dropped|reverted)\s+(?:(?:the|a|an|back)\s+)?`(?P<name>[^`]{3,60})`",
     re.IGNORECASE,
 )
 #: What reads as a value: a number, a name, a path, something quoted.
@@ -40,7 +48,9 @@ _WORD = re.compile(r"[\w./@-]+")
 
 def stated(text: str) -> tuple[str, str] | None:
     """Return the subject of a sentence and its value; None if a later sentence could not contradict it."""
-    text = " ".join(text.split())[:240]
+    text = LABEL.sub("", " ".join(text.split()))[:240]
+    if presence := _PRESENCE.match(text):
+        return _normalised(f"`{_key(presence['name'])}", "there" if presence["there"] else "gone")
     if choice := _CHOICE.match(text):
         return _normalised(f"for {_key(choice['subject'])}", choice["value"])
     match = _VALUE.match(text)

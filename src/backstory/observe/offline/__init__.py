@@ -18,7 +18,7 @@ from backstory.model import Noted, Observation, Reply, Round, Turn
 from backstory.observe.offline.acts import Act, mapping
 from backstory.observe.offline.cues import CUES
 from backstory.observe.offline.endings import is_unfinished, rejections
-from backstory.observe.offline.evidence import Commit, RoundEvidence, UserAnswer, read_evidence
+from backstory.observe.offline.evidence import Commit, RoundEvidence, UserAnswer, changed_rounds, read_evidence
 from backstory.observe.offline.prompt import asked
 from backstory.observe.offline.select import TITLE, ScoredStatement, choices_of, choose, says_little
 from backstory.observe.offline.statements import Statement, statements_of
@@ -37,12 +37,14 @@ PLAN = 500
 #: Two facts are the same if this share of the words of the shorter one is in both.
 SAME_FACT = 0.9
 FILES = 40
-#: A fact of the round before or after a title's belongs to it if they share this part of their words.
+#: A fact of the round before or after a title's belongs to it if they share this part of their words, and a fact of any
+#: other round if it also has this score and nothing speaks against it.
 SHARED = 0.1
+GOOD_FACT = -1.0
 #: What a fact gains in the order of facts if it has all words of its title.
 NEAR = 3.0
 #: Facts below this score say nothing worth keeping; if something speaks against them, below the second.
-LEAST_FACT = -3.4
+LEAST_FACT = -3.9
 LEAST_DOUBTED_FACT = -1.6
 #: Claims of earlier rounds below this score are taken out of their summaries.
 LEAST_CLAIM = -1.6
@@ -73,7 +75,7 @@ def tell(round_: Round) -> Reply:
     turns = _turns(round_)
     unanswered = round_.prompt_number if is_unfinished(round_) else None
     statements = statements_of(turns, unanswered) if round_.stop else []
-    choices = choices_of(statements)
+    choices = choices_of(statements, changed_rounds(round_, evidence))
     noted = frozenset(one.title for one in round_.noted)
     chosen = choose(choices, noted, len({turn.prompt_number for turn in turns}))
     kept = {one.title for one in chosen}
@@ -165,12 +167,13 @@ def _with_facts(chosen: Sequence[ScoredStatement], choices: Sequence[ScoredState
             used.append(one)
 
     def order(one: ScoredStatement, fact: ScoredStatement) -> tuple[bool, bool, float]:
-        is_aside = only_asks(fact.statement) or only_thinks_aloud(fact.statement)
+        is_aside = fact.statement.source == "between" or only_asks(fact.statement) or only_thinks_aloud(fact.statement)
         return fact is not following.get(one.title), is_aside, -fact.score - NEAR * _nearness(fact, one)
 
-    return {
-        one.title: [fact.statement.text for fact in sorted(facts[one.title], key=partial(order, one))] for one in chosen
-    }
+    def text_of(fact: ScoredStatement) -> str:
+        return fact.statement.speaker + fact.statement.text
+
+    return {one.title: [text_of(fact) for fact in sorted(facts[one.title], key=partial(order, one))] for one in chosen}
 
 
 def _is_no_fact(statement: Statement) -> bool:
@@ -197,11 +200,12 @@ def _following(chosen: Sequence[ScoredStatement], choices: Sequence[ScoredStatem
 
 
 def _nearness(one: ScoredStatement, other: ScoredStatement) -> float:
-    """How much two statements belong together: by common words, and by their place. 0 if they do not."""
+    """How much a statement belongs to another: by common words, and by their place. 0 if it does not."""
     shared = len(one.words & other.words) / max(4, min(len(one.words), len(other.words)))
     apart = abs(one.statement.round - other.statement.round)
     if apart:
-        return shared if apart == 1 and shared >= SHARED else 0.0
+        is_near = apart == 1 or (one.score > GOOD_FACT and not one.is_doubted)
+        return shared if is_near and shared >= SHARED else 0.0
     is_list = bool(one.statement.heading) and one.statement.heading == other.statement.heading
     is_message = one.statement.turn == other.statement.turn
     return 0.1 + shared + 0.1 * is_message + 0.1 * (is_message and is_list)
@@ -220,11 +224,11 @@ def _observation(
     acts += [act for act in evidence.acts if _is_about(act, whole)]
     read = [act.path for act in evidence.acts if act.verb == "read" and posixpath.basename(act.path) in whole]
     stop = [round_.stop.id] if round_.stop else []
-    is_cut = choice.title.endswith("…") or len(text) > len(choice.title) + 20
+    is_cut = choice.title.endswith("…") or len(choice.statement.speaker + text) > len(choice.title) + 20
     return Observation(
         type=type_of(text, round_.prompt, bool(touched)),
         title=tidy(choice.title, 200),
-        narrative=tidy(text, NARRATIVE) if is_cut else "",
+        narrative=tidy(choice.statement.speaker + text, NARRATIVE) if is_cut else "",
         facts=tuple(tidy(fact, FACT) for fact in (*facts, *map(str, commits))),
         concepts=_concepts(choice),
         files_read=tuple(dict.fromkeys(path for path in read if path and path not in touched))[:FILES],

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from backstory.model import Event, Round
-from backstory.observe.offline.acts import Act, mapping, read_acts, text_of
+from backstory.observe.offline.acts import Act, mapping, read_acts, text_of, verb_of
 from backstory.observe.offline.checks import read_result
 from backstory.observe.offline.edits import Change, read_changes
 from backstory.observe.offline.shell import QUIET, Command, read_commands
@@ -97,6 +97,12 @@ def read_evidence(round_: Round) -> RoundEvidence:
     todos = unfinished([*round_.earlier, *round_.events])
     answers = [answer for event in round_.events for answer in _answers(event)]
     return RoundEvidence(acts, read_changes(acts), commits, list(checks.values()), todos, answers)
+
+
+def changed_rounds(round_: Round, evidence: RoundEvidence | None = None) -> frozenset[int]:
+    """Return the rounds of the session that changed files: by what they changed, or by the names of their tools."""
+    changed = {number for number, tool in round_.tools if verb_of(tool, {}) in ("edit", "write")}
+    return frozenset(changed | {round_.prompt_number} if evidence and evidence.changes else changed)
 
 
 def _answers(event: Event) -> list[UserAnswer]:

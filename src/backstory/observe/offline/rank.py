@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
 
@@ -37,16 +38,16 @@ _PAIRS = (
 )
 
 
-def score_all(statements: Sequence[Statement]) -> list[float]:
-    """Return the score of each statement of a session: higher is better, and 0 is about as likely as not."""
+def score_all(statements: Sequence[Statement], changed: frozenset[int] = frozenset()) -> list[float]:
+    """Return the score of each statement of a session: higher is better, and 0 is about as likely as not. `changed` are
+    the rounds in which files were changed."""
     weights = _weights()
-    rounds = sorted({statement.round for statement in statements})
-    place = {number: at for at, number in enumerate(rounds)}
-    return [
-        own_score(one)
-        + sum(weights.get(name, 0.0) * value for name, value in _placed(one, place[one.round], len(rounds)))
-        for one in statements
-    ]
+    course = Course.of(statements, changed)
+    placed: dict[tuple[str, int], float] = {}
+    for source, number in {(one.source, one.round) for one in statements}:
+        pairs = course.features(source, number)
+        placed[source, number] = math.fsum(weights.get(name, 0.0) * value for name, value in pairs)
+    return [own_score(one) + placed[one.source, one.round] for one in statements]
 
 
 @lru_cache(STATEMENTS_REMEMBERED)
@@ -68,21 +69,40 @@ def width(text: str) -> int:
     return len(text) if text.isascii() else len(text) + 2 * sum(letter > "⺀" for letter in text)
 
 
-def features(statement: Statement, place: int, rounds: int) -> list[tuple[str, float]]:
-    """Return what is true of a statement in the round at this place, of so many; the rest is 0."""
-    return [*((name, 1.0) for name in _own_features(statement)), *_placed(statement, place, rounds)]
+@dataclass(frozen=True, slots=True)
+class Course:
+    """The rounds of a session, in their order, and those in which files were changed."""
+
+    rounds: Sequence[int]
+    changed: frozenset[int]
+
+    @classmethod
+    def of(cls, statements: Iterable[Statement], changed: frozenset[int]) -> Course:
+        return cls(sorted({one.round for one in statements}), changed)
+
+    def features(self, source: str, number: int) -> list[tuple[str, float]]:
+        """Return what the place of a statement in its session adds. What is said in a round that changed files tells
+        what was done; what is said before later changes may be overtaken by them."""
+        place, final = self.rounds.index(number), len(self.rounds) - 1
+        changes, changes_later = number in self.changed, any(one > number for one in self.changed)
+        facts = {
+            "final round": place == final,
+            "final message": place == final and source == "last",
+            "long session": final > 5,
+            "first prompt": place == 0 and source == "prompt",
+            f"{source}: changes files": changes,
+            f"{source}: files change later": changes_later,
+            f"{source}: files change next": number + 1 in self.changed,
+            f"{source}: only talks before changes": changes_later and not changes,
+            f"{source}: no files change": not self.changed,
+        }
+        return [*((name, 1.0) for name, fact in facts.items() if fact), ("how late", place / max(1, final))]
 
 
-def _placed(statement: Statement, place: int, rounds: int) -> list[tuple[str, float]]:
-    """Return what the place of a statement in its session adds."""
-    is_final = place == rounds - 1
-    placed = {
-        "final round": is_final,
-        "final message": is_final and statement.source == "last",
-        "long session": rounds > 6,
-        "first prompt": place == 0 and statement.source == "prompt",
-    }
-    return [*((name, 1.0) for name, fact in placed.items() if fact), ("how late", place / max(1, rounds - 1))]
+def features(statement: Statement, course: Course) -> list[tuple[str, float]]:
+    """Return what is true of a statement; the rest is 0."""
+    own = ((name, 1.0) for name in _own_features(statement))
+    return [*own, *course.features(statement.source, statement.round)]
 
 
 def _own_features(statement: Statement) -> set[str]:

@@ -26,7 +26,7 @@ from backstory.text import is_same, words_of
 #: Characters of a title, at most.
 TITLE = 140
 #: Characters of titles that the first round of a session may leave; `GROWTH` says how this grows with more rounds.
-TITLES = 478
+TITLES = 475
 GROWTH = 0.3
 #: Statements of fewer characters say too little.
 SHORTEST = 25
@@ -58,7 +58,9 @@ _OPENING = re.compile(
 )
 _I_HAVE = re.compile(r"^I(?:'ve| have) (?:also |now |successfully |completely )?(?!not\b)(?=\w+(?:ed|t|n)\b)")
 _SOMETHING_FIXED = re.compile(
-    r"(?:i(?:'ve| have)? )?fixed (?:the|this|that) (?:issue|bug|problem|error)\b(?!.*`)", re.IGNORECASE
+    r"(?:i(?:'ve| have)? )?(?:successfully )?fixed (?:the|this|that|all|both|these)(?: \w+){0,3} "
+    r"(?:issues?|bugs?|problems?|errors?)\b(?!.*`)",
+    re.IGNORECASE,
 )
 _VERIFIES = re.compile(r"(?:`?\w+`?\s*[-–—:]\s*)?(?:verif(?:y|ies)|checks that|tests that)\b", re.IGNORECASE)
 _ASIDE = re.compile(r"\s\((?![^)]*`)[^)]{12,}\)")
@@ -77,20 +79,22 @@ class ScoredStatement:
     title: str
     score: float
     is_doubted: bool  #: something speaks against it
-    words: frozenset[str]
+    words: frozenset[str]  #: of its text and its title, which may begin with its heading
 
 
-def choices_of(statements: Sequence[Statement]) -> list[ScoredStatement]:
-    """Return what could be kept of a session. Scores are lower for what may not be true."""
+def choices_of(statements: Sequence[Statement], changed: frozenset[int] = frozenset()) -> list[ScoredStatement]:
+    """Return what could be kept of a session in which these rounds changed files. Scores are lower for what may not be
+    true."""
     doubts = Doubts(statements)
     choices = []
-    for one, score in zip(statements, score_all(statements), strict=True):
+    for one, score in zip(statements, score_all(statements, changed), strict=True):
         is_answered = is_question(one.text) and (one.source != "last" or one.round != doubts.final)
         only_announces = one.text.endswith((":", "：", " -", " –", " —"))
         shortest = SHORTEST_OPEN if is_open(one) else SHORTEST
         if width(one.text) >= shortest and not (is_answered or only_announces or _is_paste(one)):
-            doubt = doubts.of(one)
-            choices.append(ScoredStatement(one, title_of(one), score - doubt, doubt > 0, words_of(one.text)))
+            doubt, title = doubts.of(one), title_of(one)
+            words = words_of(one.text) | words_of(title.removeprefix(one.speaker))
+            choices.append(ScoredStatement(one, title, score - doubt, doubt > 0, words))
     return choices
 
 
@@ -135,21 +139,26 @@ def _prose(text: str) -> int:
 
 def _worth(choice: ScoredStatement, is_kept: bool) -> float:
     """How likely a title tells something, for its length."""
-    score = choice.score + (KEPT if is_kept else 0) - (NAMELESS if CUES["nameless"].search(choice.title) else 0)
+    said = choice.title.removeprefix(choice.statement.speaker)
+    score = choice.score + (KEPT if is_kept else 0) - (NAMELESS if CUES["nameless"].search(said) else 0)
     likely = 1 / (1 + math.exp(-score))
-    return float(likely / (len(choice.title) + 20) ** LENGTH)
+    return float(likely / (len(said) + 20) ** LENGTH)
 
 
 @lru_cache(STATEMENTS_REMEMBERED)
 def title_of(statement: Statement) -> str:
     """Return a statement as a title: without a filler at its beginning and without asides."""
+    return clip(statement.speaker + _shortened(statement), TITLE)
+
+
+def _shortened(statement: Statement) -> str:
     if statement.heading and (_prose(statement.text) < SHORTEST_PROSE or _lacks_subject(statement)):
-        return clip(f"{statement.heading}: {statement.text.rstrip('.')}", TITLE)
+        return f"{statement.heading}: {statement.text.rstrip('.')}"
     text = _OPENING.sub("", statement.text)
     text = text if width(text) >= SHORTEST else statement.text
     text = _ASIDE.sub("", text) if '"' not in text else text  # what is quoted is not shortened
     text = _I_HAVE.sub("", text).strip().lstrip("✅✓✔❌ ").rstrip(".")
-    return clip(text[:1].upper() + text[1:], TITLE)
+    return text[:1].upper() + text[1:]
 
 
 def _lacks_subject(statement: Statement) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from backstory.model import Turn
-from backstory.observe.offline.text import BOLD_LINE, HEADING, ITEM, RULE, plain, prose_lines, sentences
+from backstory.observe.offline.cues import CUES
+from backstory.observe.offline.text import BOLD_LINE, HEADING, ITEM, RULE, clip, plain, prose_lines, sentences
 from backstory.pasted import without_output
 
 #: Messages that nobody said: the client's own machinery wrote them.
@@ -25,11 +26,21 @@ STATEMENTS_REMEMBERED = 2048
 MESSAGES_REMEMBERED = 512
 #: Characters of an item that can stand as the heading of the items below it.
 MAX_PARENT = 80
+#: Characters of a sentence that announces a list, with the beginning of the list: about a title.
+ANNOUNCED = 150
 #: A heading or label over what is left to do.
 OPEN_HEADING = re.compile(
     r"\b(?:next(?: steps?)?|remain(?:s|ing)|to-?do|follow[- ]?ups?|outstanding|pending|left to do|still (?:to do|open)|"
     r"open (?:questions?|points?|issues|ends?)|future work|nächste schritte|offen|pendientes?|próximos pasos)\b"
     r"|下一步|待办|次の|残り|다음",
+    re.IGNORECASE,
+)
+#: Who said a statement, and when: an agent closes its rounds without a label.
+ON_THE_WAY = "On the way: "
+_SPEAKERS = {"prompt": "User: ", "between": ON_THE_WAY, "last": ""}
+#: A list that asks the user to choose.
+_OFFERS = re.compile(
+    r"\b(?:would you like|want me to|like me to|do you want|should i|shall i|möchtest du|soll ich|quieres que)\b",
     re.IGNORECASE,
 )
 _LABEL = re.compile(r"\*\*([^*\n]{2,60}?)(?::\*\*|\*\*\s*[:：–—-])\s*")
@@ -49,6 +60,12 @@ class Statement:
     heading: str = ""  #: the heading above it, or the sentence that announces its list
     label: str = ""  #: its bold beginning: "Root cause"
 
+    @property
+    def speaker(self) -> str:
+        """What its text begins with in an observation. Users claim and ask, and what an agent says on the way may be
+        overtaken by the end of the round."""
+        return _SPEAKERS[self.source]
+
 
 def statements_of(turns: Iterable[Turn], unanswered: int | None = None) -> list[Statement]:
     """Return all statements of a conversation, in their order. `unanswered` is a round without a closing reply."""
@@ -62,17 +79,38 @@ def statements_of(turns: Iterable[Turn], unanswered: int | None = None) -> list[
     return statements
 
 
+#: The text of a statement, whether it is an item, its heading and its label.
+_Part = tuple[str, bool, str, str]
+
+
 @lru_cache(MESSAGES_REMEMBERED)
 def _of_message(text: str, source: str, round_: int, turn: int) -> tuple[Statement, ...]:
     message = without_output(text) if source == "prompt" else text
     parts = [part for part in _split(message) if not _BOILERPLATE.match(part[0])]
     return tuple(
-        Statement(text, source, round_, turn, position, len(parts), is_item, heading, label)
-        for position, (text, is_item, heading, label) in enumerate(parts)
+        Statement(_with_items(parts, at, source), source, round_, turn, at, len(parts), is_item, heading, label)
+        for at, (_, is_item, heading, label) in enumerate(parts)
     )
 
 
-def _split(message: str) -> Iterator[tuple[str, bool, str, str]]:
+def _with_items(parts: Sequence[_Part], position: int, source: str) -> str:
+    """Return the text of a part. A sentence that announces a list is said with the beginning of the list, and one that
+    announces code without its colon if it tells what was done. Between tool uses only work is announced."""
+    text, is_item, heading, _ = parts[position]
+    if is_item or source == "between" or not text.endswith((":", "：")) or _OFFERS.search(text):
+        return text
+    said = text.rstrip(":：")
+    items = []
+    for item, follows, below, label in parts[position + 1 :]:
+        if not follows or below not in (said, heading):
+            break
+        items.append(label or item.rstrip(".:："))
+    if items:
+        return clip(f"{said}: {'; '.join(items)}", ANNOUNCED)
+    return said if CUES["done"].search(said) else text
+
+
+def _split(message: str) -> Iterator[_Part]:
     """Yield the text of each statement, whether it is an item, its heading and its label."""
     heading, announced, is_item, indent, lines = "", "", False, 0, list[str]()
     above: list[tuple[int, str]] = []  #: the items that the next one may stand below: indentation and text

@@ -108,6 +108,7 @@ _ALOUD = re.compile(
     r"i(?:'ll|'d like| will|'m going)\b|looking at|checking|lass mich|ich sehe|veo que|déjame)",
     re.IGNORECASE,
 )
+_SEES = re.compile(r"(?:\w+[\s,.!:–—-]+){0,3}i (?:can )?see\b", re.IGNORECASE)
 _COURTESY = re.compile(r"let me know if|feel free|happy to help|any (?:other )?questions|anything else", re.IGNORECASE)
 
 
@@ -222,7 +223,9 @@ def only_requests(statement: Statement) -> bool:
 
 def only_thinks_aloud(statement: Statement) -> bool:
     """Whether an agent says this to itself while it works: `Let me look at the tests`."""
-    return statement.source != "prompt" and bool(_ALOUD.match(statement.text))
+    if statement.source == "prompt" or not _ALOUD.match(statement.text):
+        return False
+    return not (_SEES.match(statement.text) and CUES["cause"].search(statement.text))
 
 
 @lru_cache(STATEMENTS_REMEMBERED)

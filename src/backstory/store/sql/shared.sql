@@ -522,6 +522,11 @@ WHERE session_id = :session_id AND prompt_number = :prompt_number AND status = '
   AND kind IN ('tool', 'tool_failure', 'stop', 'subagent_stop') AND id < :before
 ORDER BY id DESC LIMIT :limit;
 
+-- name: tools_used
+SELECT DISTINCT prompt_number, tool_name FROM events
+WHERE session_id = :session_id AND prompt_number <= :prompt_number AND kind = 'tool' AND tool_name IS NOT NULL
+ORDER BY prompt_number, tool_name;
+
 -- name: events_after_prompt
 -- Events between a prompt and the next one by time that are in another round. Events with a prompt id are not moved.
 SELECT * FROM events
