@@ -39,7 +39,7 @@ FOLDS = 5
 PENALTY = 3.0
 LABEL_PENALTY = 20.0
 #: How much the model of the labels counts, against that of the notes.
-LABEL_SHARE = 0.5
+LABEL_SHARE = 0.7
 #: How much a label counts in its model.
 LABEL_WEIGHTS = {"A": 2.0, "B": 1.0, "C": 1.0, "F": 1.5}
 
@@ -194,7 +194,7 @@ def main() -> None:
         fitted.add(own, notes.get(name, []), weights)
     print(f"fitted on all: {fitted}")
     if options.write:
-        rounded = {name: round(weight, 2) for name, weight in sorted(weights.items())}
+        rounded = {name: round(weight, 3) for name, weight in sorted(weights.items())}
         WEIGHTS.write_text(json.dumps(rounded, indent=0, ensure_ascii=False) + "\n")
 
 

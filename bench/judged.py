@@ -6,7 +6,8 @@ DATA has `claude-code/transcripts`. `judged.jsonl` has a line of JSON for each s
 `turn.position`, and `facts` the facts that later sessions need, with weights of 1 to 3. A statement is labelled A (a
 later session needs it; the number is that of its fact), B (fair) or F (false or misleading when the session has ended).
 A statement without a label is useless (C). There are more facts here than gold notes in `fit_ranking.py`, and what is
-told and not needed is judged, too. So these figures vary less by chance.
+told and not needed is judged, too. So these figures vary less by chance. A mark says who said a statement, or that work
+went on after it. A sentence that is told with the items of its list has the label that it had without them.
 """
 
 from __future__ import annotations
@@ -20,12 +21,11 @@ from pathlib import Path
 from fit_ranking import ended, read_transcript
 
 from backstory.observe.offline import FACT, tell
-from backstory.observe.offline.select import title_of
-from backstory.observe.offline.statements import ON_THE_WAY, statements_of
+from backstory.observe.offline.select import MARK, key_of, title_of
+from backstory.observe.offline.statements import statements_of
 from backstory.observe.offline.text import tidy
 
 JUDGED = Path(__file__).with_name("judged.jsonl")
-TITLE = 200  #: characters to which the observer cuts a title
 
 
 @dataclass(slots=True)
@@ -52,7 +52,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("data", type=Path)
     transcripts = parser.parse_args().data / "claude-code" / "transcripts"
-    titles, facts, on_the_way, everything = map(Shares, ("titles", "facts", "facts on the way", "all"))
+    kinds = ("titles", "titles with a mark", "facts", "facts with a mark", "all")
+    shares = {kind: Shares(kind) for kind in kinds}
     weights: dict[tuple[str, str], int] = {}
     misled = observations = 0
     for judged in map(json.loads, JUDGED.read_text().splitlines()):
@@ -62,21 +63,24 @@ def main() -> None:
         label_of: dict[str, str] = {}
         for one in statements_of(turns):
             label = judged["labels"].get(f"{one.turn}.{one.position}", "C")
-            for text in (tidy(title_of(one), TITLE), tidy(f"{one.speaker}{one.text}", FACT)):
-                label_of.setdefault(text, label)
+            for text in (title_of(one), one.text):
+                label_of.setdefault(key_of(tidy(text, FACT)), label)
         for seen in tell(ended(turns, tools)).observations:
-            told = [(fact.startswith(ON_THE_WAY), label_of.get(fact, "C")) for fact in seen.facts]
             observations += 1
-            misled += any(label.startswith("F") and not is_marked for is_marked, label in told)
-            labels = [(titles, label_of.get(seen.title, "C"))]
-            for shares, label in labels + [(on_the_way if is_marked else facts, label) for is_marked, label in told]:
-                shares.add(session, label)
-                everything.add(session, label)
+            told = [("titles", seen.title), *(("facts", fact) for fact in seen.facts)]
+            labels = [
+                (f"{kind} with a mark" if MARK.match(text) else kind, label_of.get(key_of(text), "C"))
+                for kind, text in told
+            ]
+            misled += any(label.startswith("F") and kind in ("titles", "facts") for kind, label in labels)
+            for kind, label in labels:
+                shares[kind].add(session, label)
+                shares["all"].add(session, label)
     print("| told | number | needed (A) | fair (B) | useless (C) | false (F) | needed facts told |")
     print("|---|--:|--:|--:|--:|--:|--:|")
-    for shares in (titles, facts, on_the_way, everything):
-        print(shares.line(weights))
-    print(f"\n{misled} of {observations} observations have a false fact that is not marked as said on the way.")
+    for kind in kinds:
+        print(shares[kind].line(weights))
+    print(f"\n{misled} of {observations} observations have a false title or fact without a mark.")
 
 
 if __name__ == "__main__":

@@ -98,6 +98,7 @@ class Talk:
 
     def __init__(self) -> None:
         self.turns: tuple[Turn, ...] = ()
+        self.tools: tuple[tuple[int, str], ...] = ()
         self.standing: dict[int, Observation] = {}
         self.summaries: dict[int, Summary] = {}
         self._number = 0
@@ -110,15 +111,18 @@ class Talk:
             at = len(self.turns)
             self.turns += (Turn(at, 1, at, self._number, role, None, text, "2026-01-01T00:00:00Z", None),)
         noted = tuple(Noted(number, 1, one.title, one.facts, one.importance) for number, one in self.standing.items())
+        self.tools += tuple((self._number, one.tool_name) for one in events if one.tool_name)
         whole = replace(a_round(prompt, *events), prompt_number=self._number, turns=self.turns, noted=noted)
-        reply = tell(whole)
+        reply = tell(replace(whole, tools=self.tools))
         for one in reply.observations:
             self.standing[next(_ids)] = one
             for old in one.replaces:
                 self.standing.pop(old, None)
         for noted_ in reply.revised:
             if known := self.standing.get(noted_.id):
-                self.standing[noted_.id] = replace(known, facts=noted_.facts, importance=noted_.importance)
+                self.standing[noted_.id] = replace(
+                    known, title=noted_.title, facts=noted_.facts, importance=noted_.importance
+                )
         for number, summary in self.summaries.items():
             kept = replace(summary, next_steps="", notes="") if reply.carries else summary
             for claim in reply.withdrawn:

@@ -76,7 +76,7 @@ def test_facts_of_other_rounds_are_good_ones_and_the_near_ones_come_first() -> N
     reads = said("The orders of a closed shop are not read by the cart store", 4, 42)
     after = said("Three orders were read twice by the old till", 5, 50)
     far = said("The cart store opens once for every shop", 6, 60)
-    poor = said("The cart store has some orders of the week", 7, 70, -1.5)
+    poor = said("The cart store has some orders of the week", 7, 70, -3.0)
     facts = _with_facts([title], [title, printer, reads, after, far, poor])[title.title]
     assert facts == [reads.title, far.title, after.title, printer.title]
 
@@ -246,7 +246,7 @@ def test_a_request_is_no_memory_and_a_rule_is() -> None:
 
 
 def test_it_is_told_who_said_something_and_when() -> None:
-    """Only what closes a round stands by itself: users claim, and what is found on the way may be overtaken."""
+    """Only what closes a round stands by itself: users claim, and what was found before may be overtaken."""
     rule = "Never edit `prices.csv` by hand, because the export overwrites it."
     found = "The total is wrong because `add_tax` rounds every row of `cart.py` before the sum."
     cause = "The root cause was that `load_rates` in `cart.py` read the rates of last year."
@@ -254,7 +254,21 @@ def test_it_is_told_who_said_something_and_when() -> None:
     turns = tuple(Turn(at, 1, at, 1, role, None, text, "", None) for at, (role, text) in enumerate(said))
     round_ = replace(a_round(said[0][1], edited("cart.py", "a", "b"), stopped(cause)), turns=turns)
     kept = {text.rstrip(".") for one in tell(round_).observations for text in (one.title, one.narrative, *one.facts)}
-    assert kept == {"", f"User: {rule[:-1]}", f"On the way: {found[:-1]}", cause[:-1]}
+    assert kept == {"", f"User: {rule[:-1]}", f"Earlier: {found[:-1]}", cause[:-1]}
+
+
+def test_a_title_is_marked_once_a_later_round_changes_files() -> None:
+    """It stays the same observation."""
+    talk, said = Talk(), "`load_rates` keeps the rates of a day in memory, because the till has no database."
+    talk.round("How are rates read?", read("rates.py", "1"), stopped(said))
+    before = {number: one.title for number, one in talk.standing.items()}
+    assert list(before.values()) == [said.rstrip(".")]
+    talk.round("And how many are there?", stopped("It reads about forty rates every morning."))
+    assert before.items() <= {number: one.title for number, one in talk.standing.items()}.items()
+    talk.round("Round the sum.", edited("cart.py", "a", "b"), stopped("`add_tax` now rounds the sum in `cart.py`."))
+    told = {number: one.title for number, one in talk.standing.items()}
+    assert {number: f"Earlier: {title}" for number, title in before.items()}.items() <= told.items()
+    assert "`add_tax` now rounds the sum in `cart.py`" in told.values()
 
 
 def test_a_problem_that_was_mended_is_not_told_as_one() -> None:

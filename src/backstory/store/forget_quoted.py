@@ -47,8 +47,8 @@ def _said(row: Row) -> list[str]:
     """Return the statement of an observation. Its title may begin with the heading of what it quotes. Its facts are
     details that it gathered from other statements, such as an open end: these stay where they were said."""
     narrative = "" if row["narrative"].startswith(ASKED) else row["narrative"]
-    headed = row["title"].partition(": ")[2]
-    texts = [row["title"], headed, row["subtitle"], statements.LABEL.sub("", narrative)]
+    title = statements.LABEL.sub("", row["title"])
+    texts = [row["title"], title, title.partition(": ")[2], row["subtitle"], narrative]
     return [text for text in texts if text.strip()]
 
 
@@ -133,7 +133,7 @@ class _Session:
         left = [text for fact in facts if (text := passages.cut_quoted(fact, self._said).text)]
         if left != facts:
             forget_rows.mark(self._tx, self._id, "observation", forget_rows.digest_of(row))
-            observations.put_facts(self._tx, row, left, row["importance"])
+            observations.put_texts(self._tx, row, row["title"], left, row["importance"])
 
     def _cut_summary(self, row: Row, is_lost: Callable[[str], bool]) -> None:
         tx, left, removed = self._tx, dict[str, str](), list[str]()

@@ -219,18 +219,18 @@ def edit(tx: Tx, number: int, changes: Mapping[str, Any]) -> Row:
 
 
 def _revise_observation(tx: Tx, revised: Noted) -> None:
-    """Change the facts and the importance of an observation that the rules made, and index its facts."""
-    put_facts(tx, get(tx, revised.id), revised.facts, revised.importance)
+    """Change the title, the facts and the importance of an observation that the rules made, and index its texts."""
+    put_texts(tx, get(tx, revised.id), revised.title, revised.facts, revised.importance)
 
 
-def put_facts(tx: Tx, row: Row, facts_: Sequence[str], importance: int) -> None:
-    """Change the facts and the importance of an observation, and index its facts."""
-    clean = gate.document({"facts": [*facts_]})
+def put_texts(tx: Tx, row: Row, title: str, facts_: Sequence[str], importance: int) -> None:
+    """Change the title, the facts and the importance of an observation, and index its texts."""
+    clean = gate.document({"title": title, "facts": [*facts_]})
     facts, compressed = _json(clean["facts"]), _json({**_compressed(row), **clean})
-    about = {"id": row["id"], "facts": facts, "importance": importance}
+    about = {"id": row["id"], "title": clean["title"], "facts": facts, "importance": importance}
     revised = row | about | {"compressed_observation": compressed}
     tx.run("observation_revise", observed_json=observed_json(revised), **about)
-    if facts != row["facts"]:
+    if (about["title"], facts) != (row["title"], row["facts"]):
         index_row(tx, "observation", revised, sessions.get(tx, row["session_id"]))
 
 

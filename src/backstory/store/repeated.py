@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from backstory.model import Observation, Session
+from backstory.store import statements
 from backstory.store.db import Row, Tx
 from backstory.store.index import search, search_rows
 from backstory.store.index.hits import Filter
@@ -45,14 +46,18 @@ def earlier(tx: Tx, row: Row) -> list[Row]:
 
 def is_same(title: str, other: str, share: float = SAME) -> bool:
     """Tell whether two titles say the same, with the same numbers: `port 8080` is not `port 9090`."""
-    words, others = words_of(title), words_of(other)
+    words, others = _words(title), _words(other)
     is_near = bool(words) and len(words & others) >= share * len(words | others)
     return is_near and set(_NUMBER.findall(title)) == set(_NUMBER.findall(other))
 
 
+def _words(title: str) -> frozenset[str]:
+    return words_of(statements.LABEL.sub("", title))
+
+
 def find(tx: Tx, session: Session, seen: Observation) -> Row | None:
     """Return the standing observation of another session that says the same, with the same numbers."""
-    words = words_of(seen.title)
+    words = _words(seen.title)
     if not words or tuple(seen.concepts) == CHANGE:
         return None
     where = Filter(project=session.project_key)

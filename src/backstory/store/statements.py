@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 #: What a title or a fact begins with that is no part of the sentence: its type, or who said it and when.
-LABEL = re.compile(r"^(?:decision|user|on the way):\s*", re.IGNORECASE)
+LABEL = re.compile(r"^(?:decision|user|earlier):\s*", re.IGNORECASE)
 _ARTICLE = re.compile(r"^(?:the|a|an|our|my|your|their|its|this|that|all)\s+", re.IGNORECASE)
 #: `Use Redis for the session cache`, `Switched from Redis to Postgres for the session cache`
 _CHOICE = re.compile(

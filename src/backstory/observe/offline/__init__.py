@@ -10,7 +10,7 @@ import asyncio
 import math
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -20,7 +20,7 @@ from backstory.observe.offline.cues import CUES
 from backstory.observe.offline.endings import is_unfinished, rejections
 from backstory.observe.offline.evidence import Commit, RoundEvidence, UserAnswer, changed_rounds, read_evidence
 from backstory.observe.offline.prompt import asked
-from backstory.observe.offline.select import TITLE, ScoredStatement, choices_of, choose, says_little
+from backstory.observe.offline.select import TITLE, ScoredStatement, choices_of, choose, key_of, says_little
 from backstory.observe.offline.statements import Statement, statements_of
 from backstory.observe.offline.summary import summarize, summarize_so_far
 from backstory.observe.offline.text import tidy
@@ -40,12 +40,12 @@ FILES = 40
 #: A fact of the round before or after a title's belongs to it if they share this part of their words, and a fact of any
 #: other round if it also has this score and nothing speaks against it.
 SHARED = 0.1
-GOOD_FACT = -1.0
+GOOD_FACT = -2.5
 #: What a fact gains in the order of facts if it has all words of its title.
 NEAR = 3.0
 #: Facts below this score say nothing worth keeping; if something speaks against them, below the second.
 LEAST_FACT = -3.9
-LEAST_DOUBTED_FACT = -1.6
+LEAST_DOUBTED_FACT = -2.2
 #: Claims of earlier rounds below this score are taken out of their summaries.
 LEAST_CLAIM = -1.6
 #: Smaller changes of the importance of an observation, in percent, are not stored.
@@ -76,10 +76,10 @@ def tell(round_: Round) -> Reply:
     unanswered = round_.prompt_number if is_unfinished(round_) else None
     statements = statements_of(turns, unanswered) if round_.stop else []
     choices = choices_of(statements, changed_rounds(round_, evidence))
-    noted = frozenset(one.title for one in round_.noted)
+    noted = frozenset(key_of(one.title) for one in round_.noted)
     chosen = choose(choices, noted, len({turn.prompt_number for turn in turns}))
-    kept = {one.title for one in chosen}
-    new = [one for one in chosen if one.title not in noted]
+    kept = {key_of(one.title): one for one in chosen}
+    new = [one for key, one in kept.items() if key not in noted]
     facts = _with_facts(chosen, choices)
     committed = next((one for one in new if CUES["done"].search(one.statement.text)), None)
     observations = [
@@ -87,19 +87,20 @@ def tell(round_: Round) -> Reply:
         for one in new
     ]
     observations += [_chosen_by_user(answer) for answer in evidence.answers]
-    is_told = bool(new) or any(one.prompt_number == round_.prompt_number and one.title in kept for one in round_.noted)
+    ours = [one for one in round_.noted if one.prompt_number == round_.prompt_number]
+    is_told = bool(new) or any(key_of(one.title) in kept for one in ours)
     if not is_told and (by_events := _by_events(round_, evidence)):
         observations.append(by_events)
     if observations:
-        observations[0] = _replacing(observations[0], round_, choices, kept)
+        observations[0] = _replacing(observations[0], round_, choices, set(kept))
     if not round_.stop:
         return Reply(tuple(observations), summarize_so_far(round_, evidence))
-    summary = summarize(round_, choices, kept, evidence)
+    summary = summarize(round_, choices, {one.title for one in chosen}, evidence)
     withdrawn = tuple(
         one.statement.text for one in choices if one.score < LEAST_CLAIM and one.statement.source == "last"
     )
-    scores = {one.title: one.score for one in chosen}
-    revised = tuple(now for one in round_.noted if (now := _revised(one, facts, scores)) != one)
+    stands = [(one, kept[key_of(one.title)]) for one in round_.noted if key_of(one.title) in kept]
+    revised = tuple(now for one, choice in stands if (now := _revised(one, choice, facts[choice.title])) != one)
     return Reply(tuple(observations), summary, revised=revised, withdrawn=withdrawn, carries=("next_steps", "notes"))
 
 
@@ -125,17 +126,20 @@ def _with_rejections(turns: list[Turn], round_: Round) -> list[Turn]:
     return [*turns[:at], *said, *turns[at:]]
 
 
-def _revised(noted: Noted, facts: Mapping[str, list[str]], scores: Mapping[str, float]) -> Noted:
+def _revised(noted: Noted, choice: ScoredStatement, facts: Sequence[str]) -> Noted:
     """An earlier observation as the session stands now. Its commit stays."""
-    if noted.title not in facts:
-        return noted
     commits = (fact for fact in noted.facts if fact.startswith("Commit"))
-    now = _importance(scores[noted.title])
+    now = _importance(choice.score)
     return replace(
         noted,
-        facts=(*(tidy(fact, FACT) for fact in facts[noted.title]), *commits),
+        title=_stored_title(choice),
+        facts=(*(tidy(fact, FACT) for fact in facts), *commits),
         importance=now if abs(now - noted.importance) >= CHANGED_IMPORTANCE else noted.importance,
     )
+
+
+def _stored_title(choice: ScoredStatement) -> str:
+    return tidy(choice.title, 200)
 
 
 def _importance(score: float) -> int:
@@ -170,10 +174,7 @@ def _with_facts(chosen: Sequence[ScoredStatement], choices: Sequence[ScoredState
         is_aside = fact.statement.source == "between" or only_asks(fact.statement) or only_thinks_aloud(fact.statement)
         return fact is not following.get(one.title), is_aside, -fact.score - NEAR * _nearness(fact, one)
 
-    def text_of(fact: ScoredStatement) -> str:
-        return fact.statement.speaker + fact.statement.text
-
-    return {one.title: [text_of(fact) for fact in sorted(facts[one.title], key=partial(order, one))] for one in chosen}
+    return {one.title: [fact.fact for fact in sorted(facts[one.title], key=partial(order, one))] for one in chosen}
 
 
 def _is_no_fact(statement: Statement) -> bool:
@@ -224,11 +225,11 @@ def _observation(
     acts += [act for act in evidence.acts if _is_about(act, whole)]
     read = [act.path for act in evidence.acts if act.verb == "read" and posixpath.basename(act.path) in whole]
     stop = [round_.stop.id] if round_.stop else []
-    is_cut = choice.title.endswith("…") or len(choice.statement.speaker + text) > len(choice.title) + 20
+    is_cut = choice.title.endswith("…") or len(choice.fact) > len(choice.title) + 20
     return Observation(
         type=type_of(text, round_.prompt, bool(touched)),
-        title=tidy(choice.title, 200),
-        narrative=tidy(choice.statement.speaker + text, NARRATIVE) if is_cut else "",
+        title=_stored_title(choice),
+        narrative=tidy(text, NARRATIVE) if is_cut else "",
         facts=tuple(tidy(fact, FACT) for fact in (*facts, *map(str, commits))),
         concepts=_concepts(choice),
         files_read=tuple(dict.fromkeys(path for path in read if path and path not in touched))[:FILES],
@@ -292,10 +293,10 @@ def _by_events(round_: Round, evidence: RoundEvidence) -> Observation | None:
 
 def _replacing(first: Observation, round_: Round, choices: Sequence[ScoredStatement], kept: set[str]) -> Observation:
     """Replace what was noted before and lost its place, and what was noted of this round before it ended."""
-    stated = {one.title for one in choices}
+    stated = {key_of(one.title) for one in choices}
     lost = [
         one.id
         for one in round_.noted
-        if one.title not in kept and (one.title in stated or one.prompt_number == round_.prompt_number)
+        if key_of(one.title) not in kept and (key_of(one.title) in stated or one.prompt_number == round_.prompt_number)
     ]
     return replace(first, replaces=tuple(lost))

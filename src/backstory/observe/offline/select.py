@@ -26,16 +26,22 @@ from backstory.text import is_same, words_of
 #: Characters of a title, at most.
 TITLE = 140
 #: Characters of titles that the first round of a session may leave; `GROWTH` says how this grows with more rounds.
-TITLES = 475
-GROWTH = 0.3
+TITLES = 635
+GROWTH = 0.15
 #: Statements of fewer characters say too little.
 SHORTEST = 25
 #: A title needs this much beside code and paths: `cart.py` alone, or `Before: x = 1`, tells nothing.
-SHORTEST_PROSE = 22
+SHORTEST_PROSE = 16
 #: An open end may be shorter: `run the tests`.
 SHORTEST_OPEN = 9
 #: A shorter statement that tests pass says nothing else.
 LONGEST_STATUS = 90
+#: What a title or a fact begins with if it may no longer hold: a user said it, or work went on after an agent said it.
+USER = "User: "
+EARLIER = "Earlier: "
+MARK = re.compile(rf"^(?:{USER}|{EARLIER})")
+#: Characters by which a title is known again: what follows may be cut.
+KEY = 100
 #: Two statements are about the same if this share of the words of the shorter one is in both.
 SAME = 0.4
 #: What a statement gains that was kept before, so that the memory does not change for little.
@@ -51,15 +57,29 @@ LEAST_DOUBTED = -1.6
 NEAR_BEST = 1.5
 
 _OPENING = re.compile(
-    r"^(?:(?:ok(?:ay)?|so|now|also|but|and|however)\b[\s,.!:–—-]*|(?:yes|no|good|great|perfect|done|sure|excellent|exactly|confirmed|"
+    r"^(?:(?:ok(?:ay)?|so|now|also|but|and|however)\b(?! that\b)[\s,.!:–—-]*|"
+    r"(?:yes|no|good|great|perfect|done|sure|excellent|exactly|confirmed|"
     r"found it|got it|interesting|right|indeed|you're (?:absolutely )?right|"
     r"good (?:catch|point|question|idea|news|call))(?:\s*[,.!:–—]+\s*|\s+-\s+))+(?=\S)",
     re.IGNORECASE,
 )
 _I_HAVE = re.compile(r"^I(?:'ve| have) (?:also |now |successfully |completely )?(?!not\b)(?=\w+(?:ed|t|n)\b)")
 _SOMETHING_FIXED = re.compile(
-    r"(?:i(?:'ve| have)? )?(?:successfully )?fixed (?:the|this|that|all|both|these)(?: \w+){0,3} "
-    r"(?:issues?|bugs?|problems?|errors?)\b(?!.*`)",
+    r"(?:(?:i|we)(?:'ve| have)? )?(?:just |also |now |successfully |found and )*(?:fixed|addressed|resolved) "
+    r"(?:exactly |all |both |one )?(?:of )?(?:the|this|that|these|those|all|both|additional|your)?(?: \w+){0,3} ?"
+    r"(?:issues?|bugs?|problems?|errors?|comments?|findings?)\b(?!.*`)|"
+    r"(?:all|both)(?: \w+){1,3} (?:are |have been )?(?:now )?(?:fixed|addressed|resolved|complete[d]?|done)\b(?!.*`)",
+    re.IGNORECASE,
+)
+#: Praise of the work, or what the user may try now.
+_CLOSES_POLITELY = re.compile(
+    r"(?:the |this |your )?(?:\w+ )?"
+    r"(?:code|implementation|refactor\w*|change|feature|branch|fix|work|solution|plan|cleanup|pr)s? "
+    r"(?:is|are|has|looks?|should)(?: now| be)* (?:much )?"
+    r"(?:clean\w*|complete[d]?|done|ready|working|fully|good|simpler|no outstanding|in place|consistent|solid|more )|"
+    r"you (?:can|should)(?: now| also)* (?:re-?)?(?:test|try|build|run|check|see|start)\b|"
+    r"(?:try|rebuild|re-?run)\b|when you (?:re-?)?run\b|this time (?:we|you)\b|"
+    r"run `[^`]*` (?:to|and) (?:test|see|check|verify)\b|(?:either|both) (?:approach|option|way)s?\b",
     re.IGNORECASE,
 )
 _VERIFIES = re.compile(r"(?:`?\w+`?\s*[-–—:]\s*)?(?:verif(?:y|ies)|checks that|tests that)\b", re.IGNORECASE)
@@ -80,31 +100,39 @@ class ScoredStatement:
     score: float
     is_doubted: bool  #: something speaks against it
     words: frozenset[str]  #: of its text and its title, which may begin with its heading
+    mark: str = ""  #: who said it, or when, if it may no longer hold
+
+    @property
+    def fact(self) -> str:
+        return self.mark + self.statement.text
 
 
 def choices_of(statements: Sequence[Statement], changed: frozenset[int] = frozenset()) -> list[ScoredStatement]:
     """Return what could be kept of a session in which these rounds changed files. Scores are lower for what may not be
     true."""
     doubts = Doubts(statements)
+    last_change = max(changed, default=0)
     choices = []
     for one, score in zip(statements, score_all(statements, changed), strict=True):
         is_answered = is_question(one.text) and (one.source != "last" or one.round != doubts.final)
         only_announces = one.text.endswith((":", "：", " -", " –", " —"))
         shortest = SHORTEST_OPEN if is_open(one) else SHORTEST
         if width(one.text) >= shortest and not (is_answered or only_announces or _is_paste(one)):
-            doubt, title = doubts.of(one), title_of(one)
-            words = words_of(one.text) | words_of(title.removeprefix(one.speaker))
-            choices.append(ScoredStatement(one, title, score - doubt, doubt > 0, words))
+            has_later_work = one.source == "between" or one.round < last_change
+            mark = USER if one.source == "prompt" else EARLIER if has_later_work else ""
+            doubt, title = doubts.of(one), title_of(one, mark)
+            words = words_of(one.text) | words_of(title.removeprefix(mark))
+            choices.append(ScoredStatement(one, title, score - doubt, doubt > 0, words, mark))
     return choices
 
 
 def choose(choices: Iterable[ScoredStatement], kept: frozenset[str], rounds: int) -> list[ScoredStatement]:
-    """Return the best choices that fit, best first. `kept` are the titles that were chosen before."""
+    """Return the best choices that fit, best first. `kept` are the keys of the titles that were chosen before."""
     room = TITLES * max(rounds, 1) ** GROWTH
     chosen: list[ScoredStatement] = []
     fitting = [one for one in choices if _is_memory(one.statement)]
     least = min(LEAST, max((one.score for one in fitting), default=0.0) - NEAR_BEST)
-    for one in sorted(fitting, key=lambda one: -_worth(one, one.title in kept)):
+    for one in sorted(fitting, key=lambda one: -_worth(one, key_of(one.title) in kept)):
         if one.score < (LEAST_DOUBTED if one.is_doubted else least):
             continue
         if len(one.title) <= room and not any(is_same(one.words, other.words, SAME) for other in chosen):
@@ -127,7 +155,7 @@ def _is_memory(statement: Statement) -> bool:
 
 def says_little(text: str) -> bool:
     """Whether a statement only says that tests pass, what a test verifies, or that something was fixed."""
-    return bool(_VERIFIES.match(text) or _SOMETHING_FIXED.match(text)) or (
+    return bool(_VERIFIES.match(text) or _SOMETHING_FIXED.match(text) or _CLOSES_POLITELY.match(text)) or (
         bool(CUES["status"].search(text)) and width(text) < LONGEST_STATUS
     )
 
@@ -139,16 +167,21 @@ def _prose(text: str) -> int:
 
 def _worth(choice: ScoredStatement, is_kept: bool) -> float:
     """How likely a title tells something, for its length."""
-    said = choice.title.removeprefix(choice.statement.speaker)
+    said = choice.title.removeprefix(choice.mark)
     score = choice.score + (KEPT if is_kept else 0) - (NAMELESS if CUES["nameless"].search(said) else 0)
     likely = 1 / (1 + math.exp(-score))
     return float(likely / (len(said) + 20) ** LENGTH)
 
 
+def key_of(title: str) -> str:
+    """Return by what a title is known again when its mark has changed."""
+    return MARK.sub("", title)[:KEY]
+
+
 @lru_cache(STATEMENTS_REMEMBERED)
-def title_of(statement: Statement) -> str:
+def title_of(statement: Statement, mark: str = "") -> str:
     """Return a statement as a title: without a filler at its beginning and without asides."""
-    return clip(statement.speaker + _shortened(statement), TITLE)
+    return clip(mark + _shortened(statement), TITLE)
 
 
 def _shortened(statement: Statement) -> str:

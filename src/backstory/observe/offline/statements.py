@@ -35,14 +35,17 @@ OPEN_HEADING = re.compile(
     r"|下一步|待办|次の|残り|다음",
     re.IGNORECASE,
 )
-#: Who said a statement, and when: an agent closes its rounds without a label.
-ON_THE_WAY = "On the way: "
-_SPEAKERS = {"prompt": "User: ", "between": ON_THE_WAY, "last": ""}
 #: A list that asks the user to choose.
 _OFFERS = re.compile(
     r"\b(?:would you like|want me to|like me to|do you want|should i|shall i|möchtest du|soll ich|quieres que)\b",
     re.IGNORECASE,
 )
+#: A sentence that points at what follows, or names it, without saying it.
+_POINTS = re.compile(
+    r"\b(?:here(?:'s| is| are)|following|as follows|below|summary|you(?:'ll| (?:can|should|will))(?: now)? see)\b",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(r"^\d{1,2}[.)]\s+")
 _LABEL = re.compile(r"\*\*([^*\n]{2,60}?)(?::\*\*|\*\*\s*[:：–—-])\s*")
 
 
@@ -59,12 +62,6 @@ class Statement:
     is_item: bool = False
     heading: str = ""  #: the heading above it, or the sentence that announces its list
     label: str = ""  #: its bold beginning: "Root cause"
-
-    @property
-    def speaker(self) -> str:
-        """What its text begins with in an observation. Users claim and ask, and what an agent says on the way may be
-        overtaken by the end of the round."""
-        return _SPEAKERS[self.source]
 
 
 def statements_of(turns: Iterable[Turn], unanswered: int | None = None) -> list[Statement]:
@@ -107,7 +104,7 @@ def _with_items(parts: Sequence[_Part], position: int, source: str) -> str:
         items.append(label or item.rstrip(".:："))
     if items:
         return clip(f"{said}: {'; '.join(items)}", ANNOUNCED)
-    return said if CUES["done"].search(said) else text
+    return said if CUES["done"].search(said) and not _POINTS.search(said) else text
 
 
 def _split(message: str) -> Iterator[_Part]:
@@ -136,7 +133,7 @@ def _split(message: str) -> Iterator[_Part]:
                     yield part, False, heading, label if is_open or not at else ""
                 announced = parts[-1].rstrip(":：") if parts and parts[-1].endswith((":", "：")) else ""
         if is_heading:
-            heading, announced, is_item = plain(HEADING.sub("", line)).strip("#: "), "", False
+            heading, announced, is_item = _NUMBER.sub("", plain(HEADING.sub("", line)).strip("#: ")), "", False
             above = []
         elif item:
             is_item, indent = True, len(line) - len(line.lstrip())

@@ -77,8 +77,10 @@ _REQUEST = re.compile(
     r"(?:(?:please|now|also|then|and|ok(?:ay)?|yes|great|can you|could you|let'?s|we need to|"
     r"you (?:should|can|need to)|i(?:'d| would) like(?: you)? to|i want(?: you)? to)[\s,]+)*"
     r"(?:add|fix|write|update|create|run|check|look|implement|rename|commit|push|review|refactor|clean|"
-    r"move|test|try|continue|go ahead|integrate|extract|bitte|füge|agrega|añade)\b|"
-    r"i (?:wonder|get|got|see|noticed)\b|i(?:'d| would) like\b|i(?:'ve| have) (?:noticed|seen)\b",
+    r"move|test|try|continue|go ahead|integrate|extract|give|show|tell|explain|help|find|open|rebase|merge|read|"
+    r"bitte|füge|agrega|añade)\b|"
+    r"i (?:just |only )?(?:wonder|get|got|see|noticed|tried|ran|messed|checked|looked)\b|"
+    r"i(?:'d| would) like\b|i(?:'ve| have) (?:noticed|seen)\b",
     re.IGNORECASE,
 )
 _NAME = re.compile(r"`[^`]{3,}`|\b(?:[a-z]+[A-Z]\w+|[A-Z][a-z]+[A-Z]\w+|\w+_\w+)")

@@ -1249,7 +1249,7 @@ ORDER BY id DESC LIMIT :limit;
 SELECT payload, LENGTH(payload) AS stored FROM events WHERE payload IS NOT NULL ORDER BY id DESC LIMIT :limit;
 
 -- name: observation_revise
-UPDATE observations SET facts = :facts, observed_json = :observed_json, importance = :importance WHERE id = :id;
+UPDATE observations SET title = :title, facts = :facts, observed_json = :observed_json, importance = :importance WHERE id = :id;
 
 -- name: observation_edit
 UPDATE observations SET type = :type, title = :title, subtitle = :subtitle, narrative = :narrative, facts = :facts,
