@@ -21,9 +21,10 @@ from pathlib import Path
 from fit_ranking import ended, read_transcript
 
 from backstory.observe.offline import FACT, tell
-from backstory.observe.offline.select import MARK, key_of, title_of
+from backstory.observe.offline.select import key_of, title_of
 from backstory.observe.offline.statements import statements_of
 from backstory.observe.offline.text import tidy
+from backstory.text import split_mark
 
 JUDGED = Path(__file__).with_name("judged.jsonl")
 
@@ -69,7 +70,7 @@ def main() -> None:
             observations += 1
             told = [("titles", seen.title), *(("facts", fact) for fact in seen.facts)]
             labels = [
-                (f"{kind} with a mark" if MARK.match(text) else kind, label_of.get(key_of(text), "C"))
+                (f"{kind} with a mark" if split_mark(text)[0] else kind, label_of.get(key_of(text), "C"))
                 for kind, text in told
             ]
             misled += any(label.startswith("F") and kind in ("titles", "facts") for kind, label in labels)

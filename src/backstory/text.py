@@ -63,6 +63,10 @@ def cut(text: str, limit: int) -> str:
     return (head[:last_space] if last_space > limit * 0.6 else head).rstrip() + "…"
 
 
+#: What a title or a fact begins with if it may no longer hold: a user said it, or work went on after an agent said it.
+USER = "User: "
+EARLIER = "Earlier: "
+_MARK = re.compile(f"{USER}|{EARLIER}")
 _WORD = re.compile(r"\w{3,}|[⺀-鿿぀-ヿ가-힯]{2}")
 #: Words that two texts have in common without having anything in common.
 _COMMON = frozenset(
@@ -70,6 +74,12 @@ _COMMON = frozenset(
     "because into than then now all any also only just there their they them you your our been being does did "
     "und der die das nicht ist ein eine que los las una por para del les des est pas".split()
 )
+
+
+def split_mark(text: str) -> tuple[str, str]:
+    """Return the mark of a title or a fact, and what follows it."""
+    found = _MARK.match(text)
+    return (found[0], text[found.end() :]) if found else ("", text)
 
 
 def words_of(text: str) -> frozenset[str]:

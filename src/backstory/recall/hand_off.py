@@ -11,7 +11,7 @@ from backstory.model import NOT_COMMITTED, Session
 from backstory.pasted import without_output
 from backstory.recall.relevance import Ranked
 from backstory.store.memories import SessionNotes, StoredObservation
-from backstory.text import cut, is_same, local, one_line, words_of
+from backstory.text import cut, is_same, local, one_line, split_mark, words_of
 
 #: How the heading of the last session begins.
 LAST = "## Last session"
@@ -144,12 +144,17 @@ def only_asked(notes: SessionNotes) -> bool:
 
 
 def told(observation: StoredObservation, limit: int, said: Repetitions | None = None) -> str:
-    """An observation with as many of its facts as fit into one line, without those that were said."""
-    whole = observation.narrative if observation.title.endswith("…") and observation.narrative else observation.title
-    text = cut(one_line(whole), min(240, max(limit, 160))).rstrip(".")
+    """An observation with as many of its facts as fit into one line, without those that were said. A mark holds up to
+    the next one."""
+    mark, whole = split_mark(observation.title)
+    if whole.endswith("…") and observation.narrative:
+        whole = observation.narrative
+    text = cut(mark + one_line(whole), min(240, max(limit, 160))).rstrip(".")
     for fact in (cut(one_line(fact), 240).rstrip(".") for fact in observation.facts):
-        if len(text) + len(fact) + 2 <= limit and not (said and said.has(fact)):
-            text = f"{text}. {fact}"
+        own, rest = split_mark(fact)
+        added = rest if own == mark else fact
+        if len(text) + len(added) + 2 <= limit and not (said and said.has(fact)):
+            text, mark = f"{text}. {added}", own
     return text
 
 

@@ -10,12 +10,12 @@ from dataclasses import fields
 from backstory import passages
 from backstory.model import Summary, Turn
 from backstory.passages import Cut
-from backstory.store import forget_rows, observations, prompts, repeated, sessions, statements, titles, turns
+from backstory.store import forget_rows, observations, prompts, repeated, sessions, titles, turns
 from backstory.store.db import Row, Tx
 from backstory.store.forget_rows import Forgotten
 from backstory.store.index import indexing
 from backstory.store.payloads import read_or_nothing
-from backstory.text import json_list
+from backstory.text import json_list, split_mark
 
 #: Kinds of events that say what was said. They lose the sentences, and are not forgotten as a whole.
 SPOKEN = ("prompt", "stop", "subagent_stop", "post_compact")
@@ -47,7 +47,7 @@ def _said(row: Row) -> list[str]:
     """Return the statement of an observation. Its title may begin with the heading of what it quotes. Its facts are
     details that it gathered from other statements, such as an open end: these stay where they were said."""
     narrative = "" if row["narrative"].startswith(ASKED) else row["narrative"]
-    title = statements.LABEL.sub("", row["title"])
+    title = split_mark(row["title"])[1]
     texts = [row["title"], title, title.partition(": ")[2], row["subtitle"], narrative]
     return [text for text in texts if text.strip()]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-#: What a title or a fact begins with that is no part of the sentence: its type, or who said it and when.
-LABEL = re.compile(r"^(?:decision|user|earlier):\s*", re.IGNORECASE)
+from backstory.text import split_mark
+
+_DECISION = re.compile(r"^decision:\s*", re.IGNORECASE)
 _ARTICLE = re.compile(r"^(?:the|a|an|our|my|your|their|its|this|that|all)\s+", re.IGNORECASE)
 #: `Use Redis for the session cache`, `Switched from Redis to Postgres for the session cache`
 _CHOICE = re.compile(
@@ -48,7 +49,7 @@ _WORD = re.compile(r"[\w./@-]+")
 
 def stated(text: str) -> tuple[str, str] | None:
     """Return the subject of a sentence and its value; None if a later sentence could not contradict it."""
-    text = LABEL.sub("", " ".join(text.split()))[:240]
+    text = _DECISION.sub("", split_mark(" ".join(text.split()))[1])[:240]
     if presence := _PRESENCE.match(text):
         return _normalised(f"`{_key(presence['name'])}", "there" if presence["there"] else "gone")
     if choice := _CHOICE.match(text):

@@ -32,6 +32,8 @@ from backstory.text import is_same
 FACTS = 1200
 FACT = 320
 NARRATIVE = 600
+#: Characters of a fact that a user said, at most.
+LONGEST_SAID = 200
 #: Characters of what is kept of a plan.
 PLAN = 500
 #: Two facts are the same if this share of the words of the shorter one is in both.
@@ -171,14 +173,17 @@ def _with_facts(chosen: Sequence[ScoredStatement], choices: Sequence[ScoredState
             used.append(one)
 
     def order(one: ScoredStatement, fact: ScoredStatement) -> tuple[bool, bool, float]:
-        is_aside = fact.statement.source == "between" or only_asks(fact.statement) or only_thinks_aloud(fact.statement)
+        is_aside = bool(fact.mark) or only_asks(fact.statement) or only_thinks_aloud(fact.statement)
         return fact is not following.get(one.title), is_aside, -fact.score - NEAR * _nearness(fact, one)
 
     return {one.title: [fact.fact for fact in sorted(facts[one.title], key=partial(order, one))] for one in chosen}
 
 
 def _is_no_fact(statement: Statement) -> bool:
-    """Whether a statement is a place without a claim, a remark on the work, or a merit of what was proposed."""
+    """Whether a statement is a place without a claim, a remark on the work, a merit of what was proposed, or long for
+    what a user said: most of that is pasted."""
+    if statement.source == "prompt" and len(statement.text) > LONGEST_SAID:
+        return True
     is_nameless = statement.source == "between" and bool(CUES["nameless"].search(statement.text))
     return is_nameless or bool(_REMARK.match(statement.text) or _MERITS.search(statement.heading))
 

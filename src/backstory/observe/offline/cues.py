@@ -98,8 +98,8 @@ CUES = {
         r"\bbuilds? (?:successfully|passes|succeeds)|\ball green\b|✅"
     ),
     "nameless": _words(  # begins with a word for something that another sentence names
-        r"^(?:it|they|both|these|those|all \d+)(?:'(?:s|re|ll|d))?\b|"
-        r"^(?:this|that|the (?:fix|change|issue|problem|error|file|solution|approach|output))(?:'s)?\b(?!.*`)|"
+        r"^(?:now )?(?:it|they|both|these|those|all \d+)(?:'(?:s|re|ll|d))?\b|"
+        r"^(?:now )?(?:this|that|the (?:fix|change|issue|problem|error|file|solution|approach|output))(?:'s)?\b(?!.*`)|"
         r"^the (?:function|method|condition|strategy|command|test|code|helper|old code)\b(?! [`\w]*[`_A-Z])"
     ),
     "bare verb": _words(

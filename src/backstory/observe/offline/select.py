@@ -21,7 +21,7 @@ from backstory.observe.offline.truth import (
     only_requests,
     only_thinks_aloud,
 )
-from backstory.text import is_same, words_of
+from backstory.text import EARLIER, USER, is_same, split_mark, words_of
 
 #: Characters of a title, at most.
 TITLE = 140
@@ -30,16 +30,14 @@ TITLES = 635
 GROWTH = 0.15
 #: Statements of fewer characters say too little.
 SHORTEST = 25
+#: Asides stay where fewer characters would be left: `Update only the fields (name, price)`.
+SHORTEST_CUT = 60
 #: A title needs this much beside code and paths: `cart.py` alone, or `Before: x = 1`, tells nothing.
 SHORTEST_PROSE = 16
 #: An open end may be shorter: `run the tests`.
 SHORTEST_OPEN = 9
 #: A shorter statement that tests pass says nothing else.
 LONGEST_STATUS = 90
-#: What a title or a fact begins with if it may no longer hold: a user said it, or work went on after an agent said it.
-USER = "User: "
-EARLIER = "Earlier: "
-MARK = re.compile(rf"^(?:{USER}|{EARLIER})")
 #: Characters by which a title is known again: what follows may be cut.
 KEY = 100
 #: Two statements are about the same if this share of the words of the shorter one is in both.
@@ -84,6 +82,8 @@ _CLOSES_POLITELY = re.compile(
 )
 _VERIFIES = re.compile(r"(?:`?\w+`?\s*[-–—:]\s*)?(?:verif(?:y|ies)|checks that|tests that)\b", re.IGNORECASE)
 _ASIDE = re.compile(r"\s\((?![^)]*`)[^)]{12,}\)")
+#: One half of a comparison, or what something looks like: `Before: x = 1`
+_SHOWS = re.compile(r"(?:before|old|example|usage|format|output)\b[^:]{0,20}: ", re.IGNORECASE)
 #: Headings whose items say the opposite without them: `Removed`.
 _TELLING_HEADING = re.compile(
     r"^(?:removed?|deleted?|dropped|before|old|previously|unchanged|rejected|plan(?:ned)?|proposed|not \w+)\b",
@@ -148,7 +148,7 @@ def _is_memory(statement: Statement) -> bool:
         return False
     if OPEN_LABEL.match(statement.text) or OPEN_HEADING.search(statement.label):
         return False
-    if says_little(statement.text):
+    if says_little(statement.text) or _SHOWS.match(statement.text):
         return False
     return bool(statement.heading) or _prose(statement.text) >= SHORTEST_PROSE
 
@@ -175,7 +175,7 @@ def _worth(choice: ScoredStatement, is_kept: bool) -> float:
 
 def key_of(title: str) -> str:
     """Return by what a title is known again when its mark has changed."""
-    return MARK.sub("", title)[:KEY]
+    return split_mark(title)[1][:KEY]
 
 
 @lru_cache(STATEMENTS_REMEMBERED)
@@ -189,7 +189,8 @@ def _shortened(statement: Statement) -> str:
         return f"{statement.heading}: {statement.text.rstrip('.')}"
     text = _OPENING.sub("", statement.text)
     text = text if width(text) >= SHORTEST else statement.text
-    text = _ASIDE.sub("", text) if '"' not in text else text  # what is quoted is not shortened
+    short = _ASIDE.sub("", text)
+    text = short if len(short) >= SHORTEST_CUT and '"' not in text else text  # what is quoted is not shortened
     text = _I_HAVE.sub("", text).strip().lstrip("✅✓✔❌ ").rstrip(".")
     return text[:1].upper() + text[1:]
 
