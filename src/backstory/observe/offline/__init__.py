@@ -12,7 +12,7 @@ import posixpath
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 
 from backstory.model import Noted, Observation, Reply, Round, Turn
 from backstory.observe.offline.acts import Act, mapping
@@ -21,7 +21,7 @@ from backstory.observe.offline.endings import is_unfinished, rejections
 from backstory.observe.offline.evidence import Commit, RoundEvidence, UserAnswer, changed_rounds, read_evidence
 from backstory.observe.offline.prompt import asked
 from backstory.observe.offline.select import TITLE, ScoredStatement, choices_of, choose, key_of, says_little
-from backstory.observe.offline.statements import Statement, statements_of
+from backstory.observe.offline.statements import STATEMENTS_REMEMBERED, Statement, statements_of
 from backstory.observe.offline.summary import summarize, summarize_so_far
 from backstory.observe.offline.text import tidy
 from backstory.observe.offline.titles import title_of_changes, type_of
@@ -160,9 +160,7 @@ def _with_facts(chosen: Sequence[ScoredStatement], choices: Sequence[ScoredState
         if (
             not chosen
             or one.score < (LEAST_DOUBTED_FACT if one.is_doubted else LEAST_FACT)
-            or only_asks(one.statement)
-            or says_little(one.statement.text)
-            or _is_no_fact(one.statement)
+            or not _is_fact(one.statement)
             or any(is_same(one.words, other.words, SAME_FACT) for other in used)
         ):
             continue
@@ -179,13 +177,16 @@ def _with_facts(chosen: Sequence[ScoredStatement], choices: Sequence[ScoredState
     return {one.title: [fact.fact for fact in sorted(facts[one.title], key=partial(order, one))] for one in chosen}
 
 
-def _is_no_fact(statement: Statement) -> bool:
-    """Whether a statement is a place without a claim, a remark on the work, a merit of what was proposed, or long for
-    what a user said: most of that is pasted."""
-    if statement.source == "prompt" and len(statement.text) > LONGEST_SAID:
-        return True
+@lru_cache(STATEMENTS_REMEMBERED)
+def _is_fact(statement: Statement) -> bool:
+    """Whether a statement claims something: it does not ask, and is no place without a claim, no remark on the work, no
+    merit of what was proposed, and not long for what a user said, because most of that is pasted."""
+    if only_asks(statement) or says_little(statement.text):
+        return False
+    is_pasted = statement.source == "prompt" and len(statement.text) > LONGEST_SAID
     is_nameless = statement.source == "between" and bool(CUES["nameless"].search(statement.text))
-    return is_nameless or bool(_REMARK.match(statement.text) or _MERITS.search(statement.heading))
+    is_remark = bool(_REMARK.match(statement.text) or _MERITS.search(statement.heading))
+    return not (is_pasted or is_nameless or is_remark)
 
 
 def _following(chosen: Sequence[ScoredStatement], choices: Sequence[ScoredStatement]) -> dict[str, ScoredStatement]:

@@ -115,15 +115,21 @@ def choices_of(statements: Sequence[Statement], changed: frozenset[int] = frozen
     choices = []
     for one, score in zip(statements, score_all(statements, changed), strict=True):
         is_answered = is_question(one.text) and (one.source != "last" or one.round != doubts.final)
-        only_announces = one.text.endswith((":", "：", " -", " –", " —"))
-        shortest = SHORTEST_OPEN if is_open(one) else SHORTEST
-        if width(one.text) >= shortest and not (is_answered or only_announces or _is_paste(one)):
+        if not is_answered and _says_something(one):
             has_later_work = one.source == "between" or one.round < last_change
             mark = USER if one.source == "prompt" else EARLIER if has_later_work else ""
             doubt, title = doubts.of(one), title_of(one, mark)
             words = words_of(one.text) | words_of(title.removeprefix(mark))
             choices.append(ScoredStatement(one, title, score - doubt, doubt > 0, words, mark))
     return choices
+
+
+@lru_cache(STATEMENTS_REMEMBERED)
+def _says_something(statement: Statement) -> bool:
+    """Whether a statement is long enough, does more than announce, and was not pasted."""
+    only_announces = statement.text.endswith((":", "：", " -", " –", " —"))
+    is_long = width(statement.text) >= (SHORTEST_OPEN if is_open(statement) else SHORTEST)
+    return is_long and not only_announces and not (statement.source == "prompt" and is_pasted(statement.text))
 
 
 def choose(choices: Iterable[ScoredStatement], kept: frozenset[str], rounds: int) -> list[ScoredStatement]:
@@ -207,10 +213,6 @@ _CODE = re.compile(r"`[^`]{0,200}`")
 _PROSE = re.compile(r"(?<![\w./:#-])[^\W\d_]{2,}(?!\w|[./#:-]\w|\()")
 _SYMBOLS = frozenset("{}();=<>[]|\\+%$&*⨯•│")
 _LOG = re.compile(r"^\S+:\d+:\d+|^[b-hj-z] |^\$ |^❯|^[A-Z]+ \d{4}-|^(?://|\+\s|-\s)|^\S+=\S+ ")
-
-
-def _is_paste(statement: Statement) -> bool:
-    return statement.source == "prompt" and is_pasted(statement.text)
 
 
 def is_pasted(text: str) -> bool:
