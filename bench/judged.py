@@ -21,7 +21,7 @@ from pathlib import Path
 from fit_ranking import ended, read_transcript
 
 from backstory.observe.offline import FACT, tell
-from backstory.observe.offline.select import key_of, title_of
+from backstory.observe.offline.select import key_of, said_of, title_of
 from backstory.observe.offline.statements import statements_of
 from backstory.observe.offline.text import tidy
 from backstory.text import split_mark
@@ -64,7 +64,7 @@ def main() -> None:
         label_of: dict[str, str] = {}
         for one in statements_of(turns):
             label = judged["labels"].get(f"{one.turn}.{one.position}", "C")
-            for text in (title_of(one), one.text):
+            for text in (title_of(one), said_of(one)):
                 label_of.setdefault(key_of(tidy(text, FACT)), label)
         for seen in tell(ended(turns, tools)).observations:
             observations += 1

@@ -63,10 +63,12 @@ def cut(text: str, limit: int) -> str:
     return (head[:last_space] if last_space > limit * 0.6 else head).rstrip() + "…"
 
 
-#: What a title or a fact begins with if it may no longer hold: a user said it, or work went on after an agent said it.
+#: What a title or a fact begins with if it need not hold: a user said it, an agent only proposed it, or work went on
+#: after an agent said it.
 USER = "User: "
+PROPOSED = "Proposed: "
 EARLIER = "Earlier: "
-_MARK = re.compile(f"{USER}|{EARLIER}")
+_MARK = re.compile(f"{USER}|{PROPOSED}|{EARLIER}")
 _WORD = re.compile(r"\w{3,}|[⺀-鿿぀-ヿ가-힯]{2}")
 #: Words that two texts have in common without having anything in common.
 _COMMON = frozenset(

@@ -257,6 +257,25 @@ def test_it_is_told_who_said_something_and_when() -> None:
     assert kept == {"", f"User: {rule[:-1]}", f"Earlier: {found[:-1]}", cause[:-1]}
 
 
+def test_a_proposal_is_marked_as_one() -> None:
+    """Nobody has agreed to it when the session ends."""
+    said = (
+        "The rates are read once, because `load_rates` caches them. We could drop the cache of `load_rates` and "
+        "keep the rates of a day in the `rates` table instead. Should I implement that?"
+    )
+    titles = titles_of(("Why are the rates old?", said))
+    assert "The rates are read once, because `load_rates` caches them" in titles
+    assert [one for one in titles if one.startswith("Proposed: We could drop the cache")]
+
+
+def test_the_subtitle_is_the_heading_of_a_list() -> None:
+    said = (
+        "## Rounding of taxes\n- `add_tax` takes the sum, because a tax on each row is off by a cent in the worst case"
+    )
+    (one,) = told("Mend the tax.", edited("cart.py", "a", "b"), stopped(said)).observations
+    assert one.subtitle == "Rounding of taxes"
+
+
 def test_a_title_is_marked_once_a_later_round_changes_files() -> None:
     """It stays the same observation."""
     talk, said = Talk(), "`load_rates` keeps the rates of a day in memory, because the till has no database."

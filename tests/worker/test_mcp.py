@@ -95,8 +95,9 @@ def call(box: Box, tool: str, **arguments: Any) -> tuple[str, bool]:
 def test_the_official_client_lists_and_calls_every_tool(running: Box, how: str) -> None:
     """What one call gives, the next takes; the bridge also says where the agent works."""
     running.cli("install")
+    mended = "The total of the cart was wrong because `add_tax` rounded every row."
     running.hook("UserPromptSubmit", {"session_id": "cart-1", "prompt": "Mend the cart."})
-    running.hook("Stop", {"session_id": "cart-1", "last_assistant_message": "The cart is mended."})
+    running.hook("Stop", {"session_id": "cart-1", "last_assistant_message": mended})
     running.settle()
     here = {} if how == "bridge" else {"project": "shop"}
 
@@ -130,10 +131,12 @@ def test_the_official_client_lists_and_calls_every_tool(running: Box, how: str) 
             assert "Mend the cart." in await ask("get_session", id=int(session))
             assert "Mend the cart." in await ask("get_session", id=f"S{session}")
             assert "Mend the cart." in await ask("get_session", id="cart-1")
+            made = number_in(await ask("search", query="add_tax", kind="observations"))
+            assert "\nAsked: Mend the cart.\n" in await ask("get_observations", ids=[made])
             assert "Mend the cart" in await ask("find_sessions")
             said_there = await ask("get_turns", id=f"S{session}", segment=1, page=-1)
             assert said_there.startswith(f"S{session}, segment 1 of 1, page 1 of 1\n\n[0] user, ")
-            assert said_there.endswith("\nThe cart is mended.")
+            assert said_there.endswith(f"\n{mended}")
             assert f"#{new} " in await ask("hide", ids=[f"#{new}", f"S{session}"])
             assert f"#{new} " not in await ask("search", query="port")
             assert "9090" not in await ask("session_context", **here)

@@ -140,6 +140,8 @@ def _print(row: dict[str, Any]) -> None:
     if row["subtitle"]:
         show.paragraph(row["subtitle"])
     show.block("What", row["narrative"])
+    if "sources" not in row:
+        show.block("Asked", row["asked"])
     for label, name in (("Facts", "facts"), ("Changed", "files_modified"), ("Read", "files_read")):
         show.block(label, "\n".join(f"- {item}" for item in row[name]))
     show.block("Concepts", ", ".join(row["concepts"]))

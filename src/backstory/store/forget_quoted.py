@@ -19,10 +19,10 @@ from backstory.text import json_list, split_mark
 
 #: Kinds of events that say what was said. They lose the sentences, and are not forgotten as a whole.
 SPOKEN = ("prompt", "stop", "subagent_stop", "post_compact")
-#: How the narrative of an observation begins that quotes its prompt.
-ASKED = "Asked: "
 #: Letters of a word by which a sentence of a summary is recognised.
 MIN_LETTERS = 3
+#: How the narrative of an observation begins that quotes its prompt.
+ASKED = "Asked: "
 _FIELDS = tuple(each.name for each in fields(Summary))
 
 
@@ -48,7 +48,8 @@ def _said(row: Row) -> list[str]:
     details that it gathered from other statements, such as an open end: these stay where they were said."""
     narrative = "" if row["narrative"].startswith(ASKED) else row["narrative"]
     title = split_mark(row["title"])[1]
-    texts = [row["title"], title, title.partition(": ")[2], row["subtitle"], narrative]
+    subtitle = "" if row["provider"] == "offline" else row["subtitle"]  # the rules put a heading there
+    texts = [row["title"], title, title.partition(": ")[2], subtitle, narrative]
     return [text for text in texts if text.strip()]
 
 

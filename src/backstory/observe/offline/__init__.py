@@ -20,7 +20,7 @@ from backstory.observe.offline.cues import CUES
 from backstory.observe.offline.endings import is_unfinished, rejections
 from backstory.observe.offline.evidence import Commit, RoundEvidence, UserAnswer, changed_rounds, read_evidence
 from backstory.observe.offline.prompt import asked
-from backstory.observe.offline.select import TITLE, ScoredStatement, choices_of, choose, key_of, says_little
+from backstory.observe.offline.select import TITLE, ScoredStatement, choices_of, choose, key_of, says_little, title_of
 from backstory.observe.offline.statements import STATEMENTS_REMEMBERED, Statement, statements_of
 from backstory.observe.offline.summary import summarize, summarize_so_far
 from backstory.observe.offline.text import tidy
@@ -34,6 +34,8 @@ FACT = 320
 NARRATIVE = 600
 #: Characters of a fact that a user said, at most.
 LONGEST_SAID = 200
+#: Characters of the heading over a statement, which is the subtitle of its observation.
+SUBTITLE = 80
 #: Characters of what is kept of a plan.
 PLAN = 500
 #: Two facts are the same if this share of the words of the shorter one is in both.
@@ -221,7 +223,7 @@ def _nearness(one: ScoredStatement, other: ScoredStatement) -> float:
 def _observation(
     choice: ScoredStatement, facts: list[str], round_: Round, evidence: RoundEvidence, commits: Sequence[Commit]
 ) -> Observation:
-    text = choice.statement.text
+    text, heading = choice.statement.text, choice.statement.heading
     whole = " ".join([text, *facts])
     changed = [change.path for change in evidence.changes]
     touched = [path for path in changed if posixpath.basename(path) in whole]
@@ -235,6 +237,7 @@ def _observation(
     return Observation(
         type=type_of(text, round_.prompt, bool(touched)),
         title=_stored_title(choice),
+        subtitle=tidy(heading, SUBTITLE) if heading and not title_of(choice.statement).startswith(heading) else "",
         narrative=tidy(text, NARRATIVE) if is_cut else "",
         facts=tuple(tidy(fact, FACT) for fact in (*facts, *map(str, commits))),
         concepts=_concepts(choice),

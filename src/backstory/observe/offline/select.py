@@ -21,7 +21,7 @@ from backstory.observe.offline.truth import (
     only_requests,
     only_thinks_aloud,
 )
-from backstory.text import EARLIER, USER, is_same, split_mark, words_of
+from backstory.text import EARLIER, PROPOSED, USER, is_same, split_mark, words_of
 
 #: Characters of a title, at most.
 TITLE = 140
@@ -57,8 +57,9 @@ NEAR_BEST = 1.5
 _OPENING = re.compile(
     r"^(?:(?:ok(?:ay)?|so|now|also|but|and|however)\b(?! that\b)[\s,.!:–—-]*|"
     r"(?:yes|no|good|great|perfect|done|sure|excellent|exactly|confirmed|"
-    r"found it|got it|interesting|right|indeed|you're (?:absolutely )?right|"
-    r"good (?:catch|point|question|idea|news|call))(?:\s*[,.!:–—]+\s*|\s+-\s+))+(?=\S)",
+    r"found it|got it|interesting|right|indeed|you(?:'re| are) (?:absolutely |totally |quite )?(?:right|correct)|"
+    r"(?:good|great|excellent|nice) (?:catch|point|question|idea|news|call|insight|feedback|suggestion))"
+    r"(?:\s*[,.!:–—]+\s*|\s+-\s+))+(?=\S)",
     re.IGNORECASE,
 )
 _I_HAVE = re.compile(r"^I(?:'ve| have) (?:also |now |successfully |completely )?(?!not\b)(?=\w+(?:ed|t|n)\b)")
@@ -104,7 +105,7 @@ class ScoredStatement:
 
     @property
     def fact(self) -> str:
-        return self.mark + self.statement.text
+        return self.mark + said_of(self.statement)
 
 
 def choices_of(statements: Sequence[Statement], changed: frozenset[int] = frozenset()) -> list[ScoredStatement]:
@@ -118,6 +119,7 @@ def choices_of(statements: Sequence[Statement], changed: frozenset[int] = frozen
         if not is_answered and _says_something(one):
             has_later_work = one.source == "between" or one.round < last_change
             mark = USER if one.source == "prompt" else EARLIER if has_later_work else ""
+            mark = PROPOSED if doubts.is_proposed(one) else mark
             doubt, title = doubts.of(one), title_of(one, mark)
             words = words_of(one.text) | words_of(title.removeprefix(mark))
             choices.append(ScoredStatement(one, title, score - doubt, doubt > 0, words, mark))
@@ -179,6 +181,12 @@ def _worth(choice: ScoredStatement, is_kept: bool) -> float:
     return float(likely / (len(said) + 20) ** LENGTH)
 
 
+def said_of(statement: Statement) -> str:
+    """Return the text of a statement without a filler at its beginning."""
+    text = _OPENING.sub("", statement.text)
+    return text[:1].upper() + text[1:] if width(text) >= SHORTEST and text != statement.text else statement.text
+
+
 def key_of(title: str) -> str:
     """Return by what a title is known again when its mark has changed."""
     return split_mark(title)[1][:KEY]
@@ -193,8 +201,7 @@ def title_of(statement: Statement, mark: str = "") -> str:
 def _shortened(statement: Statement) -> str:
     if statement.heading and (_prose(statement.text) < SHORTEST_PROSE or _lacks_subject(statement)):
         return f"{statement.heading}: {statement.text.rstrip('.')}"
-    text = _OPENING.sub("", statement.text)
-    text = text if width(text) >= SHORTEST else statement.text
+    text = said_of(statement)
     short = _ASIDE.sub("", text)
     text = short if len(short) >= SHORTEST_CUT and '"' not in text else text  # what is quoted is not shortened
     text = _I_HAVE.sub("", text).strip().lstrip("✅✓✔❌ ").rstrip(".")

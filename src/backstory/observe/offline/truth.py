@@ -122,6 +122,7 @@ class _Claim:
     undoes: bool
     closes: bool  #: it closes a round with what was done
     offers: bool
+    is_suggested: bool
     is_idea: bool  #: a suggestion or an open end
     is_state: bool  #: that work is about to change
     is_plan: bool
@@ -134,13 +135,15 @@ class _Claim:
 @lru_cache(STATEMENTS_REMEMBERED)
 def _claim_of(statement: Statement) -> _Claim:
     text, is_last = statement.text, statement.source == "last"
+    is_suggested = bool(_SUGGESTS.search(text) or _SUGGESTS.search(statement.heading))
     is_done = bool(CUES["done"].search(text))
     return _Claim(
         names=frozenset(name.strip("`()").rsplit("/", 1)[-1] for name in _NAME.findall(text)),
         undoes=bool(_UNDONE.search(text)),
         closes=is_last and (is_done or bool(_MODIFIED.search(text))),
         offers=is_last and bool(_OFFER.search(text)),
-        is_idea=is_open(statement) or bool(_SUGGESTS.search(text) or _SUGGESTS.search(statement.heading)),
+        is_suggested=is_suggested,
+        is_idea=is_suggested or is_open(statement),
         is_state=bool(_STATE.search(text)),
         is_plan=statement.source == "between" and bool(CUES["plan"].search(text)),
         is_guess=bool(CUES["guess"].search(text)),
@@ -167,6 +170,12 @@ class Doubts:
                 self._undone |= dict.fromkeys(claim.names, one.round)
             if claim.closes:
                 self._mended |= dict.fromkeys(claim.names, one.turn)
+
+    def is_proposed(self, statement: Statement) -> bool:
+        """Whether the end of a round offers this, and does not say that it was done or why something is as it is."""
+        claim = _claim_of(statement)
+        is_offered = statement.turn in self._offers or claim.is_suggested
+        return statement.source == "last" and is_offered and not (claim.is_done or claim.has_cause)
 
     def of(self, statement: Statement) -> float:
         """Return what the score of a statement loses."""

@@ -326,6 +326,8 @@ def _observation_lines(row: dict[str, Any]) -> Iterator[str]:
     for text in (row["subtitle"], row["narrative"]):
         if text:
             yield cut(text, LONGEST)
+    if row.get("asked"):
+        yield f"Asked: {_line(row['asked'], 240)}"
     yield from (f"- {_line(fact, 500)}" for fact in row["facts"])
     labels = {"files_modified": "Changed", "files_read": "Read", "concepts": "Concepts", "changed": "Changed since"}
     for name, label in labels.items():
