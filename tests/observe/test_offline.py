@@ -268,6 +268,18 @@ def test_a_proposal_is_marked_as_one() -> None:
     assert [one for one in titles if one.startswith("Proposed: We could drop the cache")]
 
 
+def test_what_was_said_before_a_question_for_the_next_step_is_kept() -> None:
+    asked = {"questions": [{"question": "Plan ready at `plan.md`. What would you like to do next?"}]}
+    question, limit = asked["questions"][0]["question"], "Show the warning once, and only where a hook can print it."
+
+    def titles(answer: str) -> list[str]:
+        event_ = used("AskUserQuestion", asked, {"answers": {question: answer}})
+        return [one.title for one in told("Plan it.", event_, stopped("Done.")).observations]
+
+    assert titles("Start the work") == ["Earlier: Plan ready at `plan.md`."]
+    assert titles(limit) == [f"{question} → {limit}"]
+
+
 def test_the_subtitle_is_the_heading_of_a_list() -> None:
     said = (
         "## Rounding of taxes\n- `add_tax` takes the sum, because a tax on each row is off by a cent in the worst case"

@@ -21,7 +21,7 @@ MEANING = 0.6
 MEANING_PERSONAL = 3.0
 #: What the newest item gains over the oldest, as a share of the best score, for a query in conversational language.
 #: Work mostly continues where it stopped.
-RECENT = 0.3
+RECENT = 0.36
 #: The same for a query in which somebody writes about themselves.
 RECENT_PERSONAL = 0.1
 #: The same for sessions, for a query that has only words of any task, such as `fix the tests`.
@@ -31,7 +31,7 @@ FURTHER = 0.15
 #: Number of items of a session that count.
 DEEP = 3
 #: Factor for observations, summaries and prompts in the score of a session, because they repeat the conversation.
-MADE = 0.7
+MADE = 0.6
 #: Factor for a turn of the assistant in the score of a session. A reply is long and repeats the question.
 REPLY_IN_SESSION = 0.8
 #: Factor for a turn of the assistant among turns.

@@ -15,7 +15,7 @@ from backstory.store import repeated, sessions, statements, tool_copies, turns
 from backstory.store.db import Row, Tx
 from backstory.store.index.hits import IndexedItem, item_of
 from backstory.store.index.indexing import index, put_words, remove_words
-from backstory.text import json_list
+from backstory.text import json_list, split_mark
 
 #: Indexes the title and the body of an item: `put_words` for a new text, `index` for an unchanged one.
 Put = Callable[[Tx, IndexedItem, str, str], None]
@@ -230,8 +230,12 @@ def put_texts(tx: Tx, row: Row, title: str, facts_: Sequence[str], importance: i
     about = {"id": row["id"], "title": clean["title"], "facts": facts, "importance": importance}
     revised = row | about | {"compressed_observation": compressed}
     tx.run("observation_revise", observed_json=observed_json(revised), **about)
-    if (about["title"], facts) != (row["title"], row["facts"]):
+    if _unmarked(revised) != _unmarked(row):  # the index knows neither marks nor the order of facts
         index_row(tx, "observation", revised, sessions.get(tx, row["session_id"]))
+
+
+def _unmarked(row: Row) -> frozenset[str]:
+    return frozenset(split_mark(text)[1] for text in (row["title"], *json_list(row["facts"])))
 
 
 def _compressed(row: Row) -> Row:
@@ -295,14 +299,15 @@ def remove(tx: Tx, number: int) -> None:
 
 
 def _index(tx: Tx, item: IndexedItem, seen: Observation, around: str, put: Put = put_words) -> None:
-    """Index an observation by its own text, and by the replies `around` it."""
+    """Index an observation by its own text without marks, and by the replies `around` it."""
     files = (*seen.files_read, *seen.files_modified)
     item = replace(item, type=seen.type, concepts=seen.concepts, files=files)
-    put(tx, item, seen.title, f"{_body(seen)}\n{around}")
+    put(tx, item, split_mark(seen.title)[1], f"{_body(seen)}\n{around}")
 
 
 def _body(seen: Observation) -> str:
-    lists = (*seen.facts, *seen.files_read, *seen.files_modified, " ".join(seen.concepts))
+    facts = (split_mark(fact)[1] for fact in seen.facts)
+    lists = (*facts, *seen.files_read, *seen.files_modified, " ".join(seen.concepts))
     return "\n".join((seen.subtitle, seen.narrative, *lists))
 
 

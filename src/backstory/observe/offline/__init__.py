@@ -59,6 +59,7 @@ CHOSEN_IMPORTANCE = 70
 EVENTS_IMPORTANCE = 20
 _REMARK = re.compile(
     r"(?:files?|functions?|locations?|lines?): |(?:as expected|interesting|hmm|wait|yes|and for)\b|.*[:：]$|"
+    r"you(?:'re| are) (?:absolutely )?right (?:that|to|about)\b|"
     r"i (?:can )?(?:now )?(?:see|understand)\b(?!.*`)|`[^`]+:\d[^`]*`$|"
     r"(?:let me|now let me|i'll)\b(?!.*\b(?:revert|because|since)\b)",
     re.IGNORECASE,

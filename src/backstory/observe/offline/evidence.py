@@ -12,6 +12,7 @@ from backstory.observe.offline.checks import read_result
 from backstory.observe.offline.edits import Change, read_changes
 from backstory.observe.offline.shell import QUIET, Command, read_commands
 from backstory.observe.offline.text import blocks, clip
+from backstory.text import EARLIER
 
 #: Purposes of commands that check something.
 CHECKS = ("test", "lint", "types", "build")
@@ -21,6 +22,14 @@ _COMMITTED = re.compile(
     r"^\[(?P<branch>[^\]\s]{1,200}|detached HEAD)(?: \([\w-]+\))? (?P<hash>[0-9a-f]{7,40})\] (?P<subject>.*)$", re.M
 )
 _ANSWERED = re.compile(r'"([^"]{1,400})"="([^"]{1,400})"')
+#: A sentence that asks what the agent should do now. A short answer to it decides nothing that lasts.
+SHORT_ANSWER = 40
+_NEXT = re.compile(
+    r"[^.!?]*\b(?:next|ready to (?:proceed|start|commit|merge)|(?:what|how|where) "
+    r"(?:would you like|do you want|(?:should|shall) (?:i|we)) (?:me )?(?:to )?(?:do|proceed|start|continue))\b"
+    r"[^.!?]*\?",
+    re.IGNORECASE,
+)
 _HEAD = re.compile(r"\|\s*head\b(?:\s*-n?\s*(\d{1,6}))?")
 #: Picks lines of an output, but not those of failures.
 _PICKS = re.compile(r"\|\s*(?:grep|rg)\b(?!.*(?:-v|fail))", re.IGNORECASE)
@@ -115,7 +124,8 @@ def _answers(event: Event) -> list[UserAnswer]:
         pairs = [(str(question), str(answer)) for question, answer in answers.items()] or _ANSWERED.findall(
             text_of(response)[:20_000]
         )
-        return [UserAnswer(f"{question} → {answer}", (), event.id) for question, answer in pairs[:8]]
+        told = (_answered(question, answer) for question, answer in pairs[:8])
+        return [UserAnswer(text, (), event.id) for text in told if text]
     plan = given.get("plan")
     if event.tool_name != "ExitPlanMode" or not isinstance(plan, str) or not plan.strip():
         return []
@@ -123,6 +133,14 @@ def _answers(event: Event) -> list[UserAnswer]:
     heading = next((part.text for part in parts if part.kind == "heading"), parts[0].text if parts else "")
     details = tuple(part.text for part in parts if part.kind != "heading" and part.text != heading)
     return [UserAnswer(f"Plan: {heading.removeprefix('Plan: ')}", details[:8], event.id)] if heading else []
+
+
+def _answered(question: str, answer: str) -> str:
+    """Return a question with what the user chose; of one for what to do now only what the agent said before it."""
+    if len(answer) > SHORT_ANSWER or not _NEXT.search(question):
+        return f"{question} → {answer}"
+    said = _NEXT.sub("", question).strip()
+    return f"{EARLIER}{said}" if said else ""
 
 
 def _commits(commands: Sequence[Command], act: Act) -> list[Commit]:

@@ -44,6 +44,8 @@ _SUGGESTS = re.compile(
     r"建议|提案",
     re.IGNORECASE,
 )
+#: What would be if a proposal were carried out.
+_IMAGINED = re.compile(r"\b(?:we|you|it|this|that|callers?|users?|i)(?:'d| would| could)\b", re.IGNORECASE)
 #: A state that work is about to change.
 _STATE = re.compile(
     r"\b(?:current(?:ly)?|(?:the|this) (?:actual |real )?(?:issue|problem|bug) (?:is|might)|duplicates|remaining|"
@@ -172,10 +174,11 @@ class Doubts:
                 self._mended |= dict.fromkeys(claim.names, one.turn)
 
     def is_proposed(self, statement: Statement) -> bool:
-        """Whether the end of a round offers this, and does not say that it was done or why something is as it is."""
+        """Whether an agent offers or imagines this, and does not say that it was done or why something is as it is."""
         claim = _claim_of(statement)
-        is_offered = statement.turn in self._offers or claim.is_suggested
-        return statement.source == "last" and is_offered and not (claim.is_done or claim.has_cause)
+        is_offered = statement.source == "last" and (statement.turn in self._offers or claim.is_suggested)
+        is_imagined = statement.source != "prompt" and bool(_IMAGINED.search(statement.text))
+        return (is_offered or is_imagined) and not (claim.is_done or claim.has_cause)
 
     def of(self, statement: Statement) -> float:
         """Return what the score of a statement loses."""
