@@ -27,6 +27,8 @@ MAX_FIELD = 700
 MAX_LINE = 560
 #: Two lines say the same if this share of the words of the shorter one is in both.
 SAME = 0.7
+#: How a text ends that needs no full stop.
+ENDS = ("…", "!", "?", ":", "。", "！", "？")
 _NUMBER = re.compile(r"\d+")
 #: A question for earlier work: `What did we do last time?`, `Where did we leave off?`, `What do you remember?`
 _ASKS_BACK = re.compile(
@@ -154,7 +156,7 @@ def told(observation: StoredObservation, limit: int, said: Repetitions | None = 
         own, rest = split_mark(fact)
         added = rest if own == mark else fact
         if len(text) + len(added) + 2 <= limit and not (said and said.has(fact)):
-            text, mark = f"{text}. {added}", own
+            text, mark = f"{text}{'' if text.endswith(ENDS) else '.'} {added}", own
     return text
 
 

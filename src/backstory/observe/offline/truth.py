@@ -44,6 +44,13 @@ _SUGGESTS = re.compile(
     r"建议|提案",
     re.IGNORECASE,
 )
+#: Of these, what nobody takes for a report: `the recommended way` is none.
+_PROPOSES = re.compile(
+    r"\b(?:i(?:'d| would)? (?:suggest|recommend|propose|lean|go with)|my (?:suggestion|recommendation|proposal)|"
+    r"(?:option|approach) [0-9A-C]\b|should (?:likely|probably|also)|alternatively|one idea)\b|"
+    r"vorschlag|sugerencia|建议|提案",
+    re.IGNORECASE,
+)
 #: What would be if a proposal were carried out.
 _IMAGINED = re.compile(r"\b(?:we|you|it|this|that|callers?|users?|i)(?:'d| would| could)\b", re.IGNORECASE)
 #: A state that work is about to change.
@@ -124,7 +131,7 @@ class _Claim:
     undoes: bool
     closes: bool  #: it closes a round with what was done
     offers: bool
-    is_suggested: bool
+    is_proposed: bool
     is_idea: bool  #: a suggestion or an open end
     is_state: bool  #: that work is about to change
     is_plan: bool
@@ -137,15 +144,14 @@ class _Claim:
 @lru_cache(STATEMENTS_REMEMBERED)
 def _claim_of(statement: Statement) -> _Claim:
     text, is_last = statement.text, statement.source == "last"
-    is_suggested = bool(_SUGGESTS.search(text) or _SUGGESTS.search(statement.heading))
     is_done = bool(CUES["done"].search(text))
     return _Claim(
         names=frozenset(name.strip("`()").rsplit("/", 1)[-1] for name in _NAME.findall(text)),
         undoes=bool(_UNDONE.search(text)),
         closes=is_last and (is_done or bool(_MODIFIED.search(text))),
         offers=is_last and bool(_OFFER.search(text)),
-        is_suggested=is_suggested,
-        is_idea=is_suggested or is_open(statement),
+        is_proposed=bool(_PROPOSES.search(text) or _SUGGESTS.search(statement.heading)),
+        is_idea=is_open(statement) or bool(_SUGGESTS.search(text) or _SUGGESTS.search(statement.heading)),
         is_state=bool(_STATE.search(text)),
         is_plan=statement.source == "between" and bool(CUES["plan"].search(text)),
         is_guess=bool(CUES["guess"].search(text)),
@@ -176,7 +182,7 @@ class Doubts:
     def is_proposed(self, statement: Statement) -> bool:
         """Whether an agent offers or imagines this, and does not say that it was done or why something is as it is."""
         claim = _claim_of(statement)
-        is_offered = statement.source == "last" and (statement.turn in self._offers or claim.is_suggested)
+        is_offered = statement.source == "last" and (statement.turn in self._offers or claim.is_proposed)
         is_imagined = statement.source != "prompt" and bool(_IMAGINED.search(statement.text))
         return (is_offered or is_imagined) and not (claim.is_done or claim.has_cause)
 
