@@ -47,8 +47,8 @@ def store(tx: Tx, round: Round, stored: Stored) -> StoredRows:
     memory_id = _register(tx, session, reply, reply.instead_of or stored.provider)
     added = tuple(_add(tx, session, round, each, memory_id, stored) for each in reply.observations)
     summary_id = None
-    for noted_ in reply.revised:
-        _revise_observation(tx, noted_)
+    for one in reply.revised:
+        put_texts(tx, get(tx, one.id), one.title, one.facts, one.importance)
     if reply.withdrawn or reply.carries:
         _revise_summaries(tx, session, round.prompt_number, replace(reply, provider=reply.provider or stored.provider))
     if reply.summary:
@@ -216,11 +216,6 @@ def edit(tx: Tx, number: int, changes: Mapping[str, Any]) -> Row:
     tx.run("observation_edit", at=ids.now(), observed_json=observed_json(row), **{name: row[name] for name in kept})
     index_row(tx, "observation", row, sessions.get(tx, row["session_id"]))
     return row
-
-
-def _revise_observation(tx: Tx, revised: Noted) -> None:
-    """Change the title, the facts and the importance of an observation that the rules made, and index its texts."""
-    put_texts(tx, get(tx, revised.id), revised.title, revised.facts, revised.importance)
 
 
 def put_texts(tx: Tx, row: Row, title: str, facts_: Sequence[str], importance: int) -> None:
