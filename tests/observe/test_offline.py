@@ -257,6 +257,13 @@ def test_it_is_told_who_said_something_and_when() -> None:
     assert kept == {"", f"User: {rule[:-1]}", f"Earlier: {found[:-1]}", cause[:-1]}
 
 
+def test_an_error_that_a_user_reports_is_no_memory_by_itself() -> None:
+    """What was done about it is."""
+    done = "`load_rates` now skips empty rows of `rates.csv`, because the bank sends one at midnight."
+    report = "The import failed with ValueError at 3 in `load_rates` of `rates.csv` during the night."
+    assert titles_of((report, done)) == [done.rstrip(".")]
+
+
 def test_a_proposal_is_marked_as_one() -> None:
     """Nobody has agreed to it when the session ends."""
     said = (

@@ -26,7 +26,7 @@ from backstory.text import EARLIER, PROPOSED, USER, is_same, split_mark, words_o
 #: Characters of a title, at most.
 TITLE = 140
 #: Characters of titles that the first round of a session may leave; `GROWTH` says how this grows with more rounds.
-TITLES = 635
+TITLES = 640
 GROWTH = 0.15
 #: Statements of fewer characters say too little.
 SHORTEST = 25
@@ -85,6 +85,14 @@ _VERIFIES = re.compile(r"(?:`?\w+`?\s*[-–—:]\s*)?(?:verif(?:y|ies)|checks th
 _ASIDE = re.compile(r"\s\((?![^)]*`)[^)]{12,}\)")
 #: One half of a comparison, or what something looks like: `Before: x = 1`
 _SHOWS = re.compile(r"(?:before|old|example|usage|format|output)\b[^:]{0,20}: ", re.IGNORECASE)
+#: A number in a list that is not told with it: `#1 and #2 are done`
+_REFERS = re.compile(r"(?:^|\s)#\d\b")
+#: What a user reports as broken, which is asked for and hardly holds afterwards.
+_ERROR = re.compile(
+    r"\b(?:error|exception|panic|traceback|exit status|fail(?:s|ed|ing)?|rejected with|cannot find|not found|undefined|"
+    r"invalid|warning)\b",
+    re.IGNORECASE,
+)
 #: Headings whose items say the opposite without them: `Removed`.
 _TELLING_HEADING = re.compile(
     r"^(?:removed?|deleted?|dropped|before|old|previously|unchanged|rejected|plan(?:ned)?|proposed|not \w+)\b",
@@ -156,8 +164,10 @@ def _is_memory(statement: Statement) -> bool:
         return False
     if OPEN_LABEL.match(statement.text) or OPEN_HEADING.search(statement.label):
         return False
-    if says_little(statement.text) or _SHOWS.match(statement.text):
+    if says_little(statement.text) or _SHOWS.match(statement.text) or _REFERS.search(statement.text):
         return False
+    if statement.source == "prompt" and _ERROR.search(statement.text):
+        return any(CUES[cue].search(statement.text) for cue in ("decision", "wish"))
     return bool(statement.heading) or _prose(statement.text) >= SHORTEST_PROSE
 
 
