@@ -31,7 +31,7 @@ FURTHER = 0.15
 #: Number of items of a session that count.
 DEEP = 3
 #: Factor for observations, summaries and prompts in the score of a session, because they repeat the conversation.
-MADE = 0.6
+MADE = 0.5
 #: Factor for a turn of the assistant in the score of a session. A reply is long and repeats the question.
 REPLY_IN_SESSION = 0.8
 #: Factor for a turn of the assistant among turns.
