@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from backstory.text import split_mark
+from backstory.text import PROPOSED, split_mark
 
 _DECISION = re.compile(r"^decision:\s*", re.IGNORECASE)
 _ARTICLE = re.compile(r"^(?:the|a|an|our|my|your|their|its|this|that|all)\s+", re.IGNORECASE)
@@ -27,7 +27,7 @@ _VALUE = re.compile(
     r"\s?:?=\s?)\s*(?P<value>\S.{0,60}?)[.!]?$",
     re.IGNORECASE,
 )
-#: `Added retry: 1, which …`, `Removed the retry: 1 line`, with the name in backquotes
+#: What was added and may be removed later, with its name in backquotes: Added the `--force` option
 _PRESENCE = re.compile(
     r"^(?:(?:i|we)(?:'ve| have)?\s+)?(?:also\s+|now\s+)?"
     r"(?:(?P<there>added|introduced|restored)|removed|deleted|dropped|reverted)\s+(?:(?:the|a|an|back)\s+)?`(?P<name>[^`]{3,60})`",
@@ -49,7 +49,10 @@ _WORD = re.compile(r"[\w./@-]+")
 
 def stated(text: str) -> tuple[str, str] | None:
     """Return the subject of a sentence and its value; None if a later sentence could not contradict it."""
-    text = _DECISION.sub("", split_mark(" ".join(text.split()))[1])[:240]
+    mark, said = split_mark(" ".join(text.split()))
+    if mark == PROPOSED:
+        return None  # it contradicts nothing as long as nobody agrees
+    text = _DECISION.sub("", said)[:240]
     if presence := _PRESENCE.match(text):
         return _normalised(f"`{_key(presence['name'])}", "there" if presence["there"] else "gone")
     if choice := _CHOICE.match(text):
