@@ -273,6 +273,32 @@ def test_a_proposal_is_marked_as_one() -> None:
     titles = titles_of(("Why are the rates old?", said))
     assert "The rates are read once, because `load_rates` caches them" in titles
     assert [one for one in titles if one.startswith("Proposed: We could drop the cache")]
+    imagined = "Then callers would hand the day to `load_rates`, and the table keeps forty rates for each of them."
+    assert titles_of(("How could it look?", imagined)) == [f"Proposed: {imagined.rstrip('.')}"]
+
+
+def test_a_short_title_keeps_its_aside() -> None:
+    said = "`save_row` writes only two of the fields (the name and the price)."
+    assert titles_of(("What is saved?", said)) == [said.rstrip(".")]
+
+
+def test_a_sentence_that_announces_a_list_is_told_with_the_list() -> None:
+    said = "The rounding in `cart.py` was changed in two places:\n- `add_tax` rounds the sum\n- `discount` never rounds"
+    titles = titles_of(("Mend the rounding.", said))
+    assert any(title.endswith("two places: `add_tax` rounds the sum; `discount` never rounds") for title in titles), (
+        titles
+    )
+
+
+def test_what_does_not_stand_alone_is_no_title() -> None:
+    """A number of a list that is not told, one half of a comparison, and praise."""
+    for said in (
+        "Only #1 and #2 of the rounding rules are carried out in `cart.py` so far.",
+        "Before: `add_tax(row)` rounded every single row of the cart.",
+        "The implementation is much cleaner now, and consistent with the rest of the shop.",
+    ):
+        kept = "`load_rates` now skips empty rows of `rates.csv`, because the bank sends one at midnight."
+        assert titles_of(("Mend the tax.", f"{said}\n\n{kept}")) == [kept.rstrip(".")]
 
 
 def test_what_was_said_before_a_question_for_the_next_step_is_kept() -> None:

@@ -13,6 +13,7 @@ from backstory.model import ContentId, Event, Observation, Reply, Report, Round
 from backstory.project import Project
 from backstory.store import forget, forget_rows, observations, replaceable, sessions
 from backstory.store.db import Row, Store, Tx
+from backstory.store.index import search, vectors
 
 
 def seen(tx: Tx, title: str, session: str = "a") -> int:
@@ -169,6 +170,32 @@ def test_what_two_sessions_learned_is_one_memory_with_a_count(store: Store) -> N
     assert rows[2]["repeats"] == first
     store.write(lambda tx: learn(tx, "c", 4, "The proxy is gone", second))
     assert store.read(lambda tx: of(tx, first))["superseded_by"] is None
+
+
+def test_marks_are_no_words_of_an_observation(store: Store) -> None:
+    """Two sessions learn the same whatever the mark, and neither words nor vectors know it."""
+
+    def learn(tx: Tx, session: str, month: int, title: str) -> int:
+        round = round_of(tx, session, at=f"2026-0{month}-01T00:00:00.000Z")
+        seen = Observation("discovery", title, facts=("Earlier: It was two minutes",), event_ids=(round.events[0].id,))
+        return observations.store(tx, round, observations.Stored(Reply((seen,)), "offline")).observation_ids[0]
+
+    first = store.write(lambda tx: learn(tx, "a", 1, "User: Proxies cut"))
+    second = store.write(lambda tx: learn(tx, "b", 2, "Earlier: Proxies cut"))
+    assert store.read(lambda tx: of(tx, first))["superseded_by"] == second
+    kinds = ("observation",)
+    assert [hit.item_id for hit in store.read(lambda tx: search.by_words(tx, "proxies", kinds))] == [second, first]
+    assert not store.read(lambda tx: search.by_words(tx, "earlier", kinds))
+    assert not [one for one in store.read(lambda tx: vectors.due(tx, 100)) if "Earlier" in one.text]
+
+
+def test_an_observation_whose_mark_changes_keeps_its_index(store: Store) -> None:
+    number = store.write(lambda tx: seen(tx, "Proxies cut"))
+    store.write(lambda tx: observations.put_texts(tx, of(tx, number), "Earlier: Proxies cut", ("Always",), 40))
+    row = store.read(lambda tx: of(tx, number))
+    assert (row["title"], row["importance"]) == ("Earlier: Proxies cut", 40)
+    found = store.read(lambda tx: search.by_words(tx, "always", ("observation",)))
+    assert [hit.item_id for hit in found] == [number], "a new fact is indexed"
 
 
 @pytest.mark.parametrize("order", [*permutations((1, 2, 3))])
