@@ -100,13 +100,13 @@ def read(data: Path, labels_file: Path) -> tuple[Notes, list[Example]]:
     for session in sorted({session for session, _, _ in labels} | notes.keys()):
         turns, tools = read_transcript(data / "claude-code" / "transcripts" / f"{session}.jsonl.gz")
         statements = statements_of(turns)
-        course = rank.Course.of(statements, changed_rounds(ended(turns, tools)))
+        rounds = rank.SessionRounds.of(statements, changed_rounds(ended(turns, tools)))
         for one in statements:
             title = select.title_of(one)
             told = [at for at, item in enumerate(notes.get(session, ())) if tells(item["keys"], title)]
             label = labels.get((session, one.turn, one.position), "")
-            features = dict(rank.features(one, course))
-            examples.append(Example(session, one, told, label, features, course.changed))
+            features = dict(rank.features(one, rounds))
+            examples.append(Example(session, one, told, label, features, rounds.changed))
     return notes, examples
 
 

@@ -19,10 +19,10 @@ from backstory.text import json_list, split_mark
 
 #: Kinds of events that say what was said. They lose the sentences, and are not forgotten as a whole.
 SPOKEN = ("prompt", "stop", "subagent_stop", "post_compact")
-#: Letters of a word by which a sentence of a summary is recognised.
-MIN_LETTERS = 3
 #: How the narrative of an observation begins that quotes its prompt.
 ASKED = "Asked: "
+#: Letters of a word by which a sentence of a summary is recognised.
+MIN_LETTERS = 3
 _FIELDS = tuple(each.name for each in fields(Summary))
 
 

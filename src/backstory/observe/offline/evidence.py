@@ -22,8 +22,9 @@ _COMMITTED = re.compile(
     r"^\[(?P<branch>[^\]\s]{1,200}|detached HEAD)(?: \([\w-]+\))? (?P<hash>[0-9a-f]{7,40})\] (?P<subject>.*)$", re.M
 )
 _ANSWERED = re.compile(r'"([^"]{1,400})"="([^"]{1,400})"')
-#: A sentence that asks what the agent should do now. A short answer to it decides nothing that lasts.
+#: Characters of an answer that decides nothing that lasts, if the question is for what to do now: `Start the work`.
 SHORT_ANSWER = 40
+#: A sentence that asks what the agent should do now.
 _NEXT = re.compile(
     r"[^.!?]*\b(?:next|ready to (?:proceed|start|commit|merge)|(?:what|how|where) "
     r"(?:would you like|do you want|(?:should|shall) (?:i|we)) (?:me )?(?:to )?(?:do|proceed|start|continue))\b"

@@ -42,10 +42,10 @@ def score_all(statements: Sequence[Statement], changed: frozenset[int] = frozens
     """Return the score of each statement of a session: higher is better, and 0 is about as likely as not. `changed` are
     the rounds in which files were changed."""
     weights = _weights()
-    course = Course.of(statements, changed)
+    rounds = SessionRounds.of(statements, changed)
     placed: dict[tuple[str, int], float] = {}
     for source, number in {(one.source, one.round) for one in statements}:
-        pairs = course.features(source, number)
+        pairs = rounds.features(source, number)
         placed[source, number] = math.fsum(weights.get(name, 0.0) * value for name, value in pairs)
     return [own_score(one) + placed[one.source, one.round] for one in statements]
 
@@ -70,20 +70,20 @@ def width(text: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class SessionRounds:
     """The rounds of a session, in their order, and those in which files were changed."""
 
-    rounds: Sequence[int]
+    numbers: Sequence[int]
     changed: frozenset[int]
 
     @classmethod
-    def of(cls, statements: Iterable[Statement], changed: frozenset[int]) -> Course:
+    def of(cls, statements: Iterable[Statement], changed: frozenset[int]) -> SessionRounds:
         return cls(sorted({one.round for one in statements}), changed)
 
     def features(self, source: str, number: int) -> list[tuple[str, float]]:
         """Return what the place of a statement in its session adds. What is said in a round that changed files tells
         what was done; what is said before later changes may be overtaken by them."""
-        place, final = self.rounds.index(number), len(self.rounds) - 1
+        place, final = self.numbers.index(number), len(self.numbers) - 1
         changes, changes_later = number in self.changed, any(one > number for one in self.changed)
         facts = {
             "final round": place == final,
@@ -99,10 +99,10 @@ class Course:
         return [*((name, 1.0) for name, fact in facts.items() if fact), ("how late", place / max(1, final))]
 
 
-def features(statement: Statement, course: Course) -> list[tuple[str, float]]:
+def features(statement: Statement, rounds: SessionRounds) -> list[tuple[str, float]]:
     """Return what is true of a statement; the rest is 0."""
     own = ((name, 1.0) for name in _own_features(statement))
-    return [*own, *course.features(statement.source, statement.round)]
+    return [*own, *rounds.features(statement.source, statement.round)]
 
 
 def _own_features(statement: Statement) -> set[str]:

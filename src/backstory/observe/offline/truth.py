@@ -44,7 +44,7 @@ _SUGGESTS = re.compile(
     r"建议|提案",
     re.IGNORECASE,
 )
-#: Of these, what nobody takes for a report: `the recommended way` is none.
+#: Proposals that cannot be reports. `The recommended way is X` may be one, and is left out.
 _PROPOSES = re.compile(
     r"\b(?:i(?:'d| would)? (?:suggest|recommend|propose|lean|go with)|my (?:suggestion|recommendation|proposal)|"
     r"(?:option|approach) [0-9A-C]\b|should (?:likely|probably|also)|alternatively|one idea)\b|"
