@@ -66,7 +66,8 @@ def test_what_happens_in_one_session_is_known_in_the_next(replayed: Box) -> None
     assert "shop/cart.py" in told
     assert len(told) <= 10_000
     for number in re.findall(r"#(\d+)", told):
-        assert "\nAsked:\n" in replayed.cli("show", number).stdout
+        shown = replayed.cli("show", number).stdout
+        assert "\nAsked:\n" in shown and "\nAnswered:\n" in shown
 
 
 def test_the_empty_state_says_so_in_one_line(shared: Box) -> None:

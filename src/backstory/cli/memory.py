@@ -142,6 +142,7 @@ def _print(row: dict[str, Any]) -> None:
     show.block("What", row["narrative"])
     if "sources" not in row:
         show.block("Asked", row["asked"])
+        show.block("Answered", row["answered"])
     for label, name in (("Facts", "facts"), ("Changed", "files_modified"), ("Read", "files_read")):
         show.block(label, "\n".join(f"- {item}" for item in row[name]))
     show.block("Concepts", ", ".join(row["concepts"]))

@@ -329,6 +329,8 @@ def _observation_lines(row: dict[str, Any]) -> Iterator[str]:
     if row.get("asked"):
         yield f"Asked: {_line(row['asked'], 240)}"
     yield from (f"- {_line(fact, 500)}" for fact in row["facts"])
+    if row.get("answered"):
+        yield f"Answered then: {_line(row['answered'], 480)}"
     labels = {"files_modified": "Changed", "files_read": "Read", "concepts": "Concepts", "changed": "Changed since"}
     for name, label in labels.items():
         if row.get(name):

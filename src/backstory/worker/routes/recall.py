@@ -15,9 +15,8 @@ from backstory import ids, project, times
 from backstory.errors import BadInput, NotFound
 from backstory.live_settings import LiveSettings
 from backstory.model import Session
-from backstory.recall import changed_files, context, session_rows, turn_pages, worktree
+from backstory.recall import around, changed_files, context, session_rows, turn_pages, worktree
 from backstory.recall.context import SessionContext
-from backstory.recall.hand_off import telling
 from backstory.recall.relevance import SessionStart
 from backstory.settings import Settings
 from backstory.store import (
@@ -34,16 +33,13 @@ from backstory.store import (
 )
 from backstory.store.db import LAST, Row, Store, Tx
 from backstory.store.projects import KnownProject
-from backstory.text import cut, tokens
+from backstory.text import tokens
 from backstory.worker.endpoints import Call, Endpoint, needs_read
 
 T = TypeVar("T")
 #: Directories of a project that are looked into for a branch, and branches that are listed.
 MAX_DIRECTORIES = 5
 MAX_BRANCHES = 200
-#: Prompts of a session that are read for what an observation came of, and characters of that.
-MAX_PROMPTS = 5
-ASKED = 240
 Limit = Annotated[int, msgspec.Meta(ge=1, le=200)]
 
 
@@ -287,15 +283,8 @@ def _directories(tx: Tx, name_or_key: str) -> list[str]:
 def _full_observation(tx: Tx, number: int) -> Row:
     changed = changed_files.changed(tx, [number]).get(number, ())
     row = memories.shown_observation(tx, number)
-    return row | {"branch": row["git_branch"], "changed": list(changed), "asked": _asked(tx, row)}
-
-
-def _asked(tx: Tx, row: Row) -> str:
-    """Return what had been asked when an observation was made: its last prompt that says something by itself."""
-    numbers = range(max(1, row["prompt_number"] - MAX_PROMPTS + 1), row["prompt_number"] + 1)
-    found = (prompts.by_number(tx, row["session_id"], number) for number in numbers)
-    said = telling([prompt.prompt for prompt in found if prompt and prompt.prompt])
-    return cut(said[-1], ASKED) if said else ""
+    said = {"asked": around.asked(tx, row), "answered": around.answered(tx, row)}
+    return row | {"branch": row["git_branch"], "changed": list(changed)} | said
 
 
 def find_session(tx: Tx, name: str) -> Session | None:
