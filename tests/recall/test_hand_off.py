@@ -27,6 +27,7 @@ def test_a_mark_is_told_once_for_the_facts_that_have_it(title: str, facts: tuple
     assert told(observation(title, *facts), 200) == line
 
 
-def test_a_title_that_was_cut_is_told_whole_with_its_mark() -> None:
-    cut = observation("Earlier: The till rounds…", narrative="The till rounds every row")
+@pytest.mark.parametrize("mark", ["", "Earlier: "])
+def test_a_title_that_was_cut_is_told_whole_with_its_mark(mark: str) -> None:
+    cut = observation("Earlier: The till rounds…", narrative=f"{mark}The till rounds every row")
     assert told(cut, 200) == "Earlier: The till rounds every row"

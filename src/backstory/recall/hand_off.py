@@ -150,7 +150,7 @@ def told(observation: StoredObservation, limit: int, said: Repetitions | None = 
     the next one."""
     mark, whole = split_mark(observation.title)
     if whole.endswith("…") and observation.narrative:
-        whole = observation.narrative
+        whole = split_mark(observation.narrative)[1]
     text = cut(mark + one_line(whole), min(240, max(limit, 160))).rstrip(".")
     for fact in (cut(one_line(fact), 240).rstrip(".") for fact in observation.facts):
         own, rest = split_mark(fact)
