@@ -18,11 +18,11 @@ from backstory.store.index.tokens import Term
 from backstory.store.index.word_index import WordIndex
 
 #: Rows of common words that the engine may compare in one search. It does not return them all.
-COMPARED = {"sqlite": 600_000, "postgres": 200_000}
+COMPARED = {"sqlite": 1_000_000, "postgres": 200_000}
 #: Rows with two common words that are read in one search.
 READ = {"sqlite": 20_000, "postgres": 3_000}
 #: Rows whose title and length are read at once, heaviest first.
-PAGE = 2000
+PAGE = 4000
 #: Newest rows with a common word in their title that are candidates.
 TITLES = 300
 
