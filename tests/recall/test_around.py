@@ -6,6 +6,7 @@ import pytest
 
 from backstory.recall import around
 from backstory.store.db import Store, Tx
+from backstory.text import cut
 
 ITEMS = "\n".join(f"{number}. **`part_{number}()`** - does it" for number in (1, 2, 3))
 #: An answer whose list stands far from its beginning.
@@ -70,4 +71,4 @@ def test_an_answer_that_is_private_is_not_shown(talk: Store) -> None:
 def test_a_title_of_any_script_is_found() -> None:
     text = "まず調べました。\n" * 100 + "原因は索引がないことでした。\n" + "そのあと直しました。" * 60
     assert "原因は索引がないことでした" in around.passage(text, "原因は索引がないことでした。")
-    assert around.passage("(" * 5000, "((((") == around.cut("(" * 5000, around.ANSWERED)
+    assert around.passage("(" * 5000, "((((") == cut("(" * 5000, around.ANSWERED)
