@@ -64,6 +64,17 @@ def test_what_was_said_elsewhere_is_shown_with_the_beginning_of_the_answer(talk:
     assert talk.read(lambda tx: around.answered(tx, row(2, title))).startswith("Summary The till was slow.")
 
 
+@pytest.mark.parametrize("title", ["Extracted three helpers from `pay()`", "Steps: extracted three helpers from"])
+def test_a_title_is_found_by_its_words(talk: Store, title: str) -> None:
+    """A title has another first letter than the text, and may begin with its heading."""
+    assert talk.read(lambda tx: around.answered(tx, row(2, title))).startswith("…")
+
+
+def test_markup_is_left_out_and_code_is_not() -> None:
+    text = "## Done\n\n**Now** `__init__.py` takes **`2**3`** of src/**, see **/*.py\n\n```py\nx = 1\n```"
+    assert around.passage(text, "") == "Done Now `__init__.py` takes `2**3` of src/**, see **/*.py x = 1"
+
+
 def test_an_answer_that_is_private_is_not_shown(talk: Store) -> None:
     assert talk.read(lambda tx: around.answered(tx, row(3, "x"))) == ""
 

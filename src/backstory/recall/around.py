@@ -17,8 +17,8 @@ ASKED = 240
 ANSWERED = 480
 #: Words of a title by which its place in the answer is found.
 FIRST_WORDS = 5
-#: The marks of headings, of bold text and of code blocks. The quotes of code stay.
-_MARKUP = re.compile(r"\*\*|__|^#+ +|^```.*$", re.MULTILINE)
+#: The marks of bold text, headings and code blocks; not those of powers and globs: `2**3`, `src/**`.
+_MARKUP = re.compile(r"(?<!\w)\*\*(?=[\w`(])|(?<=[\w`):.!?])\*\*(?!\w)|^#+ +|^```.*$", re.MULTILINE)
 _WORD = re.compile(r"\w+")
 
 
@@ -40,10 +40,15 @@ def passage(text: str, title: str) -> str:
     """Return the lines of a text around a title in it, else its first lines, as one line. A list is told with the line
     that announces it."""
     text = _MARKUP.sub("", text).strip()
-    first_words = r"\W+".join(map(re.escape, _WORD.findall(title)[:FIRST_WORDS]))
-    place = re.search(rf"\b{first_words}\b", text) if first_words else None
+    # A title may begin with its heading, and its first letter may be another than in the text.
+    place = _place(text, title) or _place(text, title.partition(": ")[2])
     if place is None or place.end() <= ANSWERED:
         return cut(one_line(text), ANSWERED)
     earliest = place.start() - ANSWERED // 2
     start = text.find("\n", earliest, place.start())
     return "…" + cut(one_line(text[earliest if start < 0 else start :]), ANSWERED - 1)
+
+
+def _place(text: str, title: str) -> re.Match[str] | None:
+    words = r"\W+".join(map(re.escape, _WORD.findall(title)[:FIRST_WORDS]))
+    return re.search(rf"\b{words}\b", text, re.IGNORECASE) if words else None
