@@ -89,6 +89,25 @@ def test_a_backup_under_load_is_whole_and_holds_up_nobody(chosen: Settings, monk
     assert len(backups.listed(chosen.paths.backups)) == backups.KEPT
 
 
+def test_two_backups_of_the_same_moment_do_not_disturb_each_other(
+    chosen: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when two processes find an old schema at once: one is made while the other is."""
+    monkeypatch.setattr(backups, "PAGES", 5)
+    monkeypatch.setattr("backstory.ids.now", lambda: "2026-01-01T00:00:00.000Z")
+    made: list[Path] = []
+
+    def make_another() -> bool:
+        if not made:
+            made.append(Path())  # the other asks, too
+            made.append(backups.create(chosen.paths.database, "daily"))
+        return False
+
+    copy = backups.create(chosen.paths.database, "daily", make_another)
+    assert made[1] == copy and backups.problems(copy) == []
+    assert list(chosen.paths.backups.iterdir()) == [copy]
+
+
 def test_a_damaged_database_makes_no_backup_and_takes_no_good_one_away(chosen: Settings) -> None:
     """Else three days of damage would push the last good copy out."""
     good = backups.create(chosen.paths.database, "daily")

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import re
+import secrets
 import shutil
 import sqlite3
 import threading
@@ -142,7 +143,7 @@ def create(database: Path, label: str, stopping: Stopping = lambda: False, is_ge
     folder = database.with_name("backups")
     folder.mkdir(mode=0o700, exist_ok=True)
     target = folder / f"{ids.now().replace(':', '-')}.{label}.db"
-    temporary = folder / f".{target.name}"
+    temporary = folder / f".{target.name}.{secrets.token_hex(4)}"  # another process may begin in the same millisecond
     temporary.touch(mode=0o600)
 
     began = time.monotonic()
