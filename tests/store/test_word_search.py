@@ -375,3 +375,18 @@ def test_every_title_with_most_of_the_words_is_found(store: Store) -> None:
         assert same <= set(found), title
         read += len(found)
     assert read < len(titles) ** 2 / 2
+
+
+def test_w12_a_small_project_has_its_own_rare_words(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name is common in it and rare elsewhere. In a larger one the words of the whole memory count."""
+    own = {number: "melanie smiles" for number in range(2, 22, 2)} | {22: "pending smiles"}
+    store.write(lambda tx: put_all(tx, own | {number: "pending smiles" for number in range(1, 25, 2)}))
+
+    def first() -> int:
+        return store.read(lambda tx: search.by_words(tx, "melanie pending", ("prompt",), Filter(project="p0")))[
+            0
+        ].item_id
+
+    assert first() == 22
+    monkeypatch.setattr(search, "FEW", len(own))
+    assert first() != 22

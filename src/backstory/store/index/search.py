@@ -34,6 +34,9 @@ TYPO_LENGTH = 4
 TYPO_WEIGHT = 0.5
 #: Words of a query that are searched with a letter changed, at most.
 TYPO_TERMS = 3
+#: Rows of a small project. Its own words are counted, because a name may be common in it and rare elsewhere. What is
+#: common in a larger one is common in the whole memory, which knows everyday words better.
+FEW = 2000
 #: Rows that are assumed at least, when the share of a word in a query is computed.
 MIN_TOTAL = 1000
 
@@ -115,10 +118,10 @@ def newest(tx: Tx, kinds: Sequence[str], where: Filter, limit: int) -> list[Hit]
 
 
 def _weights(index: WordIndex, counts: dict[Term, int], min_total: int = 0) -> dict[Term, float]:
-    """Return the weight of each term: the rarer, the greater. If few rows pass the filter, only those are counted,
-    because a name may be common in a project and rare elsewhere. A word that nothing contains weighs most."""
+    """Return the weight of each term: the rarer, the greater. If few rows pass the filter, only those are counted. A
+    word that nothing contains weighs most."""
     total, filtered = index.last, list(counts.values())
-    if index.marks and (size := index.size()) < index.budget:
+    if index.marks and (size := index.size()) < FEW:
         total, filtered = size, index.counts([Match((term,), index.marks) for term in counts])
     total = max(total, min_total)
     return {term: bm25.weight(total, count) for term, count in zip(counts, filtered, strict=True)}
