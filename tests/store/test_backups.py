@@ -108,6 +108,17 @@ def test_two_backups_of_the_same_moment_do_not_disturb_each_other(
     assert list(chosen.paths.backups.iterdir()) == [copy]
 
 
+def test_what_a_killed_backup_left_is_removed_after_a_day(chosen: Settings) -> None:
+    folder = chosen.paths.backups
+    folder.mkdir(parents=True, exist_ok=True)
+    old, new = folder / ".old.db.1", folder / ".new.db.2"
+    for file in (old, new):
+        file.touch()
+    os.utime(old, (0, 0))
+    copy = backups.create(chosen.paths.database, "daily")
+    assert sorted(folder.iterdir()) == [new, copy]
+
+
 def test_a_damaged_database_makes_no_backup_and_takes_no_good_one_away(chosen: Settings) -> None:
     """Else three days of damage would push the last good copy out."""
     good = backups.create(chosen.paths.database, "daily")

@@ -12,7 +12,7 @@ import shutil
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -35,6 +35,8 @@ REST = 4.0
 #: Seconds of such a pause, at least and at most.
 MIN_REST_S = 0.002
 MAX_REST_S = 0.5
+#: A temporary file that was not written for so long is of a backup that was killed.
+LONGEST_S = 86_400
 #: Bytes of the smallest page. A shorter file is no database.
 MIN_PAGE_BYTES = 512
 BEGINNING = "1970-01-01T00:00:00.000Z"
@@ -184,8 +186,16 @@ def _rotate(folder: Path) -> None:
     old = backups[KEPT:]
     if old and extent_of(largest := max(old, key=extent_of)) > max(map(extent_of, backups[:KEPT])):
         old.remove(largest)
-    for backup in old:
-        backup.unlink(missing_ok=True)
+    for file in (*old, *_abandoned(folder)):
+        file.unlink(missing_ok=True)
+
+
+def _abandoned(folder: Path) -> Iterator[Path]:
+    """Yield what backups left that were killed."""
+    for file in folder.glob(".*"):
+        with contextlib.suppress(OSError):
+            if file.stat().st_mtime < time.time() - LONGEST_S:
+                yield file
 
 
 def write_out(connection: sqlite3.Connection, target: Path) -> None:
