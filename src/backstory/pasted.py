@@ -8,7 +8,7 @@ import re
 _OUTPUT = re.compile(
     r"\s*(?:===|\+\+\+ |>>>|❯|⏺|⎿|[✓✔✗✘⨯●]|\$ |#!|@@|at \S+\(|File \"|Traceback|diff --git|index [0-9a-f]{7}|"
     r"create mode|\d+ files? changed|(?:PASS|FAIL|ok|INFO|WARN|ERROR|DEBUG)\b[:\s]|\d{4}-\d\d-\d\dT?|\d\d:\d\d:\d\d|"
-    r"\[[^\]\n]{1,40}\]\s|(?:[^/\n]{1,60} )?[^\s/]*/\S*\s*$|[\w./-]+:\d+|drwx|-rw)"
+    r"\[[^\]\n]{1,40}\]\s|[^\s/]*/\S*\s*$|[^/\n]{1,60}: /\S+\s*$|[\w./-]+:\d+|drwx|-rw)"
 )
 #: Lines of output that a prompt with a paste has at least.
 OUTPUT_LINES = 8
