@@ -111,12 +111,14 @@ def test_two_backups_of_the_same_moment_do_not_disturb_each_other(
 def test_what_a_killed_backup_left_is_removed_after_a_day(chosen: Settings) -> None:
     folder = chosen.paths.backups
     folder.mkdir(parents=True, exist_ok=True)
-    old, new = folder / ".old.db.1", folder / ".new.db.2"
-    for file in (old, new):
+    name = ".2026-01-01T00-00-00.000Z.daily.db"
+    old, new, foreign = (folder / each for each in (f"{name}.01234567", f"{name}.89abcdef", ".nobackup"))
+    for file in (old, new, foreign):
         file.touch()
-    os.utime(old, (0, 0))
+    for file in (old, foreign):
+        os.utime(file, (0, 0))
     copy = backups.create(chosen.paths.database, "daily")
-    assert sorted(folder.iterdir()) == [new, copy]
+    assert sorted(folder.iterdir()) == [new, foreign, copy]
 
 
 def test_a_damaged_database_makes_no_backup_and_takes_no_good_one_away(chosen: Settings) -> None:

@@ -35,8 +35,8 @@ REST = 4.0
 #: Seconds of such a pause, at least and at most.
 MIN_REST_S = 0.002
 MAX_REST_S = 0.5
-#: A temporary file that was not written for so long is of a backup that was killed.
-LONGEST_S = 86_400
+#: Seconds. A temporary file that was not written for so long is of a backup that was killed.
+ABANDONED_S = 86_400
 #: Bytes of the smallest page. A shorter file is no database.
 MIN_PAGE_BYTES = 512
 BEGINNING = "1970-01-01T00:00:00.000Z"
@@ -191,10 +191,10 @@ def _rotate(folder: Path) -> None:
 
 
 def _abandoned(folder: Path) -> Iterator[Path]:
-    """Yield what backups left that were killed."""
+    """Yield the temporary files of backups that were killed."""
     for file in folder.glob(".*"):
         with contextlib.suppress(OSError):
-            if file.stat().st_mtime < time.time() - LONGEST_S:
+            if _NAME.match(file.name[1:]) and file.stat().st_mtime < time.time() - ABANDONED_S:
                 yield file
 
 
