@@ -24,6 +24,10 @@ INSERT INTO turns (session_id, number, prompt_number, role, text, at)
 VALUES (1, {number} * 2, {number}, 'user', '{prompt}', '{at}'), (1, {number} * 2 + 1, {number}, 'assistant',
   {reply}, '{at}');
 """
+ON_THE_WAY = """
+INSERT INTO turns (session_id, number, prompt_number, role, text, at)
+VALUES (1, 0, 1, 'assistant', 'Let me look.', '{at}');
+"""
 
 
 def say(tx: Tx, number: int, prompt: str, reply: str | None) -> None:
@@ -39,6 +43,7 @@ def row(number: int, title: str) -> dict[str, object]:
 def talk(store: Store) -> Store:
     def fill(tx: Tx) -> None:
         tx.script(SESSION.format(at=AT))
+        tx.script(ON_THE_WAY.format(at=AT))
         say(tx, 1, "Find out why the till is slow", "There was no index on `sale.day`. I added one.")
         say(tx, 2, "yes", LONG)
         say(tx, 3, "Say it again", None)

@@ -383,9 +383,8 @@ def test_w12_a_small_project_has_its_own_rare_words(store: Store, monkeypatch: p
     store.write(lambda tx: put_all(tx, own | {number: "pending smiles" for number in range(1, 25, 2)}))
 
     def first() -> int:
-        return store.read(lambda tx: search.by_words(tx, "melanie pending", ("prompt",), Filter(project="p0")))[
-            0
-        ].item_id
+        hits = store.read(lambda tx: search.by_words(tx, "melanie pending", ("prompt",), Filter(project="p0")))
+        return hits[0].item_id
 
     assert first() == 22
     monkeypatch.setattr(search, "FEW", len(own))

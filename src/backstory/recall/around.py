@@ -32,8 +32,9 @@ def asked(tx: Tx, row: Row) -> str:
 
 def answered(tx: Tx, row: Row) -> str:
     """Return the part of the answer in which an observation was said, else how the answer begins."""
-    replies = [turn.text for turn in turns.of_round(tx, row["session_id"], row["prompt_number"]) if turn.text]
-    return passage(replies[-1], split_mark(row["title"])[1]) if replies else ""
+    replies = turns.of_round(tx, row["session_id"], row["prompt_number"])
+    last = next((turn.text for turn in reversed(replies) if turn.text), "")
+    return passage(last, split_mark(row["title"])[1])
 
 
 def passage(text: str, title: str) -> str:

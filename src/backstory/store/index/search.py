@@ -34,8 +34,8 @@ TYPO_LENGTH = 4
 TYPO_WEIGHT = 0.5
 #: Words of a query that are searched with a letter changed, at most.
 TYPO_TERMS = 3
-#: Rows of a small project. Its own words are counted, because a name may be common in it and rare elsewhere. What is
-#: common in a larger one is common in the whole memory, which knows everyday words better.
+#: If fewer rows than this pass a filter, the weight of a word is its rarity among them: a name may be common in a small
+#: project and rare elsewhere. What is common in a large one is common in the whole memory, too.
 FEW = 2000
 #: Rows that are assumed at least, when the share of a word in a query is computed.
 MIN_TOTAL = 1000

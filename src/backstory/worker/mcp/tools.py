@@ -327,10 +327,10 @@ def _observation_lines(row: dict[str, Any]) -> Iterator[str]:
         if text:
             yield cut(text, LONGEST)
     if row.get("asked"):
-        yield f"Asked: {_line(row['asked'], 240)}"
+        yield f"Asked: {row['asked']}"
     yield from (f"- {_line(fact, 500)}" for fact in row["facts"])
     if row.get("answered"):
-        yield f"Answered then: {_line(row['answered'], 480)}"
+        yield f"Answered then: {row['answered']}"
     labels = {"files_modified": "Changed", "files_read": "Read", "concepts": "Concepts", "changed": "Changed since"}
     for name, label in labels.items():
         if row.get(name):
