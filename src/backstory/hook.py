@@ -57,6 +57,9 @@ def _deliver(data: str, agent: str, event: str, deadline: float) -> None:
         _answer(agent, event)
         _spool("spool/rejected", name, b'{"error":"The payload was larger than 16 MiB."}')
         return
+    if not body or body.isspace():
+        _answer(agent, event)
+        return
     request = (
         f"POST /hooks/{agent}/{event} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
         f"X-Backstory-Event: {event_id}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -78,6 +81,8 @@ def _deliver(data: str, agent: str, event: str, deadline: float) -> None:
     _answer(agent, event)
     # Without a response, after an error or with a wrong token it is sent again later. A rejected event is set aside.
     is_sent_again = status in (-1, 0, 401, 408, 429) or status >= 500
+    if not is_known(agent) or not (is_sent_again or _is_object(body)):
+        return  # no worker would ever take it
     if len(body) > LARGE:
         body = _strip_in_time(body, deadline, cut=True)
     _spool("spool" if is_sent_again else "spool/rejected", name, body)
@@ -97,6 +102,27 @@ def _fallback(agent: str):  # type: ignore[no-untyped-def]
     except ImportError:
         return None
     return hook_fallback
+
+
+def is_known(agent: str) -> bool:
+    """Whether this package has the agent. A worker of an earlier version may not."""
+    try:
+        posix.stat(__file__.rpartition("/")[0] + "/agents/" + agent.replace("-", "_") + "/__init__.py")
+    except OSError:
+        return False
+    return True
+
+
+def _is_object(body: bytes) -> bool:
+    """Whether a payload that the worker rejected is a JSON object, as agents send it."""
+    import json
+
+    try:
+        return isinstance(json.loads(body, parse_int=str), dict)
+    except RecursionError:
+        return True
+    except ValueError:
+        return False
 
 
 def _version() -> bytes:

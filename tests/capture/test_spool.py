@@ -57,9 +57,7 @@ ODD: dict[str, Callable[[Path], object]] = {
     "a link to nothing": lambda path: path.symlink_to("nothing"),
     "a link to a file": lambda path: path.symlink_to(Path(__file__)),
     "another user's": foreign,
-    "empty": lambda path: path.touch(),
-    "not JSON": lambda path: path.write_text("{"),
-    "a list": lambda path: path.write_text("[]"),
+    "nested too deeply": lambda path: path.write_text('{"session_id": ' + "[" * 9999 + "]" * 9999 + "}"),
     "too large": lambda path: path.write_bytes(bytes(17 << 20)),
 }
 
@@ -210,6 +208,18 @@ def test_doctor_is_not_held_up_by_what_lies_there(paths: Paths) -> None:
     assert list(files.spool(scene(paths))) == []
     (told,) = files.unusable(scene(paths))
     assert "8 entries" in told.says
+
+
+@pytest.mark.parametrize("text", ["", " \n", "not JSON", "{", "[]", "\xff"])
+def test_an_entry_that_holds_no_event_is_deleted(paths: Paths, text: str, caplog: pytest.LogCaptureFixture) -> None:
+    """No worker will ever take it in: somebody called the hook by hand, or an agent was killed while it wrote."""
+    wanted = [good(paths, 1), good(paths, 3)]
+    (paths.spool / NAME.format(2)).write_text(text, "latin-1")
+    delivered = Delivered()
+    assert drain(paths, delivered) == 2
+    assert delivered.sessions == wanted
+    assert not paths.rejected.exists() and names(paths.spool) == []
+    assert [record.levelno for record in caplog.records].count(logging.WARNING) == 1
 
 
 def scene(paths: Paths) -> Machine:

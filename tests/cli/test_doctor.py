@@ -513,15 +513,20 @@ def test_an_event_that_waits_for_a_day_beside_a_running_worker(well: Box) -> Non
 
 
 def test_what_can_never_be_taken_in_stays_rejected(well: Box) -> None:
-    """Tried again, refused again, and said so; deleted by its owner it is gone."""
+    """Tried again, refused again, and said so; deleted by its owner it is gone. What holds no event is deleted."""
     folder = well.data / "spool" / "rejected"
     folder.mkdir(parents=True, mode=0o700, exist_ok=True)
     (well.data / "spool").chmod(0o700)
     file = folder / f"{1:013x}-{1:016x}.claude-code.PostToolUse.json"
-    file.write_text("not json")
-    assert "rejected 1 again" in repair(well)
-    assert "spool-rejected" in found(well) and file.exists()
+    file.write_text('{"tool_name": "Read"}')  # of no session
+    empty = [folder / f"{number:013x}-{1:016x}.claude-code.Stop.json" for number in (2, 3)]
+    empty[0].touch()
+    empty[1].write_text("not json")
+    assert "read 0 events and rejected 1 again" in repair(well)
+    assert "rejected 1 event: " in found(well)["spool-rejected"]["says"] and list(folder.iterdir()) == [file]
     file.unlink()
+    empty[0].touch()
+    assert "the worker read 0 events, and 1 file without one was deleted." in repair(well)
     assert found(well) == {}
 
 

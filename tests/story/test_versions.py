@@ -82,6 +82,12 @@ def test_an_unknown_event_that_was_spooled_is_cleared_away(box: Box) -> None:
 def test_an_agent_that_only_a_newer_worker_knows_is_kept_aside_and_comes_back(running: Box) -> None:
     """The older worker has no such route: the event is kept, the hook is quiet, the number of files is bounded, and
     repair hands it to the worker again, which by then may know it."""
+    package = running.root / "newer" / "backstory"
+    shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    (package / "agents" / "holo_coder").mkdir()
+    (package / "agents" / "holo_coder" / "__init__.py").touch()
+    shim = running.shim
+    shim.write_text(shim.read_text().replace(str(SOURCE), str(package)))
     answer = running.hook("SessionStart", {"session_id": "s"}, agent="holo-coder")
     assert (answer.returncode, answer.stdout, answer.stderr) == (0, b"", b"")
     (file,) = (running.data / "spool" / "rejected").iterdir()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import os
 import stat
@@ -134,7 +135,10 @@ class Spool:
             self._leave(file, error)  # the cause may pass, so it is tried again
             return False
         except Exception as error:
-            await self._reject(file, error)
+            if await asyncio.to_thread(remove_if_empty, file):
+                log.warning("an entry of the spool that held no event was deleted")
+            else:
+                await self._reject(file, error)
             return False
         return True
 
@@ -172,6 +176,21 @@ def is_usable(file: Path) -> bool:
         return True  # it was taken in just now
     except OSError:
         return False
+
+
+def remove_if_empty(file: Path) -> bool:
+    """Delete an entry that no worker can take in, because it is not a JSON object as agents send it: somebody called
+    the hook by hand, or an agent was killed while it wrote. Return whether it was deleted."""
+    try:
+        content = _read(file)
+        if content is None or len(content) > MAX_BYTES or isinstance(json.loads(content, parse_int=str), dict):
+            return False
+    except (OSError, RecursionError):
+        return False
+    except ValueError:
+        pass
+    file.unlink(missing_ok=True)
+    return True
 
 
 def _read(file: Path) -> bytes | None:

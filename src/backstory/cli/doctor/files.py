@@ -198,21 +198,26 @@ def _size_and_age(file: Path) -> tuple[int, int]:
 
 
 def rejected(machine: Machine) -> Iterator[Finding]:
+    from backstory.capture.spool import remove_if_empty
+
     paths = machine.settings.paths
     files = sorted(paths.rejected.glob("*.json"))
 
     def repair() -> str:
         """Spool the events again: another version of the worker may have rejected what this one understands."""
-        retried = [file.replace(paths.spool / file.name) for file in files]
+        events = [file for file in files if not remove_if_empty(file)]
+        retried = [file.replace(paths.spool / file.name) for file in events]
         connect(machine.settings)
         until = time.monotonic() + DRAIN_S
         while any(file.exists() for file in retried) and time.monotonic() < until:
             time.sleep(0.05)
-        if refused := [file for file in files if file.exists()]:
+        if refused := [file for file in events if file.exists()]:
             raise BackstoryError(
                 f"The worker read {show.count(len(retried) - len(refused), 'event')} and rejected {len(refused)} again."
             )
-        return f"the worker read {show.count(len(retried), 'event')}."
+        empty = len(files) - len(events)
+        deleted = f", and {show.count(empty, 'file')} without one {'was' if empty == 1 else 'were'} deleted"
+        return f"the worker read {show.count(len(retried), 'event')}{deleted if empty else ''}."
 
     if files:
         yield Finding(
