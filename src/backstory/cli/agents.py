@@ -28,7 +28,7 @@ def add(commands: Any) -> None:
         )
         command.add_argument("--dry-run", action="store_true", help="say what would be changed, and change nothing")
         command.add_argument("--diff", action="store_true", help="the same, line by line")
-        command.set_defaults(run=run)
+        command.runs_with_json(run)
 
 
 def install(options: argparse.Namespace) -> None:
@@ -42,6 +42,8 @@ def install(options: argparse.Namespace) -> None:
     chosen.paths.prepare()
     shims.write(chosen)
     changes = [part.install(False) for part in parts]
+    if _printed_json(options, parts, changes):
+        return
     for part, change in zip(parts, changes, strict=True):
         already = " already" if change.what == "unchanged" else ""
         print(f"{agent.name}: the {part.what}{already} in {show.path(change.path)}.")
@@ -65,28 +67,41 @@ def uninstall(options: argparse.Namespace) -> None:
         return
     # A folder that was created for one part may have held another until now.
     remove_empty(made_dirs)
+    has_stopped = not installed(chosen) and _remove_shims(chosen)
+    if _printed_json(options, parts, changes):
+        return
     for part, change in zip(parts, changes, strict=True):
         if change.what != "absent":
             print(f"{agent.name}: the {part.what} no longer in {show.path(change.path)}.")
     if all(change.what == "absent" for change in changes):
         print(f"{agent.name}: nothing of backstory is in its files.")
-    if not installed(chosen):
-        _remove_shims(chosen)
+    if has_stopped:
+        print("The worker is stopped.")
+    if not installed(chosen) and chosen.data_dir.exists():
+        print(f"Memory is kept in {show.path(chosen.data_dir)}. Delete that folder to forget everything.")
 
 
-def _remove_shims(chosen: Settings) -> None:
-    """Stop the worker and remove the shims after the last agent was uninstalled."""
+def _remove_shims(chosen: Settings) -> bool:
+    """Stop the worker and remove the shims after the last agent was uninstalled. Return whether a worker ran."""
     from backstory.worker import process
 
-    if process.stop(chosen.paths):
-        print("The worker is stopped.")
+    has_stopped = process.stop(chosen.paths)
     shims.remove(chosen.paths)
-    if chosen.data_dir.exists():
-        print(f"Memory is kept in {show.path(chosen.data_dir)}. Delete that folder to forget everything.")
+    return has_stopped
+
+
+def _printed_json(options: argparse.Namespace, parts: Sequence[InstalledPart], changes: Sequence[FileChange]) -> bool:
+    rows = [
+        {"part": part.what.rpartition(" ")[0], "path": str(change.path), "did": change.what, "change": change.summary()}
+        for part, change in zip(parts, changes, strict=True)
+    ]
+    return show.printed_json(options, {"agent": options.agent, "parts": rows})
 
 
 def _plan(options: argparse.Namespace, parts: Sequence[InstalledPart], changes: Sequence[FileChange]) -> None:
     """Print what would be changed: a line for each file, or every line with --diff."""
+    if _printed_json(options, parts, changes):
+        return
     for part, change in zip(parts, changes, strict=True):
         if options.diff:
             print(change.diff() or f"{change.path} would not change.\n", end="")

@@ -30,7 +30,7 @@ def add(commands: Any) -> None:
         action.add_argument("name", metavar="NAME", help="a setting, as `backstory config` lists it")
         if name == "set":
             action.add_argument("value", metavar="VALUE", help="its value; several are separated by commas")
-        action.set_defaults(run=run)
+        action.runs_with_json(run)
 
     text = "ask the provider one question, to see whether it answers"
     tested = actions.add_parser("test", help=text)
@@ -74,7 +74,9 @@ def list_settings(options: argparse.Namespace) -> None:
 def get(options: argparse.Namespace) -> None:
     if options.name != "data_dir":
         settings.check_name(options.name)
-    print(_text(settings.shown(options.name, getattr(settings.load(), options.name))))
+    value = settings.shown(options.name, getattr(settings.load(), options.name))
+    if not show.printed_json(options, {options.name: value}):
+        print(_text(value))
 
 
 def change(options: argparse.Namespace) -> None:
@@ -86,48 +88,53 @@ def change(options: argparse.Namespace) -> None:
         modes.load(options.value, chosen.paths.modes)
     settings.change(chosen.paths.config, name, options.value)
     value = settings.convert(name, options.value)
-    print(f"{name} = {_text(settings.shown(name, value))}")
-    _apply(chosen, name)
-    _warn(name, value)
+    shown, applies, missing = settings.shown(name, value), _apply(chosen, name), _missing(name, value)
+    if show.printed_json(options, {"name": name, "value": shown, "applies": applies, "missing": missing}):
+        return
+    print(f"{name} = {_text(shown)}\n{applies}")
+    for each in missing:
+        show.paragraph(each, code=show.YELLOW)
 
 
 def unset(options: argparse.Namespace) -> None:
     chosen, name = settings.load(), options.name
     if name in settings.NAMES and name not in settings.read_config(chosen.paths.config):
-        print(f"{name} is not set in config.toml.")
+        if not show.printed_json(options, {"name": name, "value": settings.shown(name, getattr(chosen, name))}):
+            print(f"{name} is not set in config.toml.")
         return
     settings.change(chosen.paths.config, name, None)
-    print(f"{name} has its default value again: {_text(getattr(Settings(), name)) or 'empty'}")
-    _apply(chosen, name)
+    value, applies = getattr(Settings(), name), _apply(chosen, name)
+    if not show.printed_json(options, {"name": name, "value": settings.shown(name, value), "applies": applies}):
+        print(f"{name} has its default value again: {_text(value) or 'empty'}\n{applies}")
 
 
-def _apply(before: Settings, name: str) -> None:
-    """Apply a setting that was changed. The worker is restarted if it reads this one only at its start."""
+def _apply(before: Settings, name: str) -> str:
+    """Apply a setting that was changed, and say when it applies. The worker is restarted if it reads this one only at
+    its start."""
     from backstory.cli import worker
     from backstory.worker import process
 
     if (source := settings.sources().get(name, "config.toml")) != "config.toml":
-        print(f"It has no effect: {source} is set, and comes first.")
-    elif settings.is_at_once(name):
-        print("It applies now.")
-    elif process.running_pid(before.paths) is None:
-        print("It applies when the worker starts.")
-    else:
-        process.stop(before.paths)
-        worker.start_worker(settings.load())
-        print("The worker was restarted to apply it.")
+        return f"It has no effect: {source} is set, and comes first."
+    if settings.is_at_once(name):
+        return "It applies now."
+    if process.running_pid(before.paths) is None:
+        return "It applies when the worker starts."
+    process.stop(before.paths)
+    worker.start_worker(settings.load())
+    return "The worker was restarted to apply it."
 
 
-def _warn(name: str, value: Any) -> None:
+def _missing(name: str, value: Any) -> list[str]:
     """Say what is missing before the setting works."""
     from importlib.util import find_spec
 
-    packages = settings.PACKAGES
+    said, packages = [], settings.PACKAGES
     package, extra = packages.get((name, value)) or packages.get((name, "*" if value else ""), ("", ""))
     if package and find_spec(package) is None:
-        show.paragraph(f"The package `{package}` is missing. Install it: pip install '{extra}'", code=show.YELLOW)
+        said.append(f"The package `{package}` is missing. Install it: pip install '{extra}'")
     variable = settings.VENDORS.get(value, ("",))[0] if name == "provider" else ""
     chosen = settings.load()
     if variable and not chosen.api_key and not chosen.base_url:
-        text = f"It needs a key: `backstory config set api_key KEY`, or {variable} in the worker's environment."
-        show.paragraph(text, code=show.YELLOW)
+        said.append(f"It needs a key: `backstory config set api_key KEY`, or {variable} in the worker's environment.")
+    return said

@@ -69,7 +69,7 @@ def add(commands: Any) -> None:
 
 
 def remember(options: argparse.Namespace) -> None:
-    text = sys.stdin.read() if options.text == "-" else options.text
+    text = show.given_text(options.text)
     if not text.strip():
         raise BackstoryError("The text is empty.", 'Example: `backstory remember "we keep prices in cents"`.')
     body = {
@@ -165,7 +165,7 @@ def _confirmed() -> bool:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         print("Run it again with --yes to delete this. It cannot be undone.")
         return False
-    return input("Delete this? It cannot be undone. [y/N] ").strip().lower() in ("y", "yes")
+    return show.confirmed("Delete this? It cannot be undone.")
 
 
 def _warn_if_large() -> None:

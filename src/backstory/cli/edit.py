@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
 from backstory.cli import show
@@ -37,7 +36,7 @@ def add(commands: Any) -> None:
 
 
 def edit(options: argparse.Namespace) -> None:
-    text = sys.stdin.read() if options.text == "-" else options.text
+    text = None if options.text is None else show.given_text(options.text)
     given = {"title": options.title, "subtitle": options.subtitle, "narrative": text, "type": options.type}
     given |= {"facts": options.fact, "concepts": options.concept}
     changes = {name: value for name, value in given.items() if value is not None}

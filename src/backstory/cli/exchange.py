@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import IO, Any
 
 from backstory.batches import batches
-from backstory.cli import show
+from backstory.cli import output, show
 from backstory.cli.worker import connect
 from backstory.client import Client
 from backstory.errors import BackstoryError, WorkerAway
 from backstory.exchange.lines import Reader
 from backstory.paths import is_observers
+from backstory.text import json_escaped
 
 #: Rows in one request of an import, at most.
 BATCH_ROWS = 500
@@ -40,48 +41,39 @@ LISTED_ROWS = 20
 
 
 def add(commands: Any) -> None:
-    export_ = commands.add_parser("export", help="write all of memory to a file")
-    export_.description = "Write all of memory to a file, as lines of JSON. `backstory import backstory` reads it."
-    help_text = "the file, compressed if it ends in .gz; - for standard output"
-    export_.add_argument("--output", required=True, metavar="FILE", help=help_text)
-    export_.set_defaults(run=export)
+    export_ = commands.add_parser("export", help="write all of memory as lines of JSON")
+    export_.description = "Write all of memory as lines of JSON. `backstory import backstory` reads them."
+    help_text = "the file, compressed if it ends in .gz"
+    output.add_option(export_, help_text)
+    export_.runs_with_json(export)
 
 
 def add_source(sources: Any) -> None:
     """Add the sources `backstory` and `claude-mem` to the command `import`."""
     backstory_ = sources.add_parser("backstory", help="a file written by `backstory export`")
     backstory_.add_argument("path", metavar="PATH", help="the file; it may be compressed with gzip")
-    backstory_.set_defaults(run=import_backstory)
+    backstory_.runs_with_json(import_backstory)
     claude_mem = sources.add_parser("claude-mem", help="the database of claude-mem")
     claude_mem.description = "Import the database of claude-mem. The database is not changed."
     usual = Path("~/.claude-mem/claude-mem.db")
     help_text = f"the database (default: {usual})"
     claude_mem.add_argument("path", metavar="PATH", type=Path, nargs="?", default=usual, help=help_text)
-    claude_mem.set_defaults(run=import_claude_mem)
+    claude_mem.runs_with_json(import_claude_mem)
 
 
 def export(options: argparse.Namespace) -> None:
     client = connect(timeout=TIMEOUT_S)
-    if options.output == "-":
-        _copy(client, sys.stdout.buffer)
-        sys.stdout.flush()
-        return
-    target = Path(options.output).expanduser()
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        with contextlib.ExitStack() as files:
-            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            out: IO[bytes] = files.enter_context(os.fdopen(handle, "wb"))
-            if target.suffix == ".gz":
-                # Without a name and a time in the header, the same memory gives the same file.
-                out = files.enter_context(gzip.GzipFile("", "wb", fileobj=out, mtime=0))  # type: ignore[arg-type]
+    escape = json_escaped if sys.stdout.isatty() else None  # in a pipe it is the same as in a file
+    with output.opened(options.output, options.yes, escape) as out:
+        if not options.output.endswith(".gz"):
             counts = _copy(client, out)
-        temporary.replace(target)
-    except OSError as error:
-        raise BackstoryError(f"{target} could not be written: {error.strerror}.") from None
-    finally:
-        temporary.unlink(missing_ok=True)
-    print(f"Exported {sum(counts.values())} rows to {target}.")
+        else:
+            # Without a name and a time in the header, the same memory gives the same file.
+            with gzip.GzipFile("", "wb", fileobj=out, mtime=0) as compressed:
+                counts = _copy(client, compressed)  # type: ignore[arg-type]
+    rows = sum(counts.values())
+    if output.is_file(options.output) and not show.printed_json(options, {"rows": rows, "file": options.output}):
+        print(f"Exported {rows} rows to {options.output}.")
 
 
 def _copy(client: Client, out: IO[bytes]) -> dict[str, int]:
@@ -112,9 +104,9 @@ def import_backstory(options: argparse.Namespace) -> int:
     for _ in reader.read(_lines(path, digest)):
         pass
     total = sum(reader.counts.values())
-    added, refused = _send(digest.hexdigest(), Reader().read(_lines(path)), total)
+    added, refused = _send(digest.hexdigest(), Reader().read(_lines(path)), total, options.json)
     # Line 1 is the header.
-    return _report(added, total, {f"line {index + 2}": reason for index, reason in refused.items()})
+    return _report(options, added, total, {f"line {index + 2}": reason for index, reason in refused.items()})
 
 
 def import_claude_mem(options: argparse.Namespace) -> int:
@@ -127,10 +119,11 @@ def import_claude_mem(options: argparse.Namespace) -> int:
         total = tables.total()
         path = options.path.expanduser().resolve()
         import_id = hashlib.sha256(f"claude-mem {path} {os.getpid()}".encode()).hexdigest()
-        added, refused = _send(import_id, claude_mem.rows(source, keys), total)
+        added, refused = _send(import_id, claude_mem.rows(source, keys), total, options.json)
     found = [show.count(tables[table], noun) for table, noun in FROM_CLAUDE_MEM.items()]
-    print(f"claude-mem has {', '.join(found)}.")
-    return _report(added, total, {f"row {index + 1}": reason for index, reason in refused.items()})
+    if not options.json:
+        print(f"claude-mem has {', '.join(found)}.")
+    return _report(options, added, total, {f"row {index + 1}": reason for index, reason in refused.items()})
 
 
 def _project_keys() -> dict[str, str]:
@@ -160,8 +153,10 @@ def _directories() -> Iterator[str]:
                     yield from (r.cwd for r in itertools.islice(agent.transcripts.read(file, Mark(), True), 1) if r.cwd)
 
 
-def _report(added: int, total: int, refused: dict[str, str]) -> int:
+def _report(options: argparse.Namespace, added: int, total: int, refused: dict[str, str]) -> int:
     """Print the result. The exit code is 1 if rows were refused."""
+    if show.printed_json(options, {"rows": total, "added": added, "refused": refused}):
+        return 1 if refused else 0
     print(f"{added:,} of {show.count(total, 'row')} {'was' if added == 1 else 'were'} new.")
     if not refused:
         return 0
@@ -173,12 +168,14 @@ def _report(added: int, total: int, refused: dict[str, str]) -> int:
     return 1
 
 
-def _send(import_id: str, rows: Iterable[tuple[str, dict[str, Any]]], total: int) -> tuple[int, dict[int, str]]:
+def _send(
+    import_id: str, rows: Iterable[tuple[str, dict[str, Any]]], total: int, is_quiet: bool
+) -> tuple[int, dict[int, str]]:
     """Send rows to the worker in batches. Return how many were new, and index -> reason of those that were refused."""
     client = connect(timeout=TIMEOUT_S)
     done = added = 0
     refused: dict[int, str] = {}
-    progress = show.ProgressBar()
+    progress = show.ProgressBar(quiet=is_quiet)
     for batch in batches(rows, _characters, BATCH_ROWS, BATCH_CHARACTERS):
         body = {"import_id": import_id, "rows": [{"table": table, "row": row} for table, row in batch]}
         answer = client.post("/api/import/rows", body)

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from backstory.cli import show
 from backstory.cli.worker import connect
 from backstory.client import Client
 from backstory.errors import BackstoryError
@@ -35,11 +36,11 @@ def add(actions: Any) -> None:
     run_.set_defaults(run=run)
     chat_ = actions.add_parser("chat", help="talk to the agent of a group; /exit ends it")
     chat_.add_argument("group", metavar="GROUP")
-    chat_.set_defaults(run=chat)
+    chat_.set_defaults(run=chat, is_endless=True)
 
 
 def run(options: argparse.Namespace) -> int:
-    message = sys.stdin.read() if options.message == "-" else options.message
+    message = show.given_text(options.message)
     client = connect(timeout=api.ANSWER_S)
     try:
         events = api.events(options.group, message, client=client)

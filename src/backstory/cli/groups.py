@@ -153,11 +153,10 @@ def delete(options: argparse.Namespace) -> int:
 def _confirmed(row: dict[str, Any]) -> bool:
     """Ask whether to delete a group. Without a terminal nobody can answer."""
     had = len(row["history"]) + bool(row["session_id"])
-    question = f"Delete the group {row['name']} with {show.count(had, 'session')}, its files and its memory? [y/N] "
-    if not sys.stdin.isatty():
-        raise BackstoryError(question.removesuffix(" [y/N] "), "Run it again with --yes. This cannot be undone.")
-    print(question, end="", flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    question = f"Delete the group {row['name']} with {show.count(had, 'session')}, its files and its memory?"
+    if not show.can_ask():
+        raise BackstoryError(question, "Run it again with --yes. This cannot be undone.")
+    return show.confirmed(question)
 
 
 def _export(group: str, target: Path) -> None:
@@ -177,7 +176,9 @@ def _export(group: str, target: Path) -> None:
                 path = waiting.pop()
                 tar.add(path, str(path.relative_to(paths.data)), recursive=False)
                 waiting += path.iterdir() if path.is_dir() and not path.is_symlink() else ()
-    except OSError as error:
+    except BaseException as error:
         target.unlink(missing_ok=True)
+        if not isinstance(error, OSError):
+            raise
         message = f"The files of the group could not be exported, so it was not deleted: {error.strerror or error}."
         raise BackstoryError(message, f"Look at {error.filename or paths.folder}.") from None

@@ -28,6 +28,7 @@ ROUTE = "/api/import/reports"
 def add(commands: Any) -> None:
     text = "Import earlier conversations or an export. You can interrupt an import and run it again."
     top = commands.add_parser("import", help="import earlier conversations or an export", description=text)
+    top.takes_json()
     sources = top.add_subparsers(title="sources", metavar="SOURCE", required=True)
     for agent in AGENTS.values():
         _add_agent(sources, agent)

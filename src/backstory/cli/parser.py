@@ -58,15 +58,16 @@ class Parser(argparse.ArgumentParser):
 
     def runs_with_json(self, run: Callable[[argparse.Namespace], int | None]) -> None:
         """Set what the command runs, and add the option --json, with which that prints JSON."""
-        self.add_argument("--json", action="store_true", help="print JSON")
+        self.takes_json()
         self.set_defaults(run=run)
 
     # Its type has overloads, which differ in how `namespace` is passed.
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Parse a whole command line. An unknown option is named, with the one that was meant."""
-        options, unknown = self.parse_known_args(args, namespace)
+        words = self.ordered(args or ())
+        options, unknown = self.parse_known_args(words, namespace)
         if unknown:
-            leaf = self.leaf(args or ())
+            leaf = self.leaf(words)
             wrong = next((word for word in unknown if word.startswith("-")), "")
             if wrong:
                 name = wrong.partition("=")[0]
@@ -74,6 +75,33 @@ class Parser(argparse.ArgumentParser):
                 leaf.fail(f"There is no option `{name}`.", near(name, known))
             leaf.fail(f"`{unknown[0]}` is one word too many.")
         return options
+
+    def ordered(self, words: Sequence[str]) -> list[str]:
+        """Move options that stand before a command or action behind it: `groups --json list`. argparse would replace
+        their values by the defaults of the action."""
+        parser, names, moved, rest = self, list[str](), list[str](), list(words)
+        while rest and (children := parser.children()):
+            if child := children.get(rest[0]):
+                parser = child
+                names.append(rest.pop(0))
+            elif length := parser.option_length(rest[0]):
+                moved += rest[:length]
+                del rest[:length]
+            else:
+                break
+        return [*names, *moved, *rest]
+
+    def option_length(self, word: str) -> int:
+        """Return how many words an option takes with its value; 0 if this is not an option that can be moved."""
+        name, has_value, _ = word.partition("=")
+        action = self._option_string_actions.get(name)
+        if action is None or isinstance(action, argparse._VersionAction):
+            return 0
+        return 1 if has_value or action.nargs == 0 else 2
+
+    def takes_json(self) -> None:
+        """Add the option --json to a command whose actions have it. `ordered` passes it on to them."""
+        self.add_argument("--json", action="store_true", help="print JSON")
 
     def leaf(self, words: Iterable[str]) -> Parser:
         """Return the parser of the command or action that these words name."""

@@ -24,7 +24,8 @@ def add(commands: Any) -> None:
         which = action.add_mutually_exclusive_group(required=True)
         which.add_argument("id", nargs="?", type=int, metavar="ID", help="an event's id, as printed by `queue list`")
         which.add_argument("--all", action="store_true", help="all events that were set aside")
-        action.set_defaults(run=change, route=f"/api/queue/{name}", did=did)
+        action.runs_with_json(change)
+        action.set_defaults(route=f"/api/queue/{name}", did=did)
 
 
 def list_queue(options: argparse.Namespace) -> None:
@@ -43,4 +44,6 @@ def list_queue(options: argparse.Namespace) -> None:
 
 def change(options: argparse.Namespace) -> None:
     changed = connect().post(options.route, {"id": options.id or 0})["changed"]
+    if show.printed_json(options, {"changed": changed}):
+        return
     print(f"{show.count(changed, 'event')} {options.did}." if changed else "No event is set aside.")

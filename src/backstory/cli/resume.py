@@ -105,12 +105,11 @@ def _choose(rows: list[Row], words: str) -> Row | None:
     if words and len(rows) == 1:
         return rows[0]
     last = len(rows)
-    question = f"Open 1? [Enter, 2-{last} or n] " if words else f"Open which? [1-{last}, Enter for none] "
+    question = f"Open 1? [Enter, 2-{last} or n]" if words else f"Open which? [1-{last}, Enter for none]"
     while True:
-        try:
-            answer = input(f"\n{question}").strip().lower()
-        except EOFError:
+        if (typed := show.ask(f"\n{question}")) is None:
             return None
+        answer = typed.strip().lower()
         if words and answer in ("", "y", "yes"):
             return rows[0]
         if answer in ("", "n", "no", "q"):

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from backstory import times
-from backstory.cli import curate, hints, keep, result_lines, session_lines, show
+from backstory.cli import curate, hints, keep, output, result_lines, session_lines, show
 from backstory.cli.session_lines import Row, route
 from backstory.cli.worker import connect
 from backstory.client import Client
 from backstory.errors import BackstoryError
 from backstory.model import SessionStatus
+from backstory.text import escaped, json_escaped
 
 #: label -> the field of a summary that it shows
 LABELS = {"Done": "completed", "Learned": "learned", "Next": "next_steps", "Note": "notes"}
@@ -50,7 +51,7 @@ def add(commands: Any) -> None:
     tag_.add_argument("--off", action="store_true", help="remove these tags")
     export_ = _action(actions, "export", export_session, "write the conversation of a session as Markdown or JSON")
     export_.add_argument("--format", choices=["markdown", "json"], help="the format (default: markdown)")
-    export_.add_argument("--output", default="-", metavar="FILE", help="the file (default: standard output)")
+    output.add_option(export_, "the file")
     delete_ = actions.add_parser("delete", help="delete sessions from memory permanently")
     delete_.add_argument("ids", nargs="+", metavar="ID", help=ID_HELP)
     delete_.add_argument("--yes", action="store_true", help="delete; without it, the sessions are only listed")
@@ -62,10 +63,7 @@ def _action(actions: Any, name: str, run: Any, text: str) -> Any:
     """Add an action for one session."""
     action = actions.add_parser(name, help=text)
     action.add_argument("id", metavar="ID", help=ID_HELP)
-    if name == "export":
-        action.set_defaults(run=run)
-    else:
-        action.runs_with_json(run)
+    action.runs_with_json(run)
     return action
 
 
@@ -186,19 +184,12 @@ def _edit(options: argparse.Namespace, changes: dict[str, Any]) -> None:
 def export_session(options: argparse.Namespace) -> None:
     client = connect()
     row = get(client, options.id)
-    lines = client.lines(route(str(row["id"]), f"/export?format={options.format or 'markdown'}"))
-    if options.output == "-":
-        for each in lines:
-            print(each.decode(), end="")
-        return
-    from backstory.paths import write_private
-
-    target = Path(options.output).expanduser()
-    try:
-        write_private(target, b"".join(lines))
-    except OSError as error:
-        raise BackstoryError(f"{target} could not be written: {error.strerror}.") from None
-    print(f"Exported session S{row['id']} to {target}.")
+    is_json = options.json or options.format == "json"
+    lines = client.lines(route(str(row["id"]), f"/export?format={'json' if is_json else 'markdown'}"))
+    with output.opened(options.output, options.yes, json_escaped if is_json else escaped) as out:
+        out.writelines(lines)
+    if output.is_file(options.output):
+        print(f"Exported session S{row['id']} to {options.output}.")
 
 
 def delete_sessions(options: argparse.Namespace) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TextIO
 
-from backstory.cli.spinner import Spinner
+from backstory.cli.spinner import Spinner, moves_cursor
 from backstory.settings import environment
 from backstory.text import escaped, fit, json_escaped, local, width
 
@@ -65,8 +66,7 @@ class Styled:
 
 def is_coloured(out: Any) -> bool:
     """Whether to print colours: to a terminal, unless the user wants none (https://no-color.org)."""
-    env = environment()
-    return bool(out.isatty()) and not env.get("NO_COLOR") and env.get("TERM") != "dumb"
+    return moves_cursor(out) and not environment().get("NO_COLOR")
 
 
 def coloured(text: str, code: str, out: Any) -> str:
@@ -85,7 +85,7 @@ class ProgressBar:
 
     def __init__(self, quiet: bool = False) -> None:
         self._quiet, self._printed_at = quiet, time.monotonic()
-        self._is_bar = sys.stderr.isatty() and not quiet
+        self._is_bar = moves_cursor(sys.stderr) and not quiet
 
     def show(self, done: int, total: int, text: str) -> None:
         share = min(done / max(total, 1), 1.0)
@@ -103,6 +103,40 @@ class ProgressBar:
         if self._is_bar:
             terminal().write("\r\x1b[K")
             terminal().flush()
+
+
+def can_ask() -> bool:
+    """Whether somebody sees a question and can answer it."""
+    return sys.stdin.isatty() and (sys.stdout.isatty() or sys.stderr.isatty())
+
+
+def ask(question: str) -> str | None:
+    """Ask the user and return the line that is typed, None at the end of the input. Everything that asks calls this:
+    the spinner would erase the question."""
+    sys.stdout.flush()
+    with typing():
+        print(f"{question} ", end="", file=sys.stdout if sys.stdout.isatty() else sys.stderr, flush=True)
+        line = sys.stdin.readline()
+    return line.rstrip("\n") if line else None
+
+
+def confirmed(question: str) -> bool:
+    """Ask the user a question whose answer is no by default."""
+    return (ask(f"{question} [y/N]") or "").strip().lower() in ("y", "yes")
+
+
+def given_text(text: str) -> str:
+    """Return the text of an argument; - stands for standard input, at which somebody may type."""
+    if text != "-":
+        return text
+    with typing():
+        return sys.stdin.buffer.read().decode("utf-8", "replace")
+
+
+def typing() -> contextlib.AbstractContextManager[None]:
+    """Keep the spinner away while somebody uses the terminal."""
+    spinner: Spinner | None = getattr(sys.stderr, "spinner", None)
+    return spinner.paused() if spinner else contextlib.nullcontext()
 
 
 def columns() -> int:

@@ -6,12 +6,20 @@ import contextlib
 import sys
 import time
 from collections.abc import Iterator
+from typing import Any
+
+from backstory.settings import environment
 
 #: Seconds without output after which the spinner appears.
 DELAY_S = 1.0
 #: Seconds between two of its pictures.
 STEP_S = 0.1
 PICTURES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+
+
+def moves_cursor(out: Any) -> bool:
+    """Whether a stream is a terminal that moves its cursor."""
+    return bool(out.isatty()) and environment().get("TERM") != "dumb"
 
 
 class Spinner:
@@ -46,8 +54,17 @@ class Spinner:
                 self._write("\r\x1b[K")
                 self._is_shown = False
 
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Keep the spinner away, whatever is printed, while a user types."""
+        self.clear(is_line_start=False)
+        try:
+            yield
+        finally:
+            self.clear()
+
     def end(self) -> None:
-        """Remove the spinner for good, as before a question to the user."""
+        """Remove the spinner for good."""
         self._ended.set()
         self.clear()
 
@@ -61,8 +78,8 @@ class Spinner:
 
 @contextlib.contextmanager
 def spinning(text: str, is_wanted: bool) -> Iterator[Spinner | None]:
-    """Show a spinner on a terminal during a block."""
-    if not is_wanted or not sys.stderr.isatty():
+    """Show a spinner during a block, on a terminal that can erase it."""
+    if not is_wanted or not moves_cursor(sys.stderr):
         yield None
         return
     spinner = Spinner(text)

@@ -34,7 +34,11 @@ def add(commands: Any) -> None:
         ("restart", restart, "stop the worker and start it again"),
         ("worker", foreground, "run the worker in the foreground"),
     ):
-        commands.add_parser(name, help=text, description=text.capitalize() + ".").set_defaults(run=run)
+        command = commands.add_parser(name, help=text, description=text.capitalize() + ".")
+        if run is foreground:
+            command.set_defaults(run=run, is_endless=True)
+        else:
+            command.runs_with_json(run)
     status_ = commands.add_parser("status", help="show the state of the worker, queue and installed agents")
     status_.description = (
         "Show the state of the worker, the queue and the installed agents. Exits with 1 if the worker does not answer."
@@ -44,7 +48,7 @@ def add(commands: Any) -> None:
         "open", help="open the viewer in a browser", description="Open the viewer in a browser."
     )
     open_.add_argument("--print", action="store_true", help="only print the link; it is valid once, for two minutes")
-    open_.set_defaults(run=open_page)
+    open_.runs_with_json(open_page)
 
 
 def connect(chosen: Settings | None = None, timeout: float = 30.0) -> Client:
@@ -141,6 +145,8 @@ def start(options: argparse.Namespace) -> None:
     chosen = settings.load()
     before = _health(Client(chosen.paths.socket, timeout=ANSWER_S))
     health = before or start_worker(chosen)
+    if show.printed_json(options, {"pid": health["pid"], "address": address(chosen), "started": before is None}):
+        return
     print(f"The worker {'is already running' if before else 'is running'}: pid {health['pid']}, {address(chosen)}")
 
 
@@ -156,11 +162,17 @@ def stop(options: argparse.Namespace) -> None:
     from backstory.worker import process
 
     stopped = process.stop(settings.bare().paths)
-    print("The worker is stopped." if stopped else "The worker is not running.")
+    if not show.printed_json(options, {"stopped": stopped}):
+        print("The worker is stopped." if stopped else "The worker is not running.")
 
 
 def restart(options: argparse.Namespace) -> None:
-    stop(options)
+    if not options.json:
+        stop(options)
+    else:
+        from backstory.worker import process
+
+        process.stop(settings.bare().paths)
     start(options)
 
 
@@ -295,12 +307,15 @@ def open_page(options: argparse.Namespace) -> None:
     code = connect(chosen).post("/api/open")["code"]
     # A fragment, because it is never sent: not in a request, a log or a Referer.
     link = f"{address(chosen)}#code={code}"
-    if options.print:
-        print(link)
+    if options.print or options.json:
+        if not show.printed_json(options, {"link": link}):
+            print(link)
         return
     import webbrowser
 
-    if webbrowser.open(link):
+    with show.typing():  # the browser may be one of the terminal
+        is_open = webbrowser.open(link)
+    if is_open:
         print(f"Opened {address(chosen)}")
     else:
         print(f"No browser was found. Open this link; it is valid once, for two minutes:\n{link}")
