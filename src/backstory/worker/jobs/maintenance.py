@@ -1,4 +1,5 @@
-"""Takes care of the files while the worker runs: daily backups, damage to the database, old output, rejected events."""
+"""Takes care of the files while the worker runs: daily backups, damage to the database, old output, rejected events.
+It also ends a worker whose package was uninstalled."""
 
 from __future__ import annotations
 
@@ -8,8 +9,11 @@ import logging
 import os
 import shutil
 import signal
+import sys
 import time
+from pathlib import Path
 
+import backstory
 from backstory import ids
 from backstory.errors import StoreUnavailable
 from backstory.jobs import Job
@@ -32,6 +36,8 @@ STILL_QUIET_S = 0.5
 OVERDUE_S = 7200.0
 #: Files that are kept in spool/rejected, at most.
 REJECTED = 1000
+#: What a worker runs from. Without it, it cannot load the rest of its code, and nobody can start it again.
+PROGRAM = tuple(Path(name).absolute() for name in (backstory.__file__, sys.executable) if name)
 
 
 class Maintenance:
@@ -52,11 +58,14 @@ class Maintenance:
     async def _watch(self) -> None:
         while not self.damaged:
             await asyncio.sleep(min(CHECK_S, self._settings().backup_hours * 3600 or CHECK_S))
+            if missing := next(filter(_is_gone, PROGRAM), None):
+                log.warning("backstory was uninstalled: %s is gone; stopping", missing)
+                break
             try:
                 await asyncio.to_thread(self._check)
             except (StoreUnavailable, InterruptedError, OSError) as error:
                 log.warning("maintenance has to wait: %s", type(error).__name__)
-        # Stop as on a signal from outside. `serve.run` repairs the database and starts again.
+        # Stop as on a signal from outside. `serve.run` repairs a damaged database and starts again.
         os.kill(os.getpid(), signal.SIGTERM)
 
     def _check(self) -> None:
@@ -149,3 +158,14 @@ class Maintenance:
         """Delete the oldest rejected events. The newest are kept for the user to look at."""
         for file in sorted(self._paths.rejected.glob("*.json"), reverse=True)[REJECTED:]:
             file.unlink(missing_ok=True)
+
+
+def _is_gone(path: Path) -> bool:
+    """Whether a file was removed. One that cannot be looked at is still there."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
