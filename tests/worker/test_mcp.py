@@ -208,6 +208,39 @@ def test_every_tool_refuses_what_it_can_not_take_in_one_sentence(running: Box) -
     assert running.dump() == before
 
 
+def test_an_id_is_taken_in_every_form_in_which_it_is_written(running: Box) -> None:
+    """As a number, as a text, and as it is printed: by tools and by commands. A list may mix them and repeat one."""
+    for number in range(4):
+        call(running, "remember", text=f"Port {number} is open.", project="shop")
+    for mixed in ([1], ["1"], ["#1"], [1, "#1", "1", " #1 "]):
+        text, failed = call(running, "get_observations", ids=mixed)
+        assert not failed and text.startswith("#1 ") and text.count("(session S1)") == 1, mixed
+    whole, failed = call(running, "get_observations", ids=["#2", 3, "4", "9"])
+    assert not failed and [f"#{number} " in whole for number in (2, 3, 4)] == [True] * 3
+    assert whole.endswith("There is no observation 9.")
+    for form in (2, "2", "#2"):
+        assert "> #2 " in call(running, "timeline", id=form)[0]
+        for tool, more in (("pin", {"pinned": True}), ("hide", {}), ("hide", {"undo": True})):
+            text, failed = call(running, tool, ids=[form], **more)
+            assert not failed and "#2 " in text, (tool, form)
+        text, failed = call(running, "supersede", old=form, new={2: 3, "2": "3", "#2": "#3"}[form])
+        assert not failed and "[replaced by #3]" in text
+        assert call(running, "supersede", old=form, new=None)[0].startswith("No longer superseded: #2 ")
+    assert call(running, "forget", ids=["#4"])[0] == "Forgotten: #4."
+    for tool, name in (("get_observations", "ids"), ("pin", "ids"), ("forget", "ids"), ("timeline", "id")):
+        for wrong in ("#", "0", "#0", "-1", "1.0", "x" * 999, "1" * 30, "", "１", "S1"):
+            text, failed = call(running, tool, **{name: [wrong] if name == "ids" else wrong})
+            assert failed and text.endswith(".") and len(text) < 200, (tool, wrong, text)
+            assert wrong != "S1" or "S1 is a session" in text
+    for form in ("3", "#3"):
+        assert "Port 2" in running.cli("show", form).stdout
+        for words in (("timeline",), ("pin",), ("hide",), ("hide", "--undo"), ("edit", "--type", "change")):
+            assert "#3" in running.cli(*words, form).stdout, words
+        assert "Replaced by #2" in running.cli("supersede", form, form.replace("3", "2")).stdout
+        running.cli("supersede", form, "--off")
+        assert "Would be forgotten" in running.cli("forget", form).stdout
+
+
 def test_an_agent_does_not_find_the_prompt_that_it_answers(running: Box) -> None:
     """Neither by what is asked, nor as a turn, nor as a session. When the round has ended, it is found like others."""
     question = "Which port does the checkout listen on"

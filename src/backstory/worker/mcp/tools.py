@@ -19,7 +19,12 @@ from backstory.worker.principal import Principal
 
 #: Characters of one text in an answer. `backstory show` prints longer ones in full.
 LONGEST = 8000
-Id = Annotated[int, Meta(ge=1, le=2**62)]
+#: An id as a tool prints it: 12 or #12 is an observation, S12 a session.
+Id = Annotated[int, Meta(ge=1, le=2**62)] | str
+#: The id of an observation. The schema asks for a number, which is shorter; a text that holds one is taken as well.
+_INTEGER = {"type": "integer"}
+Number = Annotated[Id, Meta(extra_json_schema={"shown": _INTEGER})]
+NumberOrNone = Annotated[Id | None, Meta(extra_json_schema={"shown": {"anyOf": [_INTEGER, {"type": "null"}]}})]
 ProjectOrThis = Annotated[str, Meta(max_length=4096, description="a name or key; default: this one")]
 SearchText = Annotated[str, Meta(min_length=1, max_length=20_000, description="names and words; a phrase in quotes")]
 
@@ -37,21 +42,21 @@ class SearchArguments(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class TimelineArguments(msgspec.Struct, forbid_unknown_fields=True):
-    id: Id
+    id: Number
     before: Annotated[int, Meta(ge=0, le=50)] = 5
     after: Annotated[int, Meta(ge=0, le=50)] = 5
 
 
 class IdsArguments(msgspec.Struct, forbid_unknown_fields=True):
-    ids: Annotated[list[Id], Meta(min_length=1, max_length=20)]
+    ids: Annotated[list[Number], Meta(min_length=1, max_length=20)]
 
 
 class SessionArguments(msgspec.Struct, forbid_unknown_fields=True):
-    id: Annotated[Id | str, Meta(description="its number (12 for S12), or the agent's own id")]
+    id: Annotated[Id, Meta(description="its number (12 for S12), or the agent's own id")]
 
 
 class TurnsArguments(msgspec.Struct, forbid_unknown_fields=True):
-    id: Id | str
+    id: Id
     segment: Annotated[int, Meta(ge=0, le=2**62, description="1: up to the first compaction …; 0: all")] = 0
     page: Annotated[int, Meta(ge=-(2**62), le=2**62, description="from 1; -1: the last")] = 1
 
@@ -68,18 +73,18 @@ class Remember(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Pin(msgspec.Struct, forbid_unknown_fields=True):
-    ids: Annotated[list[Id], Meta(min_length=1, max_length=20)]
+    ids: Annotated[list[Number], Meta(min_length=1, max_length=20)]
     pinned: bool = True
 
 
 class HideArguments(msgspec.Struct, forbid_unknown_fields=True):
-    ids: Annotated[list[Id | str], Meta(min_length=1, max_length=20)]
+    ids: Annotated[list[Id], Meta(min_length=1, max_length=20)]
     undo: bool = False
 
 
 class Supersede(msgspec.Struct, forbid_unknown_fields=True):
-    old: Id
-    new: Id | None
+    old: Number
+    new: NumberOrNone
 
 
 class FindSessions(msgspec.Struct, forbid_unknown_fields=True):
@@ -215,13 +220,14 @@ class Tools:
         return "\n".join(lines) or page["note"] or "Nothing was found."
 
     async def timeline(self, arguments: TimelineArguments, caller: Caller) -> str:
-        query = {"anchor": str(arguments.id), "before": arguments.before, "after": arguments.after}
+        query = {"anchor": str(_number(arguments.id)), "before": arguments.before, "after": arguments.after}
         items = (await self._request(caller, "GET", "/api/timeline", query))["items"]
         return "\n".join(("> " if item["is_anchor"] else "  ") + _item_line(item) for item in items)
 
     async def get_observations(self, arguments: IdsArguments, caller: Caller) -> str:
-        items = (await self._request(caller, "POST", "/api/observations/batch", {"ids": arguments.ids}))["items"]
-        missing = [number for number in arguments.ids if number not in {item["id"] for item in items}]
+        numbers = _numbers(arguments.ids)
+        items = (await self._request(caller, "POST", "/api/observations/batch", {"ids": numbers}))["items"]
+        missing = [number for number in numbers if number not in {item["id"] for item in items}]
         if not items:
             raise NotFound(f"There is no observation {', '.join(map(str, missing))}.")
         parts = ["\n".join(_observation_lines(item)) for item in items]
@@ -262,32 +268,47 @@ class Tools:
         return f"Remembered for {_line(row['project'], 80)}: {_item_line(row)}"
 
     async def pin(self, arguments: Pin, caller: Caller) -> str:
-        rows = [await self._edit(caller, number, {"pinned": arguments.pinned}) for number in arguments.ids]
+        rows = [await self._edit(caller, number, {"pinned": arguments.pinned}) for number in _numbers(arguments.ids)]
         return "\n".join(f"{'Pinned' if arguments.pinned else 'No longer pinned'}: {_item_line(row)}" for row in rows)
 
     async def supersede(self, arguments: Supersede, caller: Caller) -> str:
-        row = await self._edit(caller, arguments.old, {"superseded_by": arguments.new})
-        return _item_line(row) if arguments.new else f"No longer superseded: {_item_line(row)}"
+        new = None if arguments.new is None else _number(arguments.new)
+        row = await self._edit(caller, _number(arguments.old), {"superseded_by": new})
+        return _item_line(row) if new else f"No longer superseded: {_item_line(row)}"
 
     async def _edit(self, caller: Caller, number: int, changes: dict[str, Any]) -> Any:
         return await self._request(caller, "PATCH", "/api/observations/{id:int}", changes, id=number)
 
     async def hide(self, arguments: HideArguments, caller: Caller) -> str:
-        marks = [str(each).removeprefix("#") for each in arguments.ids]
-        whole = [number for mark in marks if (number := ids.session_number(mark)) is not None]
-        single = [number for mark in marks if (number := ids.number(mark)) is not None]
-        if len(whole) + len(single) < len(marks):
-            raise BadInput("An id is a number, or S and a number for a session.")
-        body = {"ids": single, "sessions": whole, "undo": arguments.undo}
+        whole = {mark: number for mark in arguments.ids if (number := ids.session_number(str(mark))) is not None}
+        single = _numbers([mark for mark in arguments.ids if mark not in whole])
+        body = {"ids": single, "sessions": list(whole.values()), "undo": arguments.undo}
         page = await self._request(caller, "POST", "/api/hide", body)
         lines = [*map(_item_line, page["observations"]), *(f"S{row['id']}" for row in page["sessions"])]
         return f"{'Shown again' if arguments.undo else 'Hidden'}: " + "\n".join(lines)
 
     async def forget(self, arguments: IdsArguments, caller: Caller) -> str:
-        gone = await self._request(caller, "POST", "/api/forget", {"ids": arguments.ids})
+        gone = await self._request(caller, "POST", "/api/forget", {"ids": _numbers(arguments.ids)})
         answer = f"Forgotten: {', '.join(f'#{number}' for number in gone['observations'])}."
         beside = ", ".join(f"#{number}" for number in gone["beside"][:20])
         return answer + (f" These come from the same events and stay: {beside}." if beside else "")
+
+
+def _numbers(marks: Sequence[int | str]) -> list[int]:
+    return list(dict.fromkeys(map(_number, marks)))
+
+
+def _number(mark: int | str) -> int:
+    """Return the number of an observation. Models write 12, "12" and "#12"."""
+    if isinstance(mark, int):
+        return mark
+    name = mark.strip()
+    if ids.session_number(name) is not None:
+        raise BadInput(f"{_line(name, 20)} is a session, not an observation. `get_session` shows it.")
+    number = ids.number(name.removeprefix("#"))
+    if not number:
+        raise BadInput(f"`{_line(name, 40)}` is not an id. An id is a number, as `search` prints it.")
+    return number
 
 
 def _convert(value: Any, shape: type | None) -> Any:
@@ -302,6 +323,8 @@ def _shortened(schema: Any) -> Any:
     if isinstance(schema, dict):
         left_out = ("title", "maxLength", "minLength", "minItems", "minimum", "additionalProperties")
         empty: dict[str, tuple[Any, ...]] = {"default": ("", False), "maximum": (2**62,), "required": ([],)}
+        if "shown" in schema:
+            return schema["shown"]
         return {k: _shortened(v) for k, v in schema.items() if k not in left_out and v not in empty.get(k, ())}
     return [_shortened(item) for item in schema] if isinstance(schema, list) else schema
 
