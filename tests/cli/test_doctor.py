@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from box import COMMAND, Box, until
+from terminal import in_terminal
 
 from backstory import __version__
 
@@ -125,6 +126,23 @@ def test_a_machine_without_anything(box: Box) -> None:
     assert {(one["name"], one["fixed"]) for one in told["repairs"]} == {("worker-away", True), ("hook-missing", True)}
     hook = subprocess.run([box.data / "bin" / "backstory-hook", "--version"], env=box.env, capture_output=True)
     assert hook.stdout.decode().strip() == __version__
+
+
+def test_all_is_well_right_after_an_installation(box: Box) -> None:
+    """The worker starts with the next session, and hooks do not need PATH: both are notes, and are marked as notes."""
+    box.cli("install")
+    for path, names in ((os.environ["PATH"], {"worker-away"}), ("/usr/bin:/bin", {"worker-away", "not-on-path"})):
+        box.settings["PATH"] = f"{COMMAND.parent}:{path}" if len(names) == 1 else path
+        run = box.cli("doctor")
+        assert set(re.findall(r"^([a-z-]+) \(a note\): ", run.stdout, re.MULTILINE)) == names
+        assert run.stdout.endswith("\nNo problems found.\n") and "repair" not in run.stdout
+        assert {(name, one["level"]) for name, one in found(box).items()} == {(name, "note") for name in names}
+    assert "\x1b[32mNo problems found." in in_terminal(box, "doctor", colours=True)
+    (box.data / "bin" / "backstory-hook").unlink()
+    assert set(found(box)) == {"hook-missing", "worker-away", "not-on-path"}
+    run = box.cli("doctor", check=False)
+    assert run.stdout.startswith("hook-missing: ") and "No problems" not in run.stdout
+    assert "worker-away: started the worker" in box.cli("repair").stdout
 
 
 def no_worker(box: Box) -> None:

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 def add(commands: Any) -> None:
-    text = "Find problems and say what to do about each. Changes nothing. Exits with 1 if there is a problem."
+    text = (
+        "Find problems and say what to do about each. Changes nothing. Exits with 1 if there is a problem. What is "
+        "marked as a note is none."
+    )
     doctor_ = commands.add_parser("doctor", help="find problems", description=text)
     doctor_.runs_with_json(doctor)
     text = "Fix the problems that `backstory doctor` finds. Says what was done, and what only you can do."
@@ -63,11 +66,12 @@ def _find() -> list[Finding]:
 
 def _print(findings: list[Finding]) -> None:
     for finding in findings:
+        text = f"{finding.name}{' (a note)' if finding.note else ''}: {finding.says}"
         if sys.stdout.isatty():
-            show.paragraph(f"{finding.name}: {finding.says}", hang="  ", code="" if finding.note else show.YELLOW)
+            show.paragraph(text, hang="  ", code="" if finding.note else show.YELLOW)
             show.paragraph(finding.do, "  ")
         else:
-            print(f"{finding.name}: {finding.says}\n  {finding.do}")
+            print(f"{text}\n  {finding.do}")
 
 
 def doctor(options: argparse.Namespace) -> int:
@@ -80,8 +84,12 @@ def doctor(options: argparse.Namespace) -> int:
     if any(finding.repair for finding in problems):
         print("Run `backstory repair` to fix what can be fixed automatically.")
     elif not problems:
-        print("No problems found.")
+        _print_well()
     return 1 if problems else 0
+
+
+def _print_well() -> None:
+    show.line(show.Styled("No problems found.", show.GREEN))
 
 
 def repair(options: argparse.Namespace) -> int:
@@ -96,7 +104,10 @@ def repair(options: argparse.Namespace) -> int:
         show.as_json({"ok": not problems, "repairs": repairs, "findings": [finding.shown() for finding in left]})
         return 1 if problems else 0
     _print(left)
-    print("Some problems are left for you to fix." if problems else "No problems found.")
+    if problems:
+        print("Some problems are left for you to fix.")
+    else:
+        _print_well()
     return 1 if problems else 0
 
 

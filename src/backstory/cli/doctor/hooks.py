@@ -33,7 +33,7 @@ def _callers(machine: Machine, agent: Agent) -> list[str]:
     return agent.callers(place_of(machine.settings, "user"))
 
 
-def _is_used(machine: Machine) -> bool:
+def is_used(machine: Machine) -> bool:
     """Whether an agent calls our hooks, or the hooks were installed."""
     return bool(installed(machine.settings)) or any(_callers(machine, agent) for agent in AGENTS.values())
 
@@ -41,7 +41,7 @@ def _is_used(machine: Machine) -> bool:
 def shim(machine: Machine) -> Iterator[Finding]:
     """The program that hooks call: it exists, runs, and has this version."""
     paths = machine.settings.paths
-    if not _is_used(machine):
+    if not is_used(machine):
         return
 
     def repair() -> str:
@@ -62,7 +62,7 @@ def shim(machine: Machine) -> Iterator[Finding]:
 
 def settings(machine: Machine) -> Iterator[Finding]:
     """Installed hooks: all of them are in the settings and call the shim of this data directory."""
-    if not _is_used(machine):
+    if not is_used(machine):
         yield Finding(
             "hooks-missing",
             "No agent reports to backstory.",
@@ -137,6 +137,7 @@ def path(machine: Machine) -> Iterator[Finding]:
             "not-on-path",
             "`backstory` is not on PATH. The skill and other programs call it by that name.",
             f"Add {Path(sys.executable).parent} to PATH, or install backstory with pipx.",
+            note=True,
         )
 
 

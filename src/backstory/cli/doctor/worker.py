@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from backstory import __version__
 from backstory.cli import show
 from backstory.cli.doctor.finding import Finding, Machine
+from backstory.cli.doctor.hooks import is_used
 from backstory.cli.worker import connect, fetched
 from backstory.errors import BackstoryError
 from backstory.paths import read_object
@@ -63,12 +64,14 @@ def version(machine: Machine) -> Iterator[Finding]:
 
 
 def away(machine: Machine) -> Iterator[Finding]:
+    """No worker. It is a note where hooks start one, as after an installation."""
     if machine.health is None and machine.pid is None:
         yield Finding(
             "worker-away",
             "The worker is not running.",
             "It starts with the next session. Run `backstory start` to start it now.",
             lambda: f"started the worker, pid {restart(machine)}.",
+            note=is_used(machine),
         )
 
 
