@@ -214,6 +214,33 @@ def test_install_and_uninstall_leave_no_trace(box: Box) -> None:
     assert (box.data / "backstory.db").exists()
 
 
+def test_what_install_creates_is_for_its_owner(box: Box) -> None:
+    """In the home directory, where an agent stores its keys in the same file later. Modes that are there stay, and the
+    files of a project are as the umask wants them."""
+
+    def modes(root: Path) -> dict[str, int]:
+        return {str(path.relative_to(root)): path.stat().st_mode & 0o777 for path in root.rglob("*")}
+
+    box.cli("install")
+    open_to_others = {name: mode for name, mode in modes(box.home).items() if mode & 0o077}
+    assert open_to_others == {} and {".claude.json", ".claude/settings.json", ".claude/skills"} <= set(modes(box.home))
+    box.cli("uninstall")
+    assert not (box.home / ".claude.json").exists() and not (box.home / ".claude").exists()
+    for name in (".claude.json", ".claude/settings.json"):
+        (box.home / name).parent.mkdir(exist_ok=True)
+        (box.home / name).write_text("{}")
+        (box.home / name).chmod(0o644)
+    (box.home / ".claude").chmod(0o755)
+    box.cli("install")
+    kept = modes(box.home)
+    assert (kept[".claude"], kept[".claude.json"], kept[".claude/settings.json"]) == (0o755, 0o644, 0o644)
+    box.cli("install", "--scope", "project")
+    umask = os.umask(0o022)
+    os.umask(umask)
+    assert modes(box.project)[".mcp.json"] == modes(box.project)[".claude/settings.json"] == 0o666 & ~umask
+    assert modes(box.project)[".claude"] == 0o777 & ~umask
+
+
 def test_install_for_a_project(box: Box) -> None:
     """In the project's own settings, by a path that is anybody's home; it is gone again afterwards."""
     box.cli("install", "--scope", "project")

@@ -19,6 +19,9 @@ from backstory.paths import read_object, sync
 
 What = Literal["installed", "updated", "unchanged", "removed", "restored", "absent"]
 
+#: Modes of files that we create. Those in a user's home may hold keys one day, those of a project are for everybody.
+PRIVATE = 0o600
+SHARED = 0o666
 #: Attempts to write a file that another program changes at the same time.
 ATTEMPTS = 5
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
@@ -35,6 +38,11 @@ class Place:
     hook: str = ""  #: the shell command of the hook
     mcp: str = ""  #: the program of the MCP server; empty: the one of the default data directory
     records: Path = Path()  #: the folder of the installation records
+
+    @property
+    def mode(self) -> int:
+        """The mode of a file that is created, before the umask."""
+        return SHARED if self.scope == "project" else PRIVATE
 
     def record(self, agent: str, path: Path, suffix: str = ".kept") -> Path:
         """The path of a part's record. The records of hooks end in .json: only they say that an agent reports."""
@@ -108,13 +116,15 @@ def read(target: Path) -> bytes | None:
         return None
 
 
-def swap(target: Path, before: bytes | None, after: bytes | None) -> bool:
-    """Replace the content of a file. Returns False, and does nothing, if it is not `before` any more."""
+def swap(target: Path, before: bytes | None, after: bytes | None, mode: int = SHARED) -> bool:
+    """Replace the content of a file. Returns False, and does nothing, if it is not `before` any more. `mode` is that of
+    a new file; new folders can be entered by whoever can read it."""
     if after is not None and after != before:
         made = missing_dirs(target)
-        target.parent.mkdir(parents=True, exist_ok=True)
         try:
-            return write_whole(target, after, 0o666, lambda: read(target) == before)
+            for folder in reversed(made):
+                Path(folder).mkdir(mode | (mode & 0o444) >> 2, exist_ok=True)
+            return write_whole(target, after, mode, lambda: read(target) == before)
         except OSError:
             remove_empty(made)
             raise

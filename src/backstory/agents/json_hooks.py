@@ -10,7 +10,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from backstory.agents.install import FileChange, InstalledPart, carry_out, missing_dirs, remove_empty, swap, write_whole
+from backstory.agents.install import (
+    SHARED,
+    FileChange,
+    InstalledPart,
+    carry_out,
+    missing_dirs,
+    remove_empty,
+    swap,
+    write_whole,
+)
 from backstory.agents.json_text import (
     Hook,
     Ours,
@@ -30,13 +39,15 @@ from backstory.errors import SettingsUnreadable
 Rules = tuple[str, ...]
 
 
-def part(path: Path, hooks: Mapping[str, Hook], ours: Ours, record: Path, rules: Rules = ()) -> InstalledPart:
+def part(
+    path: Path, hooks: Mapping[str, Hook], ours: Ours, record: Path, rules: Rules = (), mode: int = SHARED
+) -> InstalledPart:
     """Return our hooks as a part of an installation. `rules` are permissions that come with them."""
     return InstalledPart(
         "hooks and permissions are" if rules else "hooks are",
         path,
         record,
-        partial(install, path, hooks, ours, record, rules=rules),
+        partial(install, path, hooks, ours, record, rules=rules, mode=mode),
         partial(uninstall, path, ours, record, rules=rules),
     )
 
@@ -72,7 +83,13 @@ class InstallRecord:
 
 
 def install(
-    path: Path, hooks: Mapping[str, Hook], ours: Ours, record: Path, dry_run: bool = False, rules: Rules = ()
+    path: Path,
+    hooks: Mapping[str, Hook],
+    ours: Ours,
+    record: Path,
+    dry_run: bool = False,
+    rules: Rules = (),
+    mode: int = SHARED,
 ) -> FileChange:
     """Make the file hold exactly these hooks of ours, and the rules. Everything else in it stays."""
     if not all(ours(hook.command) for hook in hooks.values()):
@@ -96,7 +113,7 @@ def install(
         made_dirs = dict.fromkeys([*missing_dirs(target), *(earlier.made_dirs if earlier else ())])
         # The record is written first: a record without hooks does no harm, hooks without a record are harder to undo.
         InstallRecord(bare, after, made_file, tuple(made_dirs), (*written, *new)).save(record)
-        return change if swap(target, before, after) else None
+        return change if swap(target, before, after, mode) else None
 
     known = InstallRecord.load(record)
     try:

@@ -13,7 +13,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from backstory.agents.install import FileChange, InstalledPart, carry_out, missing_dirs, remove_empty, swap, write_whole
+from backstory.agents.install import (
+    SHARED,
+    FileChange,
+    InstalledPart,
+    carry_out,
+    missing_dirs,
+    remove_empty,
+    swap,
+    write_whole,
+)
 from backstory.agents.json_text import DECODER, add, cut, items, members, replace, skip, text_of, value_of
 from backstory.errors import SettingsUnreadable
 
@@ -64,11 +73,10 @@ class ServerRecord:
             return None
 
 
-def part(path: Path, entry: dict[str, Any], record: Path) -> InstalledPart:
+def part(path: Path, entry: dict[str, Any], record: Path, mode: int = SHARED) -> InstalledPart:
     """Return our MCP server as a part of an installation."""
-    return InstalledPart(
-        "MCP server is", path, record, partial(install, path, entry, record), partial(uninstall, path, record)
-    )
+    installed = partial(install, path, entry, record, mode=mode)
+    return InstalledPart("MCP server is", path, record, installed, partial(uninstall, path, record))
 
 
 def server(shim: str = "") -> dict[str, Any]:
@@ -87,7 +95,7 @@ def is_ours(value: Any) -> bool:
     return isinstance(words[-1], str) and re.search(r'/bin/backstory-mcp"?(;|$)', words[-1]) is not None
 
 
-def install(path: Path, entry: dict[str, Any], record: Path, dry_run: bool = False) -> FileChange:
+def install(path: Path, entry: dict[str, Any], record: Path, dry_run: bool = False, mode: int = SHARED) -> FileChange:
     """Put our server into the file. A server of the same name that is not ours stays as it is."""
 
     def attempt(target: Path, before: bytes | None) -> FileChange | None:
@@ -103,7 +111,7 @@ def install(path: Path, entry: dict[str, Any], record: Path, dry_run: bool = Fal
             kept = ServerRecord(before is None, tuple(missing_dirs(target)), blank, _inside(text))
             record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_whole(record, json.dumps(asdict(kept)).encode(), 0o600)
-        return change if swap(target, before, after) else None
+        return change if swap(target, before, after, mode) else None
 
     return carry_out(path, attempt)
 

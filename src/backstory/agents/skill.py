@@ -8,7 +8,16 @@ from functools import partial
 from importlib.resources import files
 from pathlib import Path
 
-from backstory.agents.install import FileChange, InstalledPart, missing_dirs, read, remove_empty, swap, write_whole
+from backstory.agents.install import (
+    SHARED,
+    FileChange,
+    InstalledPart,
+    missing_dirs,
+    read,
+    remove_empty,
+    swap,
+    write_whole,
+)
 from backstory.paths import read_object
 
 
@@ -17,12 +26,13 @@ def text() -> bytes:
     return (files("backstory.agents") / "skill.md").read_bytes()
 
 
-def part(path: Path, record: Path) -> InstalledPart:
+def part(path: Path, record: Path, mode: int = SHARED) -> InstalledPart:
     """Return our skill as a part of an installation."""
-    return InstalledPart("skill is", path, record, partial(install, path, record), partial(uninstall, path, record))
+    installed = partial(install, path, record, mode=mode)
+    return InstalledPart("skill is", path, record, installed, partial(uninstall, path, record))
 
 
-def install(path: Path, record: Path, dry_run: bool = False) -> FileChange:
+def install(path: Path, record: Path, dry_run: bool = False, mode: int = SHARED) -> FileChange:
     """Write or update the skill. One that somebody else wrote or changed stays as it is."""
     before, after = read(path), text()
     digest, made = _known(record)
@@ -35,7 +45,7 @@ def install(path: Path, record: Path, dry_run: bool = False) -> FileChange:
             made = tuple(missing_dirs(path))
         record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_whole(record, json.dumps({"digest": _digest(after), "made_dirs": made}).encode(), 0o600)
-        swap(path, before, after)
+        swap(path, before, after, mode)
     return change
 
 

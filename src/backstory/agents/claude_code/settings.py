@@ -55,10 +55,11 @@ def parts(place: Place) -> tuple[InstalledPart, ...]:
     guarded = start = f"[ ! -x {place.hook} ] || {place.hook}"
     if place.scope == "user":  # a project's settings may be shared with people who do not have the program
         start = f"[ -x {place.hook} ] || {{ {say(MISSING)}; exit 0; }}; {place.hook}"
+    record, mode = place.record(NAME, hooks_path, ".json"), place.mode
     return (
-        json_hooks.part(hooks_path, hooks(guarded, start), ours, place.record(NAME, hooks_path, ".json"), allowed()),
-        json_servers.part(servers_path, json_servers.server(place.mcp), place.record(NAME, servers_path)),
-        skill.part(skill_path, place.record(NAME, skill_path)),
+        json_hooks.part(hooks_path, hooks(guarded, start), ours, record, allowed(), mode),
+        json_servers.part(servers_path, json_servers.server(place.mcp), place.record(NAME, servers_path), mode),
+        skill.part(skill_path, place.record(NAME, skill_path), mode),
     )
 
 
