@@ -38,6 +38,8 @@ def every(parser: Parser, name: str = "backstory") -> Iterator[tuple[str, Parser
         ("show", "ID is missing."),
         ("supersede 1 2 3", "`3` is one word too many."),
         ("search x --limit", "--limit needs a value."),
+        ("search x --limit ten", "--limit must be a whole number, not `ten`."),
+        ("queue retry x", "ID must be a whole number, not `x`."),
     ],
 )
 def test_a_wrong_word_is_named_with_the_one_that_was_meant(

@@ -94,7 +94,7 @@ def fill(box: Box) -> None:
 
 def export(box: Box, name: str = "export.jsonl") -> Path:
     file = box.root / name
-    box.cli("export", "--output", str(file))
+    box.cli("export", "--output", str(file), "--yes")
     return file
 
 

@@ -203,7 +203,7 @@ def print_deleted(deleted: dict[str, Any], dry_run: bool, is_listed: bool = Fals
     if not counts:
         print("Nothing was found.")
     else:
-        print(f"{'Would be forgotten' if dry_run else 'Forgotten'}: {counts}.")
+        show.wrapped(f"{'Would be forgotten' if dry_run else 'Forgotten'}: {counts}.")
     if deleted["beside"] and not is_listed:
         others = " ".join(f"#{number}" for number in deleted["beside"][:20])
         show.paragraph(f"Made from the same events, and {'would stay' if dry_run else 'still stored'}: {others}.")

@@ -176,10 +176,11 @@ def _explain_hook(words: list[str]) -> NoReturn:
     """Say how the hook is used, to somebody who calls it by hand."""
     from backstory.agents import AGENTS
 
-    told = "" if len(words) < 2 or words[0] in AGENTS else f"The agent {words[0]!r} is not known. "
+    is_known = len(words) < 2 or words[0] in AGENTS
+    told = "Agents call this after `backstory install`." if is_known else f"The agent {words[0]!r} is not known."
     print(
-        f"backstory: {told}`backstory hook AGENT EVENT` reads an event of an agent from standard input, as JSON.\n"
-        f"Agents call it after `backstory install`. Known agents: {', '.join(AGENTS)}.",
+        f"backstory: {told}\n"
+        f"`backstory hook AGENT EVENT` reads JSON from standard input. AGENT is {' or '.join(AGENTS)}.",
         file=sys.stderr,
         flush=True,
     )

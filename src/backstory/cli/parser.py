@@ -28,6 +28,7 @@ ALIASES = {
 _HEADING = re.compile(r"^(?:usage(?=: )|[A-Za-z][\w ]*(?=:$))", re.MULTILINE)
 _REQUIRED = "the following arguments are required: "
 _NO_VALUE = re.compile(r"argument (?:\S+/)?(-\S+?): expected (?:one|at least one) argument")
+_NO_NUMBER = re.compile(r"argument (?:\S+/)?(\S+?): invalid int value: '(.*)'", re.DOTALL)
 
 
 class Help(argparse.HelpFormatter):
@@ -143,6 +144,8 @@ class Parser(argparse.ArgumentParser):
         if message.startswith(_REQUIRED):
             missing = message.removeprefix(_REQUIRED).split(", ")
             message = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing."
+        elif match := _NO_NUMBER.match(message):
+            message = f"{match[1]} must be a whole number, not `{match[2]}`."
         elif match := _NO_VALUE.match(message):
             message = f"{match[1]} needs a value."
         self.fail(message if message.endswith(".") else f"{message}.")
