@@ -83,6 +83,11 @@ def read_object(path: Path) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def expanded(path: str | Path) -> Path:
+    """Return a path with the home directory in place of `~`. That of a user who does not exist stays as it is."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - a Path would raise RuntimeError
+
+
 def sync(path: Path) -> None:
     """Wait until a file or a directory is on disk."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

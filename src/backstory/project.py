@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from backstory import gate
+from backstory.paths import expanded
 from backstory.repository import Repository, locate
 
 #: Maximum characters of a remote's URL. Longer ones are truncated.
@@ -93,7 +94,7 @@ def path_from_root(path: str, cwd: str) -> str:
     directory, such as the end of a path, stays as it is."""
     if not path:
         return path
-    full = Path(os.path.normpath(Path(cwd, Path(path).expanduser())))
+    full = Path(os.path.normpath(Path(cwd, expanded(path))))
     is_path = path.startswith(("/", "./", "../", "~/"))
     try:
         is_path = is_path or full.exists()

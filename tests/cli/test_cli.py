@@ -117,6 +117,11 @@ MISTAKES: list[tuple[tuple[str, ...], str]] = [
     (("search", "--since", "2026-02-30", "x"), "not a time"),
     (("sessions", "show", ""), "id is empty"),
     (("sessions", "show", "\udcff"), "no session"),
+    (("export", "--output", "~nobody-here/x"), "could not be written"),
+    (("import", "backstory", "~nobody-here/x"), "could not be read"),
+    (("import", "claude-mem", "~nobody-here/x"), "could not be opened"),
+    (("import", "conversations", "~nobody-here/x"), "could not be read"),
+    (("import", "claude-code", "~nobody-here/x"), "could not be read"),
 ]
 
 

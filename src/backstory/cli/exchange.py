@@ -20,7 +20,7 @@ from backstory.cli.worker import connect
 from backstory.client import Client
 from backstory.errors import BackstoryError, WorkerAway
 from backstory.exchange.lines import Reader
-from backstory.paths import is_observers
+from backstory.paths import expanded, is_observers
 from backstory.text import json_escaped
 
 #: Rows in one request of an import, at most.
@@ -98,7 +98,7 @@ def _copy(client: Client, out: IO[bytes]) -> dict[str, int]:
 
 
 def import_backstory(options: argparse.Namespace) -> int:
-    path = Path(options.path).expanduser()
+    path = expanded(options.path)
     # Read the whole file first, so that a truncated file, or one of another program, changes nothing.
     reader, digest = Reader(), hashlib.sha256()
     for _ in reader.read(_lines(path, digest)):
@@ -117,7 +117,7 @@ def import_claude_mem(options: argparse.Namespace) -> int:
         keys = _project_keys()
         tables = Counter(table for table, _ in claude_mem.rows(source, keys))
         total = tables.total()
-        path = options.path.expanduser().resolve()
+        path = expanded(options.path).resolve()
         import_id = hashlib.sha256(f"claude-mem {path} {os.getpid()}".encode()).hexdigest()
         added, refused = _send(import_id, claude_mem.rows(source, keys), total, options.json)
     found = [show.count(tables[table], noun) for table, noun in FROM_CLAUDE_MEM.items()]

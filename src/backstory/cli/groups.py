@@ -12,6 +12,7 @@ from backstory.cli import group_run, show
 from backstory.cli.worker import connect
 from backstory.errors import BackstoryError
 from backstory.groups.names import GroupPaths, check, route
+from backstory.paths import expanded
 
 #: Seconds for the deletion of a group. Its text is removed from the files of the database, too.
 DELETE_S = 600.0
@@ -140,7 +141,7 @@ def delete(options: argparse.Namespace) -> int:
     if not options.yes and not _confirmed(row):
         print("Nothing was deleted.", file=sys.stderr)
         return 1
-    target = Path(options.output or f"{row['name']}-{ids.today()}.tar.gz").expanduser()
+    target = expanded(options.output or f"{row['name']}-{ids.today()}.tar.gz")
     client.post(route(options.group, "close"), {"now": True})  # so that it does not write while its files are read
     _export(row["name"], target)
     deleted = client.delete(route(options.group))

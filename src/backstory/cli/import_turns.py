@@ -15,6 +15,7 @@ from backstory.cli import show
 from backstory.cli.worker import RetryingClient
 from backstory.errors import BackstoryError
 from backstory.exchange.turn_lines import read
+from backstory.paths import expanded
 
 ROUTE = "/api/import/turns"
 #: Turns in one request, at most.
@@ -32,7 +33,7 @@ def add_source(sources: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    path: Path = options.path.expanduser()
+    path: Path = expanded(options.path)
     counts: Counter[str] = Counter(added=0, known=0, skipped=0)
     unreadable: Counter[str] = Counter(lines=0)
     project = {"project": options.project} if options.project else {}

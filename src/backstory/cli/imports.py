@@ -18,7 +18,7 @@ from backstory.cli import exchange, import_turns, show
 from backstory.cli.worker import RetryingClient
 from backstory.errors import BackstoryError, NotFound
 from backstory.model import Report
-from backstory.paths import is_observers
+from backstory.paths import expanded, is_observers
 
 #: A conversation without an event for this long counts as ended, in milliseconds.
 ENDED_AFTER_MS = 3_600_000
@@ -85,7 +85,7 @@ def transcripts(agent: Agent, path: Path) -> list[Path]:
     """The transcripts at a path, oldest conversation first, so that they are observed in the order of time."""
     endings = agent.transcripts.suffixes
     try:
-        here = path.expanduser().resolve(strict=True)
+        here = expanded(path).resolve(strict=True)
         if not here.is_dir():
             return [here] if here.name.endswith(endings) else []
         files = [file for ending in endings for file in here.rglob(f"*{ending}")]

@@ -13,6 +13,7 @@ from typing import IO, Any
 
 from backstory.cli import show
 from backstory.errors import BackstoryError
+from backstory.paths import expanded
 
 #: What stands for standard output.
 STDOUT = "-"
@@ -31,7 +32,7 @@ def opened(name: str, is_overwritten: bool, escape: Callable[[str], str] | None)
     if name == STDOUT:
         yield _Escaped(escape) if escape else sys.stdout.buffer  # type: ignore[misc]
         return
-    target = Path(name).expanduser()
+    target = expanded(name)
     try:
         status = _status(target)
         if status and (not stat.S_ISREG(status.st_mode) or _is_standard(status)):
@@ -53,7 +54,7 @@ def is_file(name: str) -> bool:
     if name == STDOUT:
         return False
     try:
-        status = _status(Path(name).expanduser())
+        status = _status(expanded(name))
         return status is None or not os.path.samestat(status, os.fstat(1))
     except OSError:
         return True

@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from backstory.errors import BackstoryError
+from backstory.paths import expanded
 from backstory.store.db import Row
 
 
@@ -38,7 +39,7 @@ class ClaudeMem:
 def opened(path: Path) -> Iterator[ClaudeMem]:
     """Open a database for reading only."""
     try:
-        file = path.expanduser().resolve(strict=True)
+        file = expanded(path).resolve(strict=True)
         connection = sqlite3.connect(f"file:{quote(str(file))}?mode=ro", uri=True)
     except (OSError, sqlite3.Error):
         raise NotClaudeMem(f"{path} could not be opened.") from None
