@@ -56,7 +56,7 @@ class Spinner:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Keep the spinner away, whatever is printed, while a user types."""
+        """Keep the spinner away while a user types."""
         self.clear(is_line_start=False)
         try:
             yield

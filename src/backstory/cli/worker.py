@@ -159,21 +159,26 @@ def address(chosen: Settings) -> str:
 
 
 def stop(options: argparse.Namespace) -> None:
-    from backstory.worker import process
-
-    stopped = process.stop(settings.bare().paths)
+    stopped = _stop()
     if not show.printed_json(options, {"stopped": stopped}):
-        print("The worker is stopped." if stopped else "The worker is not running.")
+        _print_stopped(stopped)
 
 
 def restart(options: argparse.Namespace) -> None:
+    stopped = _stop()
     if not options.json:
-        stop(options)
-    else:
-        from backstory.worker import process
-
-        process.stop(settings.bare().paths)
+        _print_stopped(stopped)
     start(options)
+
+
+def _stop() -> bool:
+    from backstory.worker import process
+
+    return process.stop(settings.bare().paths)
+
+
+def _print_stopped(stopped: bool) -> None:
+    print("The worker is stopped." if stopped else "The worker is not running.")
 
 
 def foreground(options: argparse.Namespace) -> None:
