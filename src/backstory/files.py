@@ -48,6 +48,19 @@ def create_regular(name: str, within: int, mode: int = 0o600) -> int:
     return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=within)
 
 
+def write_once(name: str, data: bytes, within: int) -> None:
+    """Write a file in a directory, unless something has that name already. It gets its name when it is whole."""
+    temporary = f".{secrets.token_hex(8)}.tmp"
+    with os.fdopen(create_regular(temporary, within), "wb") as out:
+        try:
+            out.write(data)
+            out.flush()
+            with suppress(FileExistsError):
+                os.link(temporary, name, src_dir_fd=within, dst_dir_fd=within, follow_symlinks=False)
+        finally:
+            os.unlink(temporary, dir_fd=within)
+
+
 def _check(path: str | bytes | Path, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise OSError(f"{Path(os.fsdecode(path)).name} is not a regular file")

@@ -37,5 +37,4 @@ def write_launcher(path: Path, pipe: str, program: str, command: Sequence[str] =
     With a `command`, that is run instead of the program, with the arguments of the script behind its own.
     """
     started = shlex.join(command) if command else f'"${program}"'
-    write_private(path, f'#!/bin/sh\nexec {shlex.join(LAUNCH)} "${pipe}" {started} "$@"\n'.encode())
-    path.chmod(0o700)
+    write_private(path, f'#!/bin/sh\nexec {shlex.join(LAUNCH)} "${pipe}" {started} "$@"\n'.encode(), 0o700)

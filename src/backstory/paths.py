@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import fcntl
 import json
 import os
+import re
+import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+#: Seconds after which a temporary file is left of a process that was killed.
+ABANDONED_S = 3600.0
+#: Seconds in which a program that another thread starts closes the files of this process.
+FORKED_S = 1.0
+#: Temporary files, also those of earlier versions, which are named by a process.
+_TEMPORARY = re.compile(r"\..+\.([0-9a-f]{16}|[0-9]+)\.tmp|\.backstory[a-z-]*\.[0-9]+")
 #: Working directory of the observer's own sessions, in any data directory. Sessions in it are never observed.
 OBSERVING = ".backstory-observer"
 
@@ -97,15 +109,72 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
-def write_private(path: Path, data: bytes) -> None:
-    """Write a file atomically, readable only by its owner."""
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a directory, so that one thread of one process at a time makes or changes what is in it."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def written(path: Path, mode: int = 0o600, *, is_new: bool = False) -> Iterator[IO[bytes]]:
+    """Write a file atomically. It gets its name when it is whole and has its mode. With `is_new`, one that has the name
+    already stays, and FileExistsError is raised."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    # Threads write at the same time, too, so the process does not tell them apart.
+    temporary = path.with_name(f".{path.name}.{os.urandom(8).hex()}.tmp")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         with os.fdopen(handle, "wb") as out:
-            out.write(data)
-        temporary.replace(path)
-    except BaseException:
+            os.fchmod(handle, mode)
+            yield out
+        if mode & 0o100:
+            _wait_for_forks(temporary)
+        if is_new:
+            os.link(temporary, path)
+        else:
+            temporary.replace(path)
+    finally:
         temporary.unlink(missing_ok=True)
-        raise
+
+
+def _wait_for_forks(path: Path) -> None:
+    """Wait until nobody has a new program open for writing, because it could not be run (ETXTBSY). A process that
+    another thread has just forked has it open until it runs its own program."""
+    if not hasattr(fcntl, "F_SETLEASE"):
+        return
+    handle, until = os.open(path, os.O_RDONLY | os.O_CLOEXEC), time.monotonic() + FORKED_S
+    try:
+        while time.monotonic() < until:
+            try:
+                fcntl.fcntl(handle, fcntl.F_SETLEASE, fcntl.F_RDLCK)  # the kernel refuses it while there is a writer
+            except OSError as error:
+                if error.errno != errno.EAGAIN:
+                    return  # this file system has no leases
+                time.sleep(0.001)
+            else:
+                fcntl.fcntl(handle, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+                return
+    finally:
+        os.close(handle)
+
+
+def write_private(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Write a file atomically, accessible only to its owner."""
+    with written(path, mode) as out:
+        out.write(data)
+
+
+def remove_abandoned(folder: Path, name: str = "") -> None:
+    """Remove the temporary files that killed processes have left in a directory: all, or those of one file."""
+    with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.startswith(f".{name}") and _TEMPORARY.fullmatch(entry.name):
+                with contextlib.suppress(OSError):
+                    if entry.stat(follow_symlinks=False).st_mtime < time.time() - ABANDONED_S:
+                        Path(entry.path).unlink()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from backstory.errors import BadSetting
-from backstory.paths import Paths, write_private
+from backstory.paths import Paths, locked, write_private
 
 #: provider -> the variables in which its vendor's own programs look for an API key and a base URL
 VENDORS = {
@@ -363,19 +363,20 @@ def change(path: Path, name: str, value: Any | None) -> None:
     """Write one setting to config.toml, or remove it if the value is None. Other lines are not changed."""
     check_name(name)
     line = None if value is None else f"{name} = {_toml(convert(name, value))}"
-    lines = path.read_text("utf-8").splitlines() if path.exists() else []
-    assignment = re.compile(rf"\s*{re.escape(name)}\s*=")
-    others = [text for text in lines if not assignment.match(text)]
-    if line is not None:
-        # A top-level key must come before the first table header.
-        index = next((i for i, text in enumerate(others) if text.lstrip().startswith("[")), len(others))
-        others.insert(index, line)
-    body = "\n".join(others) + "\n" if others else ""
-    try:
-        tomllib.loads(body)
-    except tomllib.TOMLDecodeError:
-        raise BadSetting(f"`{name}` in {path} takes more than one line.", "Change it in that file.") from None
-    write_private(path, body.encode())
+    with locked(path.parent):  # another command may change another setting
+        lines = path.read_text("utf-8").splitlines() if path.exists() else []
+        assignment = re.compile(rf"\s*{re.escape(name)}\s*=")
+        others = [text for text in lines if not assignment.match(text)]
+        if line is not None:
+            # A top-level key must come before the first table header.
+            index = next((i for i, text in enumerate(others) if text.lstrip().startswith("[")), len(others))
+            others.insert(index, line)
+        body = "\n".join(others) + "\n" if others else ""
+        try:
+            tomllib.loads(body)
+        except tomllib.TOMLDecodeError:
+            raise BadSetting(f"`{name}` in {path} takes more than one line.", "Change it in that file.") from None
+        write_private(path, body.encode())
 
 
 def _toml(value: Any) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from backstory.agents import AGENTS
 from backstory.errors import BackstoryError
-from backstory.paths import Paths
+from backstory.paths import Paths, write_private
 from backstory.settings import Settings
 
 #: How long the hook may take to print its version, in seconds.
@@ -27,18 +27,14 @@ _SAY_GONE = f"""sed -n 's/.*"id": *\\([0-9]*\\).*/{_ERROR}/p;q'"""
 
 def write(chosen: Settings) -> None:
     """Write the scripts, each as a whole."""
-    chosen.paths.bin.mkdir(mode=0o700, parents=True, exist_ok=True)
     for target, text in _texts(chosen).items():
-        temporary = target.with_name(f".{target.name}.{os.getpid()}")
-        temporary.write_text(text)
-        temporary.chmod(0o700)
-        temporary.replace(target)
+        write_private(target, text.encode(errors="surrogateescape"), 0o700)
 
 
 def remove(paths: Paths) -> None:
     """Remove the scripts. The hook stays as one that does nothing."""
     if paths.hook.exists():
-        paths.hook.write_text(_EMPTY_HOOK)
+        write_private(paths.hook, _EMPTY_HOOK.encode(), 0o700)
     for script in (paths.mcp, paths.start_worker, paths.command):
         script.unlink(missing_ok=True)
 

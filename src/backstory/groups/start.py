@@ -77,8 +77,7 @@ class GroupQuery:
 def write_files(folder: Path) -> None:
     """Write the files that all sandboxes share."""
     write_private(folder / "passwd", sandbox.PASSWD.encode())
-    write_private(folder / "shell", SHELL.encode())
-    (folder / "shell").chmod(0o700)
+    write_private(folder / "shell", SHELL.encode(), 0o700)
 
 
 def check_auth(settings: Settings) -> None:

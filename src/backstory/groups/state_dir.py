@@ -14,6 +14,7 @@ from backstory import files
 from backstory.errors import BackstoryError
 from backstory.groups.ipc_files import IpcFiles
 from backstory.groups.names import GLOBAL, GroupPaths
+from backstory.paths import locked
 
 #: Settings of Claude Code in a new group. Its own default deletes transcripts after 30 days.
 SETTINGS: dict[str, Any] = {
@@ -50,7 +51,8 @@ def prepare(paths: GroupPaths, skills: Path) -> None:
         _write_once(data, ("groups", group), "CLAUDE.md", INSTRUCTIONS.format(group=group))
         _write_once(data, ("sessions", group, ".claude"), "settings.json", json.dumps(SETTINGS, indent=2) + "\n")
         IpcFiles(paths).prepare()
-        _sync_skills(paths, skills)
+        with locked(paths.state.parent):  # which no sandbox sees
+            _sync_skills(paths, skills)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
             message = f"A directory of the group {group} is a link or a file: {error.filename}."
@@ -84,8 +86,7 @@ def _write_once(data: Path, folder: tuple[str, ...], name: str, text: str) -> No
     """Write a file, unless there is something in its place already."""
     handle = files.open_directory(data, *folder, create=True)
     try:
-        with suppress(FileExistsError), os.fdopen(files.create_regular(name, handle), "w") as out:
-            out.write(text)
+        files.write_once(name, text.encode(), handle)
     finally:
         os.close(handle)
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from backstory import ids, passages
-from backstory.paths import Paths, write_private
+from backstory.paths import Paths, locked, write_private
 from backstory.store.db import Tx
 
 #: Milliseconds between two reports of the same text, at most. A short text like "yes" occurs at other times as well.
@@ -26,12 +26,13 @@ ALWAYS = ""
 
 def key(paths: Paths) -> bytes:
     """Return the key of this data directory. It is created on first use."""
-    try:
-        return bytes.fromhex(paths.forgotten_key.read_text())
-    except (FileNotFoundError, ValueError):
-        new_key = secrets.token_bytes(32)
-        write_private(paths.forgotten_key, new_key.hex().encode())
-        return new_key
+    with locked(paths.data):
+        try:
+            return bytes.fromhex(paths.forgotten_key.read_text())
+        except (FileNotFoundError, ValueError):
+            new_key = secrets.token_bytes(32)
+            write_private(paths.forgotten_key, new_key.hex().encode())
+            return new_key
 
 
 def add(tx: Tx, key: bytes, value: Any, moment: str) -> None:

@@ -14,7 +14,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from backstory.errors import BackstoryError, BadSetting, Refused, Stranger, TooMany
-from backstory.paths import write_private
+from backstory.paths import locked, write_private
 from backstory.settings import Settings
 from backstory.worker.endpoints import error_response
 from backstory.worker.principal import ANONYMOUS, OWNER, Principal
@@ -37,13 +37,14 @@ STRANGERS_PER_SECOND = 1000
 
 def make_token(path: Path) -> str:
     """Return the token. Create it at the first start."""
-    try:
-        token = path.read_text("ascii").strip()
-    except FileNotFoundError:
-        token = ""
-    if not token:
-        token = secrets.token_urlsafe(32)
-        write_private(path, token.encode())
+    with locked(path.parent):
+        try:
+            token = path.read_text("ascii").strip()
+        except FileNotFoundError:
+            token = ""
+        if not token:
+            token = secrets.token_urlsafe(32)
+            write_private(path, token.encode())
     return token
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -15,6 +15,7 @@ from backstory.agents.claude_code.resuming import MAX_FOLDER_CHARS, encoded
 from backstory.agents.claude_code.transcript_files import opened, parsed, read_lines
 from backstory.agents.transcripts import Keeping, TranscriptLine
 from backstory.files import read_regular
+from backstory.paths import locked, remove_abandoned, write_private, written
 
 #: The type of the entry that stands for the file `.meta.json` beside the transcript of a subagent.
 METADATA = "agent_metadata"
@@ -79,29 +80,20 @@ def part(path: Path, subpath: str) -> Path:
 
 def write(path: Path, entries: Iterable[str]) -> None:
     """Write a transcript, readable only by its owner, unless it exists."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     metadata = None
-    try:
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8") as out:
+    with contextlib.suppress(FileExistsError), locked(path.parent):
+        remove_abandoned(path.parent, path.name)
+        with written(path, is_new=True) as out:
             for entry in entries:
                 if f'"{METADATA}"' in entry and (found := parsed(entry.encode())) and found.get("type") == METADATA:
                     metadata = found
                 else:
-                    out.write(entry + "\n")
-        if path.exists() and not path.stat().st_size:
-            path.unlink()  # the client finds no conversation in an empty file
-        os.link(temporary, path)  # fails if it exists, other than a rename
-    except FileExistsError:
-        return
-    finally:
-        temporary.unlink(missing_ok=True)
-    if metadata:
-        del metadata["type"]
-        beside = os.open(path.with_suffix(".meta.json"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(beside, "w", encoding="utf-8") as out:
-            json.dump(metadata, out)
+                    out.write(entry.encode() + b"\n")
+            if path.exists() and not path.stat().st_size:
+                path.unlink()  # the client finds no conversation in an empty file
+        if metadata:
+            del metadata["type"]
+            write_private(path.with_suffix(".meta.json"), json.dumps(metadata).encode())
 
 
 KEEPING = Keeping(

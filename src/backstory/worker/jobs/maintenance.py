@@ -18,6 +18,7 @@ from backstory import ids
 from backstory.errors import StoreUnavailable
 from backstory.jobs import Job
 from backstory.live_settings import LiveSettings
+from backstory.paths import remove_abandoned
 from backstory.settings import Settings
 from backstory.store import backups, payloads, smaller
 from backstory.store.db import Store
@@ -28,6 +29,8 @@ log = logging.getLogger(__name__)
 CHECK_S = 2.0
 #: Milliseconds between two deletions of old output.
 DROP_OUTPUT_MS = 3_600_000
+#: Seconds between two searches for files that killed processes have left.
+ABANDONED_S = 3600.0
 #: Seconds without a write after which nobody waits, and a backup may begin.
 QUIET_S = 60.0
 #: Seconds without a write that a backup needs to go on.
@@ -47,6 +50,7 @@ class Maintenance:
         self._settings, self._paths, self._store = LiveSettings(settings), settings.paths, store
         self._output_dropped_to = 0  #: the last event whose output was looked at
         self._drop_output_at_ms = 0  #: when old output is deleted next
+        self._remove_abandoned_at = 0.0  #: when temporary files are looked for next, on the monotonic clock
         self.job = Job("maintenance", self._watch, self._end)
         self._stopping = False
         self._due_since = 0.0  #: since when a backup is due, on the monotonic clock; 0 if none is
@@ -70,7 +74,7 @@ class Maintenance:
 
     def _check(self) -> None:
         """Do what is due. Set `damaged` if the database is."""
-        for chore in (self._checkpoint, self._prune_rejected, self._drop_old_output):
+        for chore in (self._checkpoint, self._prune_rejected, self._drop_old_output, self._remove_abandoned):
             try:
                 chore()
             except StoreUnavailable as error:
@@ -153,6 +157,16 @@ class Maintenance:
                 break
             self._output_dropped_to = last
         self._drop_output_at_ms = now + DROP_OUTPUT_MS
+
+    def _remove_abandoned(self) -> None:
+        """Remove temporary files of processes that were killed while they wrote. Those of sessions have their text."""
+        if time.monotonic() < self._remove_abandoned_at:
+            return
+        self._remove_abandoned_at = time.monotonic() + ABANDONED_S
+        paths = self._paths
+        for folder in (paths.data, paths.bin, paths.agent_runs, paths.observer, *paths.agent_sessions.glob("*")):
+            with contextlib.suppress(OSError):
+                remove_abandoned(folder)
 
     def _prune_rejected(self) -> None:
         """Delete the oldest rejected events. The newest are kept for the user to look at."""
