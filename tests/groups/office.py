@@ -85,14 +85,14 @@ class Office:
         return "".join(path.read_text() for path in self.paths(group).state.glob("projects/*/*.jsonl"))
 
     def agents(self) -> list[int]:
-        """The processes of sandboxes on this machine. Their command lines name its directories."""
-        found, mark = [], str(self.box.data / "groups").encode()
+        """The processes of sandboxes on this machine. They see its directories."""
+        found, mark = [], "/".join((self.box.data / "groups").parts[-4:])
         for process in Path("/proc").glob("[0-9]*"):
             try:
-                command = (process / "cmdline").read_bytes()
+                is_agent = mark in (process / "mountinfo").read_text()
             except OSError:
                 continue
-            if b"bwrap" in command[:100] and mark in command:
+            if is_agent:
                 found.append(int(process.name))
         return found
 

@@ -172,8 +172,7 @@ def test_a_transcript_without_end_keeps_nobody_busy(house: House, alpha: GroupPa
     async def host() -> None:
         now = await house.pointers.get(alpha.group)
         assert now.session_id
-        place = f"/home/node/.claude/projects/{WORKSPACE_FOLDER}/{now.session_id}.jsonl"
-        assert inside(alpha, f"truncate -s 1T {place} && echo ok").stdout == "ok\n"
+        os.truncate(alpha.transcript(now.session_id), 1 << 40)  # the limits of a sandbox would not allow it
         assert resumable.read(alpha.transcript(now.session_id)) is None
         with pytest.raises(OSError, match="too large"):
             list(AGENTS[DEFAULT_AGENT].transcripts.read(alpha.transcript(now.session_id), Mark(), True))

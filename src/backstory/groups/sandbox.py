@@ -6,6 +6,7 @@ and the files by which it talks to the host. It does not see the rest of the dat
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import subprocess
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from backstory.errors import BackstoryError, BadSetting
-from backstory.groups import names
+from backstory.groups import drop_root, limits, names
 from backstory.groups.names import GroupPaths
 from backstory.text import one_line
 
@@ -40,6 +41,13 @@ USER = "1000"
 ETC = (
     *("alternatives", "ca-certificates", "ca-certificates.conf", "hosts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d"),
     *("localtime", "mime.types", "nsswitch.conf", "pki", "resolv.conf", "ssl", "timezone"),
+)
+#: Parts of /proc that change the machine. Some of them ask only for the user id of root.
+READ_ONLY = ("sys", "sysrq-trigger", "irq", "bus", "fs", "pressure")
+#: Parts of /proc that tell of the machine what no program needs, as container engines cover them.
+MASKED = (
+    *("acpi", "asound", "interrupts", "kcore", "keys", "kmsg", "latency_stats", "sched_debug", "scsi", "timer_list"),
+    "timer_stats",
 )
 #: Directories with the programs of the system. Where they are links, they lead to /usr.
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store")
@@ -119,21 +127,73 @@ def bubblewrap(program: Path, seen: Sequence[Mount], covered: Sequence[str], pas
     """Return the command line of bubblewrap. It passes its environment on, and its arguments are visible to others."""
     command = ["bwrap", "--unshare-all", "--share-net", "--die-with-parent", "--new-session"]
     command += ["--uid", USER, "--gid", USER, "--cap-drop", "ALL", "--hostname", "backstory"]
-    command += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", HOME]  # noqa: S108 - its own /tmp
-    command += _system(passwd)
-    for path in map(str, _python()):
-        command += ["--ro-bind", path, path]
-    command += ["--ro-bind", str(program), CLAUDE]
-    for mount in seen:
-        command += ["--bind" if mount.is_writable else "--ro-bind", str(mount.outside), mount.inside]
+    command += [*_processes(), "--dev", "/dev", *_in_memory("/dev/shm"), "--remount-ro", "/dev"]  # noqa: S108
+    command += [*_in_memory("/tmp"), *_in_memory(HOME), *_system()]  # noqa: S108 - its own /tmp
+    bound = [Mount(passwd, "/etc/passwd"), *(Mount(path, str(path)) for path in _python()), Mount(program, CLAUDE)]
+    bound += seen
+    as_nobody = _as_nobody(bound)
+    for number, mount in enumerate(bound):
+        outside = f"{drop_root.PLACE}/{number}" if as_nobody else str(mount.outside)
+        command += [_bind(mount), outside, mount.inside]
     for place in covered:
-        command += ["--tmpfs", place]
-    return (*command, "--chdir", names.WORKSPACE, "--", CLAUDE)
+        command += [*_in_memory(place), "--remount-ro", place]
+    command += ["--remount-ro", "/", "--chdir", names.WORKSPACE]
+    return (*as_nobody, *command, "--", "/bin/sh", "-c", limits.script(), "sh", CLAUDE)
 
 
-def _system(passwd: Path) -> list[str]:
+def _bind(mount: Mount) -> str:
+    return "--bind" if mount.is_writable else "--ro-bind"
+
+
+def _as_nobody(bound: Iterable[Mount]) -> tuple[str, ...]:
+    """Return the command that drops the privileges of root before bubblewrap is started; empty if there are none."""
+    if not is_root():
+        return ()
+    sources = (word for mount in bound for word in (_bind(mount), str(mount.outside)))
+    return (sys.executable, "-I", "-S", str(Path(drop_root.__file__)), *sources, "--")
+
+
+def is_root() -> bool:
+    """Whether this process is root on the machine, and not only in a container of an ordinary user."""
+    if os.geteuid():
+        return False
+    try:
+        owners = [tuple(map(int, line.split())) for line in Path("/proc/self/uid_map").read_text().splitlines()]
+    except OSError:
+        return True
+    return (0, 0) in [owner[:2] for owner in owners]
+
+
+def _processes() -> list[str]:
+    """Show the processes of the sandbox. What else is in /proc is covered as in containers, or read-only."""
+    command = ["--proc", str(PROCESSES)]
+    for name in READ_ONLY:
+        command += ["--ro-bind-try", f"{PROCESSES}/{name}", f"{PROCESSES}/{name}"]
+    for path in (PROCESSES / name for name in MASKED):
+        if path.is_dir():
+            command += ["--tmpfs", str(path), "--remount-ro", str(path)]
+        elif path.exists():
+            command += ["--ro-bind", os.devnull, str(path)]
+    return command
+
+
+def _in_memory(place: str) -> list[str]:
+    """Put an empty directory there that is kept in memory, and cannot take all of it."""
+    return [*(["--size", str(limits.MEMORY_BYTES)] if _knows_size() else []), "--tmpfs", place]
+
+
+@functools.cache
+def _knows_size() -> bool:
+    """Whether bubblewrap limits what is kept in memory. It does since 0.7."""
+    try:
+        return "--size" in subprocess.run(["bwrap", "--help"], capture_output=True, text=True, timeout=TRIAL_S).stdout
+    except (OSError, subprocess.SubprocessError):
+        return False
+
+
+def _system() -> list[str]:
     """Bind the programs of the system. Most systems have links to /usr in the root directory."""
-    command = ["--ro-bind", "/usr", "/usr", "--ro-bind", str(passwd), "/etc/passwd"]
+    command = ["--ro-bind", "/usr", "/usr"]
     for path in map(Path, SYSTEM[1:-1]):
         if path.is_symlink():
             command += ["--symlink", str(path.readlink()), str(path)]
@@ -174,7 +234,9 @@ class Container:
         others can read a command line."""
         command = [self.engine, "run", "--rm", "--interactive", "--init", "--name", self.name, "--network", "host"]
         command += ["--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--read-only"]
-        command += ["--tmpfs", "/tmp:exec", "--tmpfs", f"{HOME}:mode=1777"]  # noqa: S108
+        command += ["--tmpfs", f"/tmp:exec,size={limits.MEMORY_BYTES}"]  # noqa: S108
+        command += ["--tmpfs", f"{HOME}:mode=1777,size={limits.MEMORY_BYTES}"]
+        command += limits.of_container()
         command += ["--userns", "keep-id"] if self.engine == "podman" else []
         command += ["--user", f"{os.getuid()}:{os.getgid()}", "--workdir", names.WORKSPACE]
         for mount in (*seen, Mount(program, CLAUDE)):
@@ -194,24 +256,26 @@ class Container:
 
 def with_path(command: Sequence[str]) -> tuple[str, ...]:
     """Return a command line with the path of its program. Raise an error if the program is not installed."""
-    if found := shutil.which(command[0]):
-        return (found, *command[1:])
-    name, hint = PROGRAMS[command[0]]
+    at = next(number for number, word in enumerate(command) if word in PROGRAMS)
+    if found := shutil.which(command[at]):
+        return (*command[:at], found, *command[at + 1 :])
+    name, hint = PROGRAMS[command[at]]
     raise BackstoryError(f"{name} is not installed, so the agent of a group cannot be started.", hint)
 
 
-def check_program(engine: str) -> None:
+def check_program(engine: str, data: Path) -> None:
     """Raise an error if no agent could be started in this sandbox."""
     program = with_path(["bwrap" if engine == "bubblewrap" else engine])
     if engine == "bubblewrap":
-        trial = [*program, "--unshare-all", "--ro-bind", "/", "/", "true"]
+        trial = [*_as_nobody([Mount(data, "", is_writable=True)]), *program, "--unshare-all", "--ro-bind", "/", "/"]
         try:
-            tried = subprocess.run(trial, check=False, capture_output=True, text=True, timeout=TRIAL_S)
+            tried = subprocess.run([*trial, "true"], check=False, capture_output=True, text=True, timeout=TRIAL_S)
         except subprocess.TimeoutExpired:
             return  # the machine is busy
         if tried.returncode:
             message = f"bubblewrap cannot start a program: {one_line(tried.stderr)}"
-            raise BackstoryError(message, "Allow user namespaces on this machine, or choose another `group_sandbox`.")
+            way = "Run the worker as an ordinary user" if is_root() else "Allow user namespaces on this machine"
+            raise BackstoryError(message, f"{way}, or choose another `group_sandbox`.")
 
 
 def _quoted(field: str) -> str:

@@ -177,6 +177,6 @@ def sandbox(machine: Machine) -> Iterator[Finding]:
     if machine.settings.group_sandbox == "none" or not {*folders} - {names.GLOBAL}:
         return
     try:
-        sandbox.check_program(machine.settings.group_sandbox)
+        sandbox.check_program(machine.settings.group_sandbox, machine.settings.data_dir)
     except BackstoryError as error:
         yield Finding("sandbox-missing", str(error), error.hint)
