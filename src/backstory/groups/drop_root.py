@@ -16,11 +16,18 @@ NOBODY = 60_900
 #: Where bubblewrap finds the paths. Every user may go there.
 PLACE = "/tmp"  # noqa: S108 - covered by a file system of its own
 # From the headers of Linux. The numbers of the calls are the same on all architectures but Alpha.
-OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 428, 429, 442
-AT_FDCWD, AT_EMPTY_PATH, AT_RECURSIVE = -100, 0x1000, 0x8000
-OPEN_TREE_CLONE, MOVE_MOUNT_F_EMPTY_PATH = 0x1, 0x4
-MS_REC, MS_SLAVE = 0x4000, 0x80000
-CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
+OPEN_TREE = 428
+MOVE_MOUNT = 429
+MOUNT_SETATTR = 442
+AT_FDCWD = -100
+AT_EMPTY_PATH = 0x1000
+AT_RECURSIVE = 0x8000
+OPEN_TREE_CLONE = 0x1
+MOVE_MOUNT_F_EMPTY_PATH = 0x4
+MS_REC = 0x4000
+MS_SLAVE = 0x80000
+CLONE_NEWNS = 0x20000
+CLONE_NEWUSER = 0x10000000
 MOUNT_ATTR_IDMAP = 0x100000
 
 _libc = ctypes.CDLL(None, use_errno=True)
