@@ -161,9 +161,10 @@ def _confirmed(row: dict[str, Any]) -> bool:
 
 
 def _export(group: str, target: Path) -> None:
-    """Write the files of a group to an archive that only its owner can read. Links are kept as links."""
+    """Write the files of a group to an archive that only its owner can read."""
     import os
-    import tarfile
+
+    from backstory.groups import export
 
     paths = GroupPaths(settings.load().paths.data, group)
     try:
@@ -171,15 +172,14 @@ def _export(group: str, target: Path) -> None:
     except FileExistsError:
         raise BackstoryError(f"{target} exists already.", "Name another file with --output.") from None
     try:
-        with os.fdopen(handle, "wb") as out, tarfile.open(fileobj=out, mode="w:gz") as tar:
-            waiting = [folder for folder in (paths.folder, paths.state.parent) if folder.is_dir()]
-            while waiting:
-                path = waiting.pop()
-                tar.add(path, str(path.relative_to(paths.data)), recursive=False)
-                waiting += path.iterdir() if path.is_dir() and not path.is_symlink() else ()
-    except BaseException as error:
+        with os.fdopen(handle, "wb") as out:
+            left_out = export.write(paths, out)
+    except OSError as error:
         target.unlink(missing_ok=True)
-        if not isinstance(error, OSError):
-            raise
         message = f"The files of the group could not be exported, so it was not deleted: {error.strerror or error}."
         raise BackstoryError(message, f"Look at {error.filename or paths.folder}.") from None
+    except BaseException:
+        target.unlink(missing_ok=True)
+        raise
+    if left_out:
+        print(f"Left out of {target}: {show.count(left_out, 'entry')} with too long a path.", file=sys.stderr)
