@@ -126,6 +126,9 @@ def test_only_its_own_directories_can_be_written(group: Group) -> None:
 
 def test_processes_are_limited(group: Group) -> None:
     """A bomb of forks ends with its sandbox. Those outside do not count, and can still be started."""
+    owners = [line.split()[:2] for line in Path("/proc/self/uid_map").read_text().splitlines()]
+    if group.user is None and os.geteuid() and [str(os.geteuid()), "0"] in owners:
+        pytest.skip("Linux limits nobody whom root has given another number")
     said = group.run(
         """
         (n=0; while [ $n -lt 1500 ]; do sleep 60 & n=$((n+1)); done) 2> /tmp/said
