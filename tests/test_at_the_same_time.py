@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from box import Box, until
 
 from backstory import settings
 from backstory.agents.claude_code import kept_files
@@ -20,7 +21,7 @@ from backstory.cli import shims
 from backstory.groups import start, state_dir
 from backstory.groups.names import GroupPaths
 from backstory.kill_switch import KillSwitch, write_launcher
-from backstory.paths import Paths, write_private
+from backstory.paths import Paths, remove_abandoned, write_private
 from backstory.settings import Settings
 from backstory.store import forgotten
 from backstory.worker.guard import make_token
@@ -225,7 +226,15 @@ def test_what_killed_processes_have_begun_is_removed(tmp_path: Path) -> None:
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (old, old))
     (tmp_path / ".token.00000000deadbeef.tmp").touch()
-    from backstory.paths import remove_abandoned
-
     remove_abandoned(tmp_path)
     assert sorted(left(tmp_path)) == [".gitignore", ".notes.tmp", ".token.00000000deadbeef.tmp"]
+
+
+def test_the_worker_removes_them(box: Box) -> None:
+    """A copy of a session has its text."""
+    left = box.data / "agent-sessions" / "s" / ".session.json.0123456789abcdef.tmp"
+    left.parent.mkdir(parents=True)
+    left.write_text("what was said")
+    os.utime(left, (0, 0))
+    box.start()
+    until(lambda: not left.exists(), "it to be removed")

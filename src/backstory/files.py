@@ -50,14 +50,17 @@ def create_regular(name: str, within: int, mode: int = 0o600) -> int:
 
 def write_once(name: str, data: bytes, within: int) -> None:
     """Write a file in a directory, unless something has that name already. It gets its name when it is whole."""
+    with suppress(FileNotFoundError):
+        os.stat(name, dir_fd=within, follow_symlinks=False)
+        return
     temporary = f".{secrets.token_hex(8)}.tmp"
-    with os.fdopen(create_regular(temporary, within), "wb") as out:
-        try:
+    try:
+        with os.fdopen(create_regular(temporary, within), "wb") as out:
             out.write(data)
-            out.flush()
-            with suppress(FileExistsError):
-                os.link(temporary, name, src_dir_fd=within, dst_dir_fd=within, follow_symlinks=False)
-        finally:
+        with suppress(FileExistsError):
+            os.link(temporary, name, src_dir_fd=within, dst_dir_fd=within, follow_symlinks=False)
+    finally:
+        with suppress(FileNotFoundError):
             os.unlink(temporary, dir_fd=within)
 
 
