@@ -110,6 +110,10 @@ def test_launchers_run_while_others_write_them(tmp_path: Path) -> None:
 
 
 def test_the_files_of_all_sandboxes_are_there_while_agents_start(tmp_path: Path) -> None:
+    """They stay what they are: bubblewrap cannot mount a file that is replaced before it gets there."""
+    start.write_files(tmp_path)
+    files = {path: path.stat().st_ino for path in tmp_path.iterdir()}
+
     def write(_: int) -> None:
         for _ in range(TIMES):
             start.write_files(tmp_path)
@@ -117,6 +121,7 @@ def test_the_files_of_all_sandboxes_are_there_while_agents_start(tmp_path: Path)
             assert subprocess.run([tmp_path / "shell", "exit 7"], timeout=60).returncode == 7
 
     in_threads(write)
+    assert {path: path.stat().st_ino for path in tmp_path.iterdir()} == files
     assert left(tmp_path) == []
 
 

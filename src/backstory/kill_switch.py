@@ -10,7 +10,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from backstory import launch
-from backstory.paths import write_private
+from backstory.paths import ensure_private
 
 #: Starts `launch`. What follows is the pipe, the program and its arguments.
 LAUNCH = (sys.executable, "-I", "-S", str(Path(launch.__file__)))
@@ -37,4 +37,4 @@ def write_launcher(path: Path, pipe: str, program: str, command: Sequence[str] =
     With a `command`, that is run instead of the program, with the arguments of the script behind its own.
     """
     started = shlex.join(command) if command else f'"${program}"'
-    write_private(path, f'#!/bin/sh\nexec {shlex.join(LAUNCH)} "${pipe}" {started} "$@"\n'.encode(), 0o700)
+    ensure_private(path, f'#!/bin/sh\nexec {shlex.join(LAUNCH)} "${pipe}" {started} "$@"\n'.encode(), 0o700)

@@ -8,6 +8,7 @@ import fcntl
 import json
 import os
 import re
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -168,6 +169,14 @@ def write_private(path: Path, data: bytes, mode: int = 0o600) -> None:
     """Write a file atomically, accessible only to its owner."""
     with written(path, mode) as out:
         out.write(data)
+
+
+def ensure_private(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Write a file, unless it is as it would be written. One that a sandbox is about to mount must not be replaced."""
+    with contextlib.suppress(OSError):
+        if path.read_bytes() == data and stat.S_IMODE(path.stat().st_mode) == mode:
+            return
+    write_private(path, data, mode)
 
 
 def remove_abandoned(folder: Path, name: str = "") -> None:

@@ -16,7 +16,7 @@ from backstory.groups import names, sandbox, state_dir
 from backstory.groups.model_env import CERTIFICATES, CREDENTIALS
 from backstory.groups.names import GroupPaths
 from backstory.groups.sandbox import Container, Mount
-from backstory.paths import write_private
+from backstory.paths import ensure_private
 from backstory.sessions import Options, Sandbox
 from backstory.sessions.options import program
 from backstory.settings import Settings, environment
@@ -76,8 +76,8 @@ class GroupQuery:
 
 def write_files(folder: Path) -> None:
     """Write the files that all sandboxes share."""
-    write_private(folder / "passwd", sandbox.PASSWD.encode())
-    write_private(folder / "shell", SHELL.encode(), 0o700)
+    ensure_private(folder / "passwd", sandbox.PASSWD.encode())
+    ensure_private(folder / "shell", SHELL.encode(), 0o700)
 
 
 def check_auth(settings: Settings) -> None:
