@@ -11,6 +11,7 @@ from engines import BROKEN_RULE, Opener
 from backstory import ids
 from backstory.model import ContentId, Kind, MemoryId, Observation, Prompt, Reply, Report, Session, SessionStatus, Turn
 from backstory.project import Project
+from backstory.sessions.states import SessionKind
 from backstory.store import events, queries, sessions
 from backstory.store.db import Store, Tx
 from backstory.store.migrate import migrate
@@ -126,6 +127,24 @@ def test_a_completed_session_opens_again_with_a_prompt_and_each_move_is_recorded
         store.write(lambda tx, cause=cause: sessions.move(tx, make(tx), cause))  # type: ignore[misc]
     moves = store.read(lambda tx: tx.all("session_moves", id=session.id))
     assert [m["to_status"] for m in moves] == ["created", "active", "completed", "active"]
+
+
+@pytest.mark.parametrize(("kind", "cause", "status"), [("hook", "idle", "paused"), ("agent", "fail", "failed")])
+def test_what_is_reported_late_leaves_a_session_at_rest(store: Store, kind: str, cause: str, status: str) -> None:
+    """A prompt opens it again, unless it was sent before. A rest in the future is that of a wrong clock."""
+    earlier, now, later = (ids.from_ms(ids.now_ms() + minutes * 60_000) for minutes in (-10, 0, 10))
+
+    def work(tx: Tx, moment: str, reported: str) -> SessionStatus:
+        session = make(tx, f"{cause} {moment}")
+        sessions.move(tx, session, "prompt", at=earlier)
+        sessions.move(tx, sessions.get(tx, session.id), cause, at=moment, kind=SessionKind(kind))
+        assert sessions.get(tx, session.id).status == status
+        return sessions.move(tx, sessions.get(tx, session.id), "prompt", at=reported)
+
+    before = ids.from_ms(ids.now_ms() - 5 * 60_000)
+    assert store.write(lambda tx: work(tx, before, earlier)) == status
+    assert store.write(lambda tx: work(tx, before, now)) == "active"
+    assert store.write(lambda tx: work(tx, later, now)) == "active"
 
 
 def test_a_cleared_session_is_the_parent_of_the_next(store: Store) -> None:

@@ -34,6 +34,8 @@ MAX_LATEST = 2000
 #: The columns of a session.
 _COLUMNS = tuple(each.name for each in fields(Session) if each.name != "is_new")
 _values = itemgetter(*_COLUMNS, "is_new")
+#: States of a session in which nothing happens. What is reported late does not end them.
+_AT_REST = (SessionStatus.PAUSED, SessionStatus.FAILED)
 #: Columns that only the queue and the observer need.
 _INTERNAL = ("settles_at", "force_init", "memory_provider")
 
@@ -229,6 +231,10 @@ def move(
         return before
     if before == SessionStatus.COMPLETED and at < (session.completed_at or ""):
         return before  # reported after the session ended, but happened before
+    if before in _AT_REST and after == SessionStatus.ACTIVE:
+        about = {"id": session.id, "status": before, "at": at, "now": ids.now()}
+        if tx.one("session_moved_after", **about):
+            return before  # the same; a transcript is read again at every start of the worker
     if cause == "end" and tx.one("session_active_after", id=session.id, at=at):
         return before  # an end that was reported late: the session has been resumed since
     if states.MOVES[cause].to == SessionStatus.COMPLETED:

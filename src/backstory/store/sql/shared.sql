@@ -61,6 +61,11 @@ INSERT INTO session_moves (session_id, from_status, to_status, cause, at) VALUES
 -- name: session_active_after
 SELECT 1 AS found FROM session_moves WHERE session_id = :id AND to_status = 'active' AND cause = 'prompt' AND at > :at LIMIT 1;
 
+-- name: session_moved_after
+-- Whether a session got its state after a moment. A move of the future was recorded before the clock was set back.
+SELECT 1 AS found FROM session_moves
+WHERE session_id = :id AND to_status = :status AND at > :at AND at <= :now LIMIT 1;
+
 -- name: session_moves
 SELECT from_status, to_status, cause, at FROM session_moves WHERE session_id = :id ORDER BY id;
 
