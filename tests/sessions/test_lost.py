@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from box import Box
@@ -52,6 +53,11 @@ def forge(path: Path) -> None:
     lines = [json.loads(line) for line in path.read_bytes().splitlines()]
     kept = [{"uuid": line["uuid"], "parentUuid": None, "type": line["type"]} for line in lines if line.get("uuid")]
     path.write_bytes(b"".join(json.dumps(line).encode() + b"\n" for line in kept))
+
+
+def prompted(text: str) -> dict[str, Any]:
+    """A message of the user, as a caller gives it."""
+    return {"role": "user", "content": [{"type": "text", "text": text}]}
 
 
 def test_a_lost_conversation_goes_on_in_a_new_session(desk: Desk) -> None:
@@ -152,22 +158,29 @@ def test_a_transcript_that_was_cut_off_is_resumed_and_the_rest_is_told(desk: Des
 
 
 def test_what_is_told_again_is_not_remembered_again(desk: Desk) -> None:
-    """The prompt is stored without it, and what was said keeps its one session."""
-    with desk.model(["The price is 12.", "As I said."]):
+    """The prompt is stored as it was written, and what was said keeps its one session. A caller that was killed, and
+    has lost the record, finds the prompt as it was written in the transcript, too."""
+    with desk.model(["The price is 12.", "As I said.", "Twelve."]):
         first = desk.run("What is the price?")
         delete(desk.transcript(first.id))
         second = desk.run("Again?", first.id)
+        said = desk.texts(second.id)
+        (desk.box.data / "agent-sessions" / second.id / "session.json").unlink()
+        desk.run("More?", second.id, conversation_history=[prompted("Again?")])
+        assert desk.texts(second.id) == [*said[2:], "More?", "Twelve."]
     desk.box.settle()
     rows = desk.box.rows(
         "SELECT content_session_id AS id, prompt FROM user_prompts p JOIN sdk_sessions s ON s.id = p.session_id "
         "ORDER BY p.id"
     )
-    assert [(row["id"], row["prompt"].strip()) for row in rows] == [
+    assert [(row["id"], row["prompt"]) for row in rows] == [
         (first.id, "What is the price?"),
         (second.id, "Again?"),
+        (second.id, "More?"),
     ]
     turns = [row["text"] for row in desk.box.rows("SELECT text FROM turns ORDER BY id")]
-    assert [text.strip() for text in turns] == ["What is the price?", "The price is 12.", "Again?", "As I said."]
+    assert turns == ["What is the price?", "The price is 12.", "Again?", "As I said.", "More?", "Twelve."]
+    assert desk.box.rows("SELECT first_user_prompt AS said FROM sdk_sessions ORDER BY id DESC")[0] == {"said": "Again?"}
 
 
 def test_files_that_were_named_are_not_opened_again(desk: Desk) -> None:
@@ -186,7 +199,7 @@ def test_files_that_were_named_are_not_opened_again(desk: Desk) -> None:
 
 def test_a_session_without_session_json_begins_with_the_history_of_the_caller(desk: Desk) -> None:
     """A session of Claude Code itself, or one whose file was lost."""
-    said = [{"role": "user", "content": [{"type": "text", "text": "I am Ada."}]}]
+    said = [prompted("I am Ada.")]
     with desk.model(["Ada."]) as endpoint:
         done = desk.run("Who am I?", "0b0b7d4e-6f0d-4f43-8f83-2f6a5e1c9a10", conversation_history=said)
         assert "User: I am Ada." in endpoint.of()[-1].texts("user")[-1]

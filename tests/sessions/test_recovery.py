@@ -40,7 +40,7 @@ def results(name: str, content: Any) -> Message:
 def test_messages_are_told_in_order_between_tags() -> None:
     text = preamble([said("user", "Fix the total."), said("assistant", "Done.")], is_whole=True)
     assert text.startswith("<backstory-context>\n")
-    assert text.endswith("</backstory-context>\n\n")
+    assert text.endswith("</backstory-context>")
     assert text.index("User: Fix the total.") < text.index("Assistant: Done.")
 
 

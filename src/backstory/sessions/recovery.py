@@ -16,7 +16,7 @@ MAX_TOKENS = 12_000
 MAX_TEXT = 8_000
 #: Characters of the input of a tool, and of its result, at most.
 MAX_TOOL = 600
-#: Nothing inside is stored as memory again.
+#: Nothing inside is stored as memory again. The prompt follows at once, so that it is stored as it was written.
 _OPENS = "<backstory-context>"
 _CLOSES = "</backstory-context>"
 _WHOLE = (
@@ -53,7 +53,7 @@ def preamble(messages: Sequence[Message], *, is_whole: bool, limit: int = MAX_TO
     while rest and (left := left - tokens(rest[-1]) - 2) >= 0:  # 2 line breaks
         kept.insert(0, rest.pop())
     gap = [f"[{len(rest)} messages are left out here]"] if rest else []
-    return "\n\n".join([_OPENS, _WHOLE if is_whole else _REST, first, *gap, *kept, _CLOSES, ""])
+    return "\n\n".join([_OPENS, _WHOLE if is_whole else _REST, first, *gap, *kept, _CLOSES])
 
 
 def _told(messages: Sequence[Message]) -> list[str]:
