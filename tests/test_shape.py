@@ -240,6 +240,8 @@ NAMES_CLAUDE = {
     "sessions/capture.py": "reports what the hooks of Claude Code would",
     "sessions/options.py": "options of the Claude Agent SDK",
     "sessions/record.py": "messages of the Claude Agent SDK",
+    "sessions/recovery.py": "compares messages with a transcript of Claude Code",
+    "sessions/saved.py": "reads a transcript of Claude Code",
     "sessions/run.py": "runs the Claude Agent SDK",
     "settings.py": "a provider and its setting have that name in the user's config.toml",
     "setting_rows.py": "says that only a command changes the setting `claude_path`",

@@ -102,6 +102,7 @@ class SessionUnreadable(BackstoryError):
     """The session.json of this session could not be read."""
 
     hint = "Repair the file, or move it away to start without the earlier messages."
+    is_damaged = False  #: its content is not that of a session.json; else it could not be opened
 
 
 class WorkerAway(BackstoryError):

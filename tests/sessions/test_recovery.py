@@ -10,7 +10,7 @@ import pytest
 from transcripts import Script
 
 from backstory.agents.claude_code import resumable
-from backstory.sessions.recovery import preamble
+from backstory.sessions.recovery import compared, preamble
 from backstory.sessions.session_file import Message
 from backstory.text import tokens
 
@@ -147,6 +147,35 @@ def test_a_prompt_is_known_by_its_words(tmp_path: Path) -> None:
     assert known
     assert known.has_prompt("Question 2") and known.has_prompt("Go on.")
     assert not known.has_prompt("Question 3")
+
+
+def test_follow_ups_that_were_not_taken_up_are_told_once(tmp_path: Path) -> None:
+    """Those that were, in whatever way, are known: in a turn of their own, in the middle of one, and told again. So is
+    what was said before this session, which has no ids either."""
+    long, private = "Look at each of these: " + "x " * 10_000, "The code is <private>4711</private>, keep it."
+    script = Script()
+    script.prompt("Measure.")
+    attached = {"type": "queued_command", "prompt": "Use metres.", "commandMode": "prompt"}
+    script.chain("attachment", {"attachment": attached})
+    first = script.says("I do.")
+    script.prompt(private)
+    second = script.says("Noted.")
+
+    def answer(text: str, uuid: str | None) -> Message:
+        return Message("assistant", ({"type": "text", "text": text},), AT, uuid)
+
+    before = [said("user", "Before."), answer("Long ago.", None)]
+    own = [said("user", "Measure."), said("user", "Use metres."), said("user", long), answer("I do.", first)]
+    own += [said("user", private), said("user", "Round up."), answer("Noted.", second)]
+    known = resumable.read(script.write(tmp_path))
+    assert known
+    kept, rest = compared(known, [*before, *own])
+    assert rest == [own[2], own[5]]
+    assert kept == [*before, *own[:2], own[3], own[4], own[6]]
+    script.prompt(preamble(rest, is_whole=False) + "Go on.")
+    known = resumable.read(script.write(tmp_path))
+    assert known
+    assert compared(known, [*before, *own])[1] == []
 
 
 def test_what_comes_after_the_known_messages_is_news(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from backstory import ids
 from backstory.agents.claude_code import resumable
-from backstory.errors import BackstoryError, Forbidden
+from backstory.errors import BackstoryError, Forbidden, SessionUnreadable
 from backstory.groups import ipc, snapshots, start
 from backstory.groups.archive import opened_transcript
 from backstory.groups.ipc_files import IpcFiles
@@ -50,6 +50,7 @@ NOTICES = {
     "empty": "The transcript of this conversation is empty.",
     "damaged": "The transcript of this conversation is damaged.",
     "refused": "The agent does not know this conversation any more.",
+    "rebuilt": "The record of this conversation was damaged, and was written again from what is whole.",
 }
 
 
@@ -238,7 +239,9 @@ class GroupRun:
 
     async def _said(self, session_id: str) -> tuple[Message, ...]:
         """Return the messages of a session. One that has expired is opened again: its group still points to it."""
-        about = await asyncio.to_thread(metadata, session_id)
+        about = None
+        with suppress(SessionUnreadable):  # it is rebuilt when the agent is started
+            about = await asyncio.to_thread(metadata, session_id)
         if about and about.status == SessionStatus.EXPIRED:
             await restore(session_id)
         said = await asyncio.to_thread(self._kept, session_id) or await self._around.said(self.group, session_id)
@@ -247,8 +250,9 @@ class GroupRun:
         return said
 
     def _kept(self, session_id: str) -> tuple[Message, ...]:
-        if said := history(session_id):
-            return said
+        with suppress(SessionUnreadable):
+            if said := history(session_id):
+                return said
         with opened_transcript(self.paths, session_id) as path:
             known = resumable.read(path) if path else None
         return tuple(map(from_json, known.news)) if known else ()
@@ -266,8 +270,9 @@ class GroupRun:
         import claude_agent_sdk as sdk
 
         if isinstance(message, SessionRecovered):
-            told = f"It goes on in a new session, which was told {message.messages} messages."
-            text = f"{NOTICES.get(message.reason, NOTICES['damaged'])} {told}"
+            is_new = message.session_id != message.lost_session_id
+            told = f"It goes on in a new session, which was told {message.messages} messages." if is_new else ""
+            text = f"{NOTICES.get(message.reason, NOTICES['damaged'])} {told}".strip()
             self.progress.add("recovered", text=text, reason=message.reason, lost_session_id=message.lost_session_id)
         elif isinstance(message, sdk.AssistantMessage):
             if not message.parent_tool_use_id:

@@ -6,7 +6,8 @@ from backstory.errors import ImpossibleMove, SessionBusy
 from backstory.sessions.options import ALLOWED_ENV, Options, Sandbox
 from backstory.sessions.record import TurnState
 from backstory.sessions.recovery import SessionRecovered
-from backstory.sessions.run import Run, execute, history, metadata, restore
+from backstory.sessions.run import Run, execute
+from backstory.sessions.saved import history, metadata, restore
 from backstory.sessions.session_file import Message, Metadata
 
 __all__ = [

@@ -91,14 +91,16 @@ class Options:
         """Whether the session is resumed: there is an id, a history, and the history is not empty."""
         return bool(self.session_id) and self.conversation_history is not None and len(self.conversation_history) > 0
 
-    def asked(self, prompt: str, sent: Callable[[str], None]) -> str | AsyncIterator[dict[str, Any]]:
-        """Return what the SDK is given: a prompt, or a stream that begins with it. Each follow-up is told to `sent`."""
+    def asked(self, prompts: Sequence[str], sent: Callable[[str], None]) -> str | AsyncIterator[dict[str, Any]]:
+        """Return what the SDK is given: a prompt, or a stream that begins with prompts. Each follow-up is told to
+        `sent`."""
         follow_ups = self.follow_ups
         if follow_ups is None:
-            return prompt
+            return prompts[0]
 
         async def stream() -> AsyncIterator[dict[str, Any]]:
-            yield _user_message(prompt)
+            for prompt in prompts:
+                yield _user_message(prompt)
             async for text in follow_ups():
                 sent(text)
                 yield _user_message(text)

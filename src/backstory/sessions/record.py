@@ -82,6 +82,8 @@ class Record:
         """
         kept = tuple(replace(one, uuid=None) if parent_id else one for one in messages)
         self._session = replace(self._session, messages=kept)
+        if kept and not parent_id:
+            self._update(created_at=kept[0].timestamp or self.metadata.created_at)
         self._update(parent_id=parent_id, message_count=len(kept))
 
     def catch_up(self, messages: Iterable[Message]) -> None:

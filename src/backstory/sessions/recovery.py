@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from backstory.agents.claude_code.resumable import Resumable
 from backstory.sessions.session_file import Message
 from backstory.text import cut, harmless, tokens
 
@@ -38,8 +39,37 @@ class SessionRecovered:
 
     session_id: str
     lost_session_id: str
-    reason: str  #: "deleted", "empty", "damaged" or "refused" by the agent
+    #: "deleted", "empty", "damaged" or "refused" by the agent; "rebuilt" if session.json was damaged instead
+    reason: str
     messages: int  #: how many messages were told again; 0 if the transcript was restored
+
+
+def compared(known: Resumable, messages: Sequence[Message]) -> tuple[list[Message], list[Message]]:
+    """Divide messages into those that the agent knows, and those that it does not know: the last ones, as after a
+    crash, and follow-ups that it had not taken up.
+
+    Prompts have no id, and neither have messages from before this session. They are known by their words, except
+    commands such as `/compact`, which are written in another way.
+    """
+    told = [number for number, one in enumerate(messages) if one.uuid]
+    held = known.held([messages[number].uuid or "" for number in told])
+    answers = [number for number, one in enumerate(messages) if one.role == "assistant"]
+    last = told[held - 1] if held else -1 if told else max(answers, default=-1)
+    began = max((number for number in answers if not messages[number].uuid), default=-1)
+    kept: list[Message] = []
+    rest: list[Message] = []
+    for number, one in enumerate(messages):
+        is_told = number <= last and not (number > began and one.role == "user" and not one.uuid)
+        is_known = is_told or (not one.uuid and _has(known, text_of(one)))
+        if not is_known:
+            rest.append(one)
+        elif number <= last:
+            kept.append(one)
+    return kept, rest
+
+
+def _has(known: Resumable, text: str) -> bool:
+    return text.startswith("/") or known.has_prompt(text)
 
 
 def preamble(messages: Sequence[Message], *, is_whole: bool, limit: int = MAX_TOKENS) -> str:

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import ExitStack, aclosing, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, cast
 from uuid import uuid4
 
-from backstory import agents, settings
+from backstory import settings
 from backstory.agents.claude_code import resumable
-from backstory.errors import BackstoryError, Forbidden, NotFound
+from backstory.errors import BackstoryError, Forbidden
 from backstory.kill_switch import KillSwitch, write_launcher
 from backstory.model import SessionStatus
 from backstory.sessions import lock, session_file
 from backstory.sessions.capture import Worker
 from backstory.sessions.options import MIN_OUTPUT, NO_SDK, Options, Sandbox
 from backstory.sessions.record import Record, TurnState
-from backstory.sessions.recovery import SessionRecovered, preamble, text_of
-from backstory.sessions.session_file import Message, Metadata
+from backstory.sessions.recovery import SessionRecovered, compared, preamble
+from backstory.sessions.saved import taken, transcript_of
+from backstory.sessions.session_file import Message
 
 if TYPE_CHECKING:
     import claude_agent_sdk as sdk
@@ -49,31 +50,6 @@ def execute(options: Options) -> Run:
     return Run(options)
 
 
-async def restore(session_id: str) -> None:
-    """Open an expired session again. In any other state it changes nothing."""
-    import anyio
-
-    paths = settings.bare().paths
-    with ExitStack() as stack:
-        await anyio.to_thread.run_sync(stack.enter_context, lock.hold(paths, session_id))
-        if (found := session_file.read(paths, session_id)) is None:
-            raise NotFound(f"There is no session {session_id}.")
-        record = Record(paths, found, TurnState(0))
-        await Worker(paths).move(record, "restore")
-        record.save()
-
-
-def history(session_id: str) -> tuple[Message, ...]:
-    """Return the messages of a session, oldest first."""
-    found = session_file.read(settings.bare().paths, session_id)
-    return found.messages if found else ()
-
-
-def metadata(session_id: str) -> Metadata | None:
-    """Return model, times, totals and state of a session."""
-    return session_file.read_metadata(settings.bare().paths, session_id)
-
-
 class Run(AsyncIterator["Streamed"]):
     """A run of an agent. It holds the lock of its session until it ends or is closed."""
 
@@ -85,10 +61,12 @@ class Run(AsyncIterator["Streamed"]):
         self._locks = ExitStack()
         self._record: Record | None = None
         self._has_messages = False  #: the agent has said which session it is
-        self._prompt = ""  #: a prompt that was sent, until the session is known in which it is kept
+        self._prompts: list[str] = []  #: prompts that were sent, until the session is known in which they are kept
         self._stop = ""  #: subtype of the last result
         self._output = 0  #: characters that count for `max_output`
         self._is_cleared = False  #: `/clear` has ended the session; another one follows
+        self._is_between = False  #: and is not known yet
+        self._is_rebuilt = False  #: session.json was damaged
         self._stream = self._messages()
 
     @property
@@ -118,20 +96,20 @@ class Run(AsyncIterator["Streamed"]):
         except ImportError:
             raise BackstoryError(NO_SDK, "Run `pip install 'backstory[claude]'`.") from None
         with self._locks:
-            start, prompt = await self._begin(), self._options.prompt
+            start, prompts = await self._begin(), [self._options.prompt]
             while True:
                 error: Exception | None = None
                 try:
-                    async with aclosing(self._query(start, prompt)) as messages:
+                    async with aclosing(self._query(start, prompts)) as messages:
                         async for message in messages:
                             yield message
                 except Exception as caught:  # some errors of the SDK have no class of their own
                     error = caught
                 if start.resume and not self._has_messages and _is_lost(error):
-                    start = self._lost("refused")
+                    start, prompts = self._lost("refused"), self._prompts
                 elif isinstance(error, sdk.ResultError) and self._may_go_on():
                     self.turns.go_on()
-                    start, prompt = _Start(self.session_id), GO_ON
+                    start, prompts = _Start(self.session_id), [GO_ON]
                 elif error is not None:
                     await self._fail(error)
                     raise error
@@ -150,7 +128,7 @@ class Run(AsyncIterator["Streamed"]):
         if not content_id or not self._options.resumes:
             return _Start()
         await self._hold(content_id)
-        self._record = self._load(content_id)
+        self._record = await anyio.to_thread.run_sync(self._load, content_id)
         if self._options.cwd is None:
             self._cwd = Path(self._record.metadata.cwd)  # `claude` looks for the transcript by it
         if not (self._options.sdk and self._options.sdk.fork_session):
@@ -160,15 +138,17 @@ class Run(AsyncIterator["Streamed"]):
         else:
             start = await anyio.to_thread.run_sync(self._check, content_id, self._record.messages)
         at = self._options.sdk.resume_session_at if self._options.sdk and start.resume else None
-        return replace(start, resume_at=at)
+        return replace(start, resume_at=at, reason=start.reason or ("rebuilt" if self._is_rebuilt else ""))
 
     def _load(self, content_id: str) -> Record:
         """Read session.json. A session that has none begins with the history that the caller gave."""
-        if found := session_file.read(self._paths, content_id):
+        history = self._options.conversation_history or ()
+        given = tuple(one if isinstance(one, Message) else session_file.from_json(one) for one in history)
+        found, self._is_rebuilt = taken(self._paths, content_id, self._transcript(content_id), given)
+        if found:
             return Record(self._paths, found, self.turns)
         record = self._create(content_id)
-        given = self._options.conversation_history or ()
-        record.begin_with(one if isinstance(one, Message) else session_file.from_json(one) for one in given)
+        record.begin_with(given)
         return record
 
     def _create(self, content_id: str, model: str = "") -> Record:
@@ -190,9 +170,7 @@ class Run(AsyncIterator["Streamed"]):
     def _transcript(self, content_id: str) -> Path | None:
         if self._options.sandbox:
             return self._options.sandbox.transcript(content_id)
-        env = self._options.environment()
-        roots = agents.AGENTS[agents.DEFAULT_AGENT].transcripts.roots(Path(env.get("HOME") or Path.home()), env)
-        return resumable.find(roots, content_id)
+        return transcript_of(content_id, self._options.environment())
 
     def _restored(self, content_id: str) -> bool:
         """Write a kept transcript back, in the place of a damaged one. Return whether there was one."""
@@ -214,7 +192,7 @@ class Run(AsyncIterator["Streamed"]):
             return self._lost("empty")
         if (known := resumable.read(path, [one.uuid for one in messages if one.uuid])) is None:
             return self._lost("damaged")
-        kept, rest = _compared(known, messages)
+        kept, rest = compared(known, messages)
         if known.news and self._record:
             # A caller that was killed did not see them, or somebody went on with the session in `claude` itself.
             is_own = any(one.uuid for one in kept) or self._record.metadata.parent_id
@@ -226,12 +204,12 @@ class Run(AsyncIterator["Streamed"]):
         messages = self._record.messages if self._record else ()
         return _Start(None, preamble(messages, is_whole=True), reason, len(messages))
 
-    async def _query(self, start: _Start, prompt: str) -> AsyncGenerator[Streamed]:
+    async def _query(self, start: _Start, prompts: list[str]) -> AsyncGenerator[Streamed]:
         """Ask once. The agent is killed with this process, so that it does not work on unseen."""
         import anyio
         import claude_agent_sdk as sdk
 
-        folder, self._prompt, self._stop = self._paths.agent_runs, prompt, ""
+        folder, self._prompts, self._stop = self._paths.agent_runs, [*prompts], ""
         self._paths.prepare()
         folder.mkdir(mode=0o700, exist_ok=True)
         lost = self._options.session_id if start.reason else None
@@ -241,7 +219,7 @@ class Run(AsyncIterator["Streamed"]):
             if start.preamble:
                 # Otherwise `claude` would open files that the messages name with @.
                 options = replace(options, verbatim_prompts=True)
-            asked = self._options.asked(start.preamble + prompt, self._sent)
+            asked = self._options.asked([start.preamble + prompts[0], *prompts[1:]], self._sent)
             messages = cast("AsyncGenerator[sdk.Message]", sdk.query(prompt=asked, options=options))
             try:
                 async for message in messages:
@@ -260,9 +238,15 @@ class Run(AsyncIterator["Streamed"]):
                         pass
 
     def _sent(self, text: str) -> None:
-        """Keep a follow-up. It is saved with the next message of the agent."""
-        if self._record:
-            self._record.add_prompt(text)
+        """Keep a follow-up, as soon as its session is known. It is saved with the next message of the agent."""
+        self._prompts.append(text)
+        if self._record and self._has_messages and not self._is_between:
+            self._keep_prompts(self._record)
+
+    def _keep_prompts(self, record: Record) -> None:
+        for text in self._prompts:
+            record.add_prompt(text)
+        self._prompts = []
 
     def _count(self, message: sdk.Message) -> None:
         """Raise an error if the agent says more than it may. In a sandbox, any program can write to its output."""
@@ -285,7 +269,8 @@ class Run(AsyncIterator["Streamed"]):
         elif isinstance(message, sdk.AssistantMessage | sdk.ResultMessage) and message.session_id:
             await self._capture(message.session_id, "", start)
         elif isinstance(message, sdk.ConversationResetMessage):
-            self._is_cleared, self._prompt = True, ""
+            self._is_cleared = self._is_between = True
+            del self._prompts[:1]  # the command itself
         if self._record is None or not self._has_messages:
             return
         if isinstance(message, sdk.AssistantMessage):
@@ -310,13 +295,11 @@ class Run(AsyncIterator["Streamed"]):
         record = self._record
         if record is None or record.id != content_id:
             record = await self._open(content_id, model, start)
-        elif self._has_messages and not self._prompt:
+        elif self._has_messages and not self._prompts:
             return
-        self._record, self._has_messages = record, True
+        self._record, self._has_messages, self._is_between = record, True, False
         self._worker.session_id = content_id
-        if self._prompt:
-            record.add_prompt(self._prompt)
-            self._prompt = ""
+        self._keep_prompts(record)
         if model:
             record.set_model(model)
         await anyio.to_thread.run_sync(record.save)
@@ -361,24 +344,6 @@ def _launcher(folder: Path, sandbox: Sandbox | None) -> Iterator[Path]:
     finally:
         if sandbox:
             path.unlink(missing_ok=True)
-
-
-def _compared(known: resumable.Resumable, messages: Sequence[Message]) -> tuple[Sequence[Message], list[Message]]:
-    """Divide messages into those that the agent knows, and the last ones that it does not know, as after a crash.
-
-    Prompts have no id, and neither have messages from before this session. They are known by their words, except
-    commands such as `/compact`, which are written in another way.
-    """
-    told = [number for number, one in enumerate(messages) if one.uuid]
-    held = known.held([messages[number].uuid or "" for number in told])
-    answers = [number for number, one in enumerate(messages) if one.role == "assistant"]
-    last = told[held - 1] if held else -1 if told else max(answers, default=-1)
-    rest = [one for one in messages[last + 1 :] if one.uuid or not _has(known, text_of(one))]
-    return messages[: last + 1], rest
-
-
-def _has(known: resumable.Resumable, text: str) -> bool:
-    return text.startswith("/") or known.has_prompt(text)
 
 
 def _is_lost(error: Exception | None) -> bool:

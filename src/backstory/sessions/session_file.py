@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,8 @@ from backstory.paths import Paths, write_private
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 #: Bytes of a session.json that are read, at most.
 MAX_BYTES = 1 << 30
+#: The name of a damaged file that was set aside. Further ones get a number.
+_DAMAGED = "session.json.damaged"
 #: The types of blocks in a message.
 BLOCKS = ("text", "tool_use", "tool_result")
 #: Field of `Metadata` -> its name in the file.
@@ -149,6 +153,21 @@ def change(paths: Paths, content_id: str, work: Callable[[list[Any]], list[Any]]
             _write(paths, content_id, value)
 
 
+def set_aside(paths: Paths, content_id: str) -> Path:
+    """Give a damaged file another name, and return that. The caller holds the lock."""
+    path = folder_of(paths, content_id) / "session.json"
+    names = (path.with_name(f"{_DAMAGED}{number or ''}") for number in count())
+    aside = next(name for name in names if not os.path.lexists(name))
+    path.rename(aside)
+    return aside
+
+
+def remove_damaged(paths: Paths, content_id: str) -> None:
+    """Delete the damaged files of a session that were set aside. They may hold text that was forgotten."""
+    for path in folder_of(paths, content_id).glob(f"{_DAMAGED}*"):
+        files.remove(path)
+
+
 def names(paths: Paths) -> list[str]:
     """Return the content ids of the sessions that have a directory."""
     return sorted(path.name for path in paths.agent_sessions.glob("*") if has_folder(paths, path.name))
@@ -175,6 +194,7 @@ def forget(paths: Paths, content_id: str) -> None:
         (folder / "forgotten").touch(0o600)
         for file in (folder / "session.json", folder / "unclean", *folder.glob(".session.json.*.tmp")):
             file.unlink(missing_ok=True)
+        remove_damaged(paths, content_id)
 
 
 def _load(paths: Paths, content_id: str) -> dict[str, Any] | None:
@@ -194,7 +214,10 @@ def _load(paths: Paths, content_id: str) -> dict[str, Any] | None:
 
 def _unreadable(paths: Paths, content_id: str, error: Exception) -> SessionUnreadable:
     path = folder_of(paths, content_id) / "session.json"
-    return SessionUnreadable(f"{path} could not be read ({type(error).__name__}).")
+    unreadable = SessionUnreadable(f"{path} could not be read ({type(error).__name__}).")
+    # Without a number, an OSError says that this is no regular file.
+    unreadable.is_damaged = not isinstance(error, OSError) or error.errno is None
+    return unreadable
 
 
 def _write(paths: Paths, content_id: str, value: dict[str, Any]) -> None:

@@ -8,11 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from backstory import gate
 from backstory.agents.claude_code import lines
 from backstory.agents.claude_code.transcript_files import opened, read_lines
+from backstory.text import harmless
 
 #: Maximum bytes of an entry. One that is longer counts as missing.
 MAX_ENTRY_BYTES = 256 << 20
+#: Characters of a prompt by which it is recognised.
+MAX_BEGINNING = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +26,20 @@ class Resumable:
     uuids: frozenset[str]
     prompts: tuple[str, ...]
     news: tuple[Mapping[str, Any], ...]  #: the messages that nobody else knows, in the form of session.json
+    cwd: str  #: the working directory of the newest message
 
     def held(self, uuids: Sequence[str]) -> int:
         """Return how many of these messages, oldest first, are known: all up to the newest that is."""
         return next((number for number in range(len(uuids), 0, -1) if uuids[number - 1] in self.uuids), 0)
 
     def has_prompt(self, text: str) -> bool:
-        """Whether a prompt is known. Something may have been told before it."""
-        return any(text.strip() in prompt for prompt in self.prompts)
+        """Whether a prompt is known, by its beginning. Something may have been told before it."""
+        beginning = text.strip()[:MAX_BEGINNING]
+        # What is kept has no private text and no secrets. What is told again has no tags either.
+        return any(
+            beginning in prompt or harmless(beginning) in prompt or beginning in gate.text(prompt)
+            for prompt in self.prompts
+        )
 
 
 def find(roots: Iterable[Path], content_id: str) -> Path | None:
@@ -47,6 +57,7 @@ def read(path: Path, known: Iterable[str] = ()) -> Resumable | None:
     prompts: list[str] = []
     news: list[Mapping[str, Any]] = []
     newest: str | None = None
+    cwd = ""
     known = frozenset(known)
     try:
         source = opened(path)
@@ -58,17 +69,18 @@ def read(path: Path, known: Iterable[str] = ()) -> Resumable | None:
                 continue
             uuid, parent = entry["uuid"], entry.get("parentUuid")
             parents[uuid] = parent if isinstance(parent, str) else None
-            if entry.get("type") not in ("user", "assistant") or entry.get("isSidechain"):
+            queued = lines.queued_prompt(entry)
+            if not (queued or entry.get("type") in ("user", "assistant")) or entry.get("isSidechain"):
                 continue
-            newest = uuid
-            message = _message(entry)
+            newest, cwd = uuid, str(entry.get("cwd") or cwd)
+            message = _said("user", [_text(queued)], entry) if queued else _message(entry)
             prompts += [block["text"] for block in message["content"] if "text" in block and message["role"] == "user"]
             if uuid in known:
                 news.clear()
             elif message["content"]:
                 news.append(message)
     is_whole = newest is not None and _reaches_first(parents, newest)
-    return Resumable(frozenset(parents), tuple(prompts), tuple(news)) if is_whole else None
+    return Resumable(frozenset(parents), tuple(prompts), tuple(news), cwd) if is_whole else None
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
@@ -85,13 +97,21 @@ def _message(entry: Mapping[str, Any]) -> dict[str, Any]:
     content: list[dict[str, Any]] = []
     if "message" in entry and not entry.get("isApiErrorMessage"):
         if role == "user" and (prompt := lines.prompt(entry)):
-            content.append({"type": "text", "text": prompt})
+            content.append(_text(prompt))
         for block in lines.blocks(entry["message"]):
             kind = block.get("type")
             if kind == "text" and role == "assistant" and isinstance(block.get("text"), str):
-                content.append({"type": "text", "text": block["text"]})
+                content.append(_text(block["text"]))
             elif kind in ("tool_use", "tool_result"):
                 content.append({"type": kind, kind: {name: block[name] for name in block if name != "type"}})
+    return _said(role, content, entry)
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _said(role: str, content: list[dict[str, Any]], entry: Mapping[str, Any]) -> dict[str, Any]:
     return {"role": role, "content": content, "timestamp": entry.get("timestamp"), "uuid": entry["uuid"]}
 
 
