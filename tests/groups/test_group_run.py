@@ -148,7 +148,9 @@ def test_a_deleted_transcript_is_told_again(office: Office) -> None:
         assert office.active("main") == ran.session_id
         assert "I am Ada." in endpoint.of()[-1].texts("user")[-1]
         assert "I am Eve." not in json.dumps(endpoint.of()[-1].body)
-        assert [each for _, each, _ in office.history("main")] == [first]
+        assert [(each, name) for _, each, name in office.history("main")] == [(first, "I am Ada.")]
+        (archived,) = office.paths("main").conversations.glob("*-i-am-ada.md")
+        assert archived.read_text().partition("---\n\n")[2] == "**User**: I am Ada.\n\n**Claude**: Noted.\n"
         # Without its own record either, it is told what is stored.
         office.box.settle()
         office.paths("main").transcript(ran.session_id).unlink()
@@ -156,6 +158,11 @@ def test_a_deleted_transcript_is_told_again(office: Office) -> None:
         again = office.run("main", "And now?")
         assert [notice["reason"] for notice in again.of("recovered")] == ["deleted"]
         assert "You are Ada." in endpoint.of()[-1].texts("user")[-1]
+        office.box.cli("groups", "clear", "main")
+        past = office.box.rows("SELECT name, created_at FROM session_history ORDER BY id")
+        assert [row["name"] for row in past] == ["I am Ada."] * 3
+        assert {row["created_at"][:19] for row in past} == {past[0]["created_at"][:19]}
+        assert len(list(office.paths("main").conversations.glob("*-i-am-ada*.md"))) == 3
 
 
 def test_a_compaction_is_archived_before(office: Office) -> None:

@@ -10,7 +10,7 @@ import re
 import secrets
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -22,7 +22,9 @@ from backstory.agents.claude_code.transcript import Transcript
 from backstory.agents.transcripts import MAX_BYTES
 from backstory.errors import BadInput
 from backstory.files import create_regular, open_below, open_directory, open_regular, read_regular
+from backstory.groups import saved_messages
 from backstory.groups.names import GroupPaths
+from backstory.groups.saved_messages import ArchivedMessage, Redact
 from backstory.model import Report
 from backstory.store import forgotten, groups
 from backstory.store.db import Store, Tx
@@ -51,16 +53,6 @@ class TranscriptScan:
     last_mark: str | None = None  #: the last message
 
 
-@dataclass(frozen=True, slots=True)
-class ArchivedMessage:
-    """A message of a conversation."""
-
-    mark: str
-    role: str  #: "user" or "assistant"
-    text: str
-    at: str
-
-
 class Archives:
     """Writes the archives of all groups. A conversation that goes on is written in parts, so no text stands twice."""
 
@@ -80,10 +72,18 @@ class Archives:
     def describe(self, group: str, session_id: str, title: str | None, cause: str) -> Leaving:
         """Read what the history and the archive of a session need to know. Blocks."""
         paths = GroupPaths(self._data, group)
-        found = self._store.read(lambda tx: scan(paths, session_id, self._redacting(tx)))
-        before = self._store.read(lambda tx: groups.last_mark(tx, group, session_id))
-        name = one_line(title or "") or found.title or UNTITLED
-        return Leaving(session_id, name, found.created_at or ids.now(), cause, found.last_mark, before)
+
+        def work(tx: Tx) -> Leaving:
+            redact, before = self._redacting(tx), groups.last_mark(tx, group, session_id)
+            began = saved_messages.began(tx, paths, session_id)
+            found = scan(paths, session_id, redact)
+            if found.last_mark is None:
+                found = _scan_saved(tx, paths, session_id, redact)
+            name = one_line(title or "") or began.name or found.title or UNTITLED
+            at = began.created_at or found.created_at or saved_messages.created_at(tx, session_id) or ids.now()
+            return Leaving(session_id, name, at, cause, found.last_mark, before)
+
+        return self._store.read(work)
 
     async def write_requested(self, group: str) -> dict[int, Path]:
         """Write the archives that were requested, also those of a worker that was killed. Return id -> file."""
@@ -104,7 +104,7 @@ class Archives:
 
     def _write(self, paths: GroupPaths, archive: Archive) -> str | None:
         """Write a file under a name that is free. One that was written before the worker was killed is recognised."""
-        if not is_available(paths, archive.session_id):
+        if next(self.messages(paths, archive), None) is None:
             self._store.write(lambda tx: groups.remove_archive(tx, archive))
             return None
         folder = open_directory(paths.data, "groups", paths.group, "conversations", create=True)
@@ -113,7 +113,7 @@ class Archives:
             try:
                 handle = create_regular(temporary, folder, 0o644)
                 with os.fdopen(handle, "w", encoding="utf-8", newline="") as out:
-                    for part in rendered(archive, self._messages(paths, archive), self._assistant):
+                    for part in rendered(archive, self._left(paths, archive), self._assistant):
                         out.write(part)
                     out.flush()
                     os.fsync(handle)
@@ -124,15 +124,21 @@ class Archives:
         finally:
             os.close(folder)
 
-    def _messages(self, paths: GroupPaths, archive: Archive) -> Iterator[ArchivedMessage]:
+    def messages(self, paths: GroupPaths, archive: Archive) -> Iterator[ArchivedMessage]:
+        """Yield the messages of an archive: from the transcript, or from what is saved if that is gone."""
+        if is_available(paths, archive.session_id):
+            return messages_of(paths, archive)
+        return iter(self._store.read(lambda tx: saved_messages.part(tx, paths, archive)))
+
+    def _left(self, paths: GroupPaths, archive: Archive) -> Iterator[ArchivedMessage]:
         """Yield the messages of an archive without what was forgotten."""
         is_any = self._store.read(forgotten.is_any)
-        for said in messages_of(paths, archive):
+        for said in self.messages(paths, archive):
             left = self._store.read(lambda tx, said=said: self.redacted(tx, said)) if is_any else said  # type: ignore[misc]
             if left:
                 yield left
 
-    def _redacting(self, tx: Tx) -> Callable[[ArchivedMessage], ArchivedMessage | None]:
+    def _redacting(self, tx: Tx) -> Redact:
         """Return `redacted`, or what does nothing if nothing was ever forgotten."""
         return partial(self.redacted, tx) if forgotten.is_any(tx) else lambda said: said
 
@@ -228,9 +234,7 @@ def is_available(paths: GroupPaths, session_id: str) -> bool:
         return path is not None
 
 
-def scan(
-    paths: GroupPaths, session_id: str, redact: Callable[[ArchivedMessage], ArchivedMessage | None] = lambda said: said
-) -> TranscriptScan:
+def scan(paths: GroupPaths, session_id: str, redact: Redact = lambda said: said) -> TranscriptScan:
     """Read a transcript for its title, its beginning and its end. No title is made from what was forgotten."""
     titles: dict[str, str] = {}
     first, asked, last = None, None, None
@@ -253,6 +257,15 @@ def scan(
     title = given.text if redact(given) is given else ""
     title = title or made or cut(one_line(asked.text if asked else ""), MAX_TITLE)
     return TranscriptScan(title, first.at if first else "", last.mark if last else None)
+
+
+def _scan_saved(tx: Tx, paths: GroupPaths, session_id: str, redact: Redact) -> TranscriptScan:
+    """Return the same of a session whose transcript is gone, from what is saved of it."""
+    if not (said := saved_messages.messages(tx, paths, session_id)):
+        return TranscriptScan(saved_messages.title(tx, paths, session_id))
+    asked = next((left for each in said if each.role == "user" and (left := redact(each))), None)
+    made = cut(one_line(asked.text if asked else ""), MAX_TITLE)
+    return TranscriptScan(saved_messages.title(tx, paths, session_id) or made, said[0].at, said[-1].mark)
 
 
 def messages_of(paths: GroupPaths, archive: Archive) -> Iterator[ArchivedMessage]:

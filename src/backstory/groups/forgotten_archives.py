@@ -12,7 +12,7 @@ from backstory.agents import DEFAULT_AGENT
 from backstory.errors import BadInput
 from backstory.files import open_directory, remove
 from backstory.groups import snapshots
-from backstory.groups.archive import Archives, is_available, messages_of
+from backstory.groups.archive import Archives
 from backstory.groups.ipc_files import IpcFiles
 from backstory.groups.names import GroupPaths
 from backstory.groups.pointers import entry_of
@@ -62,11 +62,12 @@ class ForgottenArchives:
 
     def _new_title(self, paths: GroupPaths, archive: Archive, has_words: Callable[[str], bool]) -> str | None:
         """Return the title under which an archive is written again; None if it holds nothing that was forgotten."""
-        if not is_available(paths, archive.session_id):
+        if next(self._archives.messages(paths, archive), None) is None:
             return UNTITLED if self._is_touched(archive) else None  # it cannot be written again, so all of it goes
 
+        said = self._archives.messages(paths, archive)
+
         def changed(tx: Tx) -> list[str]:
-            said = messages_of(paths, archive)
             return [
                 one_line(each.text)
                 for each in said

@@ -72,6 +72,11 @@ def _has(known: Resumable, text: str) -> bool:
     return text.startswith("/") or known.has_prompt(text)
 
 
+def continued_as(content_id: str) -> str:
+    """Return the reason for which a lost session ends."""
+    return f"continued as {content_id}"
+
+
 def preamble(messages: Sequence[Message], *, is_whole: bool, limit: int = MAX_TOKENS) -> str:
     """Write messages as the beginning of a prompt, within a limit of tokens: the first one and the newest."""
     told = [text for text in _told(messages) if text]

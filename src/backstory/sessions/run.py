@@ -18,7 +18,7 @@ from backstory.sessions import lock, session_file
 from backstory.sessions.capture import Worker
 from backstory.sessions.options import MIN_OUTPUT, NO_SDK, Options, Sandbox
 from backstory.sessions.record import Record, TurnState
-from backstory.sessions.recovery import SessionRecovered, compared, preamble
+from backstory.sessions.recovery import SessionRecovered, compared, continued_as, preamble
 from backstory.sessions.saved import taken, transcript_of
 from backstory.sessions.session_file import Message
 
@@ -316,7 +316,7 @@ class Run(AsyncIterator["Streamed"]):
             record.begin_with((), self._options.session_id)
         await self._worker.move(record, "start")
         if parent is not None and (start.reason or self._is_cleared):
-            await self._worker.move(parent, "end", "clear" if self._is_cleared else f"continued as {content_id}")
+            await self._worker.move(parent, "end", "clear" if self._is_cleared else continued_as(content_id))
             parent.save()
         return record
 
