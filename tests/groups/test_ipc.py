@@ -87,6 +87,42 @@ def test_search_returns_lines_of_json(house: House) -> None:
     asyncio.run(story())
 
 
+def test_the_main_group_lists_and_resumes_the_sessions_of_others(house: House) -> None:
+    """Each becomes the active one of its own group, and the run of the main group goes on. Nobody else can."""
+
+    async def story() -> None:
+        main, alpha, beta = (house.group(name) for name in ("main", "alpha", "beta"))
+        first = await house.talk(alpha, "a trip to Japan")
+        await house.pointers.clear("alpha", "Travel")
+        second = await house.talk(alpha, "taxes")
+        own = await house.talk(main, "something of main")
+        await house.pointers.clear("main", "Mine")
+        active = await house.talk(main, "more of main")
+        for paths, seen in ((main, ["Mine", "Travel"]), (beta, []), (alpha, ["Travel"])):
+            listed = await house.pointers.resumable(paths.group)
+            snapshots.write_history(IpcFiles(paths), listed)
+            shown = mcp_server.METHODS["tools/call"]({"name": "list_sessions"}, paths.ipc)["content"][0]["text"]
+            assert [json.loads(line)["name"] for line in shown.splitlines() if line.startswith("{")] == seen
+        number = next(entry.id for entry in await house.pointers.history("alpha"))
+        request = {"type": "resume_session", "session_id": number, "save_current_as": "Taxes"}
+        refused = await house.ask(beta, request | {"group": "main", "is_main": True})
+        assert "There is no session" in refused["error"]
+        answer = await house.ask(main, request, (await house.pointers.get("main")).generation)
+        assert answer == {"text": "The next message to the group alpha continues the session that you chose."}
+        assert not (main.input / "_close").exists()
+        assert (await house.pointers.get("alpha")).session_id == first
+        assert [each.name for each in await house.pointers.history("alpha")] == ["Taxes"]
+        names = [entry["name"] for entry in json.loads((main.ipc / "session_history.json").read_text())]
+        assert names == ["Taxes", "Mine"]
+        mine = next(entry.id for entry in await house.pointers.history("main"))
+        await house.ask(main, {"type": "resume_session", "session_id": mine})
+        assert (await house.pointers.get("main")).session_id == own
+        assert (main.input / "_close").exists()
+        assert {active, second} <= {entry.session_id for entry in await house.pointers.resumable("main")}
+
+    asyncio.run(story())
+
+
 def test_identity_is_the_directory_never_the_payload(house: House) -> None:
     """What a request claims changes nothing: not by a group, not by another one's number, not by a request id."""
 

@@ -169,12 +169,22 @@ def test_the_main_group_sees_the_others_and_not_the_rest_of_the_data_directory(d
         data,
         "main",
         "cat /workspace/project/shop.py /workspace/groups/theirs/conversations/*; ls -A /workspace/project/.backstory; "
-        "echo mine > /workspace/project/new; cat /workspace/project/.backstory/token",
+        "echo mine > /workspace/project/new; cat /workspace/project/.backstory/token; ls /workspace; "
+        "cat /workspace/sessions/theirs/.claude/settings.json; echo new > /workspace/groups/theirs/CLAUDE.md; "
+        "for place in groups/new groups/theirs sessions/theirs sessions/theirs/.claude/new; do"
+        "  (echo x > /workspace/$place) 2>/dev/null && echo WRITTEN; done; "
+        "(rm -rf /workspace/groups/ours; mv /workspace/groups/theirs /workspace/groups/away; "
+        "ln -sfT /home /workspace/groups/theirs; umount /workspace/groups/theirs) 2>/dev/null",
         tmp_path / "home",
     )
     assert "price = 12" in said
     assert "said in theirs" in said
     assert "secret" not in said
     assert "No such file" in said
+    assert "global\ngroup\ngroups\nipc\nproject\nsessions\n{}" in said
+    assert "WRITTEN" not in said
+    assert (data / "groups" / "theirs" / "CLAUDE.md").read_text() == "new\n"
+    assert sorted(path.name for path in (data / "groups").iterdir()) == ["global", "main", "ours", "theirs"]
+    assert not any(path.is_symlink() for path in (data / "groups").iterdir())
     assert (tmp_path / "home" / "new").exists()
     assert (data / "token").read_text() == "secret"

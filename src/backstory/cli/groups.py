@@ -112,7 +112,8 @@ def resume(options: argparse.Namespace) -> None:
     body = {"id": options.number, "save_current_as": options.save_as}
     pointer = connect().post(route(options.group, "resume"), body)
     if not show.printed_json(options, pointer):
-        print("The next message continues this session.")
+        where = "" if pointer["group"] == options.group else f" to {pointer['group']}"
+        print(f"The next message{where} continues this session.")
 
 
 def search(options: argparse.Namespace) -> None:

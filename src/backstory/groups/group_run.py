@@ -183,7 +183,7 @@ class GroupRun:
                 await task
 
     async def _write_snapshots(self) -> None:
-        past, groups = await self._around.pointers.history(self.group), await self._around.groups()
+        past, groups = await self._around.pointers.resumable(self.group), await self._around.groups()
         await asyncio.to_thread(snapshots.write, self._files, past, self._runs.current(), groups)
 
     async def _query(self, prompt: str, pointer: Pointer) -> None:

@@ -85,7 +85,7 @@ class Requests:
 
     async def _answer(self, file: TakenFile) -> None:
         """Carry out one request. What cannot be read is kept in `ipc/errors`."""
-        request_id, ends = file.name.removesuffix(".json"), False
+        request_id, ends, has_moved = file.name.removesuffix(".json"), False, False
         try:
             try:
                 request = _read(request_id, file.data)
@@ -93,6 +93,7 @@ class Requests:
                 await asyncio.to_thread(self.files.set_aside, file.name, file.data)
                 raise
             text, ends = await self._perform(request)
+            has_moved = isinstance(request, Clear | Resume)
             answer = {"text": text}
         except BackstoryError as error:
             answer = {"error": f"{error} {error.hint}".strip()}
@@ -107,12 +108,16 @@ class Requests:
                 log.warning("A request of the group %s was not answered: %s", self.files.group, place_of(error))
         if ends:
             await asyncio.to_thread(self.files.put, "input", CLOSE, b"")
-            history = await self.pointers.history(self.files.group)
+        if has_moved:
+            history = await self.pointers.resumable(self.files.group)
             await asyncio.to_thread(snapshots.write_history, self.files, history)
 
     async def _perform(self, request: Request) -> tuple[str, bool]:
         """Return what the agent is told, and whether its run ends."""
         group = self.files.group
+        if isinstance(request, Resume) and (owner := await self.pointers.owner(group, request.session_id)) != group:
+            await self.pointers.resume(owner, request.session_id, request.save_current_as)
+            return f"The next message to the group {owner} continues the session that you chose.", False
         if isinstance(request, Clear | Resume) and self.generation is not None:
             await self._until_begun(self.generation)
         if isinstance(request, Clear):

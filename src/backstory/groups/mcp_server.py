@@ -40,20 +40,22 @@ TOOLS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     ),
     "list_sessions": (
         "List the archived conversations of this group, newest first: id, name, when each began and was archived, and "
-        "whether its transcript is still there. Use the id with resume_session.",
+        "whether its transcript is still there. The main group lists those of all groups. Use the id with "
+        "resume_session.",
         {},
         [],
     ),
     "resume_session": (
         "Switch to an archived conversation. `session_id` is its number in list_sessions or search_sessions. This "
-        f"conversation is archived first, as `save_current_as` if given. The next message continues there. {_ENDS}",
+        "conversation is archived first, as `save_current_as` if given. The next message continues there. In the main "
+        f"group, a conversation of another group is resumed in that group, and this one goes on. Otherwise: {_ENDS}",
         {"session_id": {"type": "integer"}, "save_current_as": _NAME},
         ["session_id"],
     ),
     "search_sessions": (
         "Search what was said in the conversations of this group; the main group searches those of all groups. Returns "
-        "the best matches with the id for resume_session, name and an excerpt. One without an id is the active "
-        "conversation, or that of another group. Use this when the user asks for the conversation about something.",
+        "the best matches with the id for resume_session, name and an excerpt. One without an id is an active "
+        "conversation. Use this when the user asks for the conversation about something.",
         {"query": {"type": "string", "minLength": 1, "maxLength": 1000}},
         ["query"],
     ),

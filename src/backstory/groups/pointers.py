@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from backstory.errors import NotFound, PointerMoved
+from backstory.errors import BadInput, NotFound, PointerMoved
 from backstory.groups import archive, names
 from backstory.groups.archive import Archives
 from backstory.groups.names import GroupPaths
@@ -32,6 +33,7 @@ class HistoryEntry:
     created_at: str
     archived_at: str
     transcript_available: bool  #: without it the session starts fresh, with context that is rebuilt
+    group: str
 
 
 class Pointers:
@@ -111,6 +113,24 @@ class Pointers:
         rows = await self._read(lambda tx: groups.history(tx, group))
         return await asyncio.to_thread(lambda: [self._entry(group, row) for row in rows])
 
+    async def resumable(self, group: str) -> list[HistoryEntry]:
+        """Return the sessions that a group may resume, the last one first: its own. The main group may resume all."""
+        if not names.is_main(names.check(group)):
+            return await self.history(group)
+        rows = await self._read(groups.histories)
+
+        def entries() -> Iterator[HistoryEntry]:
+            for row in rows:
+                with suppress(BadInput):  # an imported group can have any name
+                    yield self._entry(row.group_folder, row)
+
+        return await asyncio.to_thread(lambda: [*entries()])
+
+    async def owner(self, group: str, history_id: int) -> str:
+        """Return the group whose session a group resumes by this number: itself, unless it is the main group."""
+        found = await self.resumable(group) if names.is_main(names.check(group)) else []
+        return next((entry.group for entry in found if entry.id == history_id), group)
+
     def forget(self, group: str) -> None:
         """Read the pointer of a group again at the next call, because its rows were changed."""
         self._known.pop(group, None)
@@ -154,7 +174,8 @@ class Pointers:
 def entry_of(paths: GroupPaths, row: HistoryRow) -> HistoryEntry:
     """Return a row of the history, with whether its transcript is there."""
     is_available = archive.is_available(paths, row.session_id)
-    return HistoryEntry(row.id, row.session_id, row.name, row.created_at, row.archived_at, is_available)
+    about = (row.id, row.session_id, row.name, row.created_at, row.archived_at)
+    return HistoryEntry(*about, is_available, row.group_folder)
 
 
 def _pointer(tx: Tx, group: str) -> Pointer:

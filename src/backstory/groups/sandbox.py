@@ -27,6 +27,7 @@ PROJECT = "/workspace/project"
 #: What the system tells of its processes. Their files can be reached from there.
 PROCESSES = Path("/proc")
 GROUPS = "/workspace/groups"
+SESSIONS = "/workspace/sessions"
 HOME = "/home/node"
 STATE = f"{HOME}/.claude"
 #: Programs inside.
@@ -76,8 +77,8 @@ class Mount:
 
 
 def mounts(paths: GroupPaths, project: Path | None = None) -> tuple[Mount, ...]:
-    """Return what the agent of a group sees. The main group sees the directories of all groups and a project, and
-    writes the memory that all share."""
+    """Return what the agent of a group sees. The main group writes the directories of all groups, the memory that they
+    share and a project, and reads their sessions."""
     found = [
         Mount(paths.folder, names.WORKSPACE, is_writable=True),
         Mount(paths.shared, SHARED, is_writable=names.is_main(paths.group)),
@@ -87,10 +88,18 @@ def mounts(paths: GroupPaths, project: Path | None = None) -> tuple[Mount, ...]:
         Mount(Path(__file__).with_name("mcp_server.py"), SERVER),
     ]
     if names.is_main(paths.group):
-        found.append(Mount(paths.folder.parent, GROUPS))  # a link in the place of a group would lead its agent away
+        # A link in the place of a group would lead its agent away. So it is each directory that can be written, and
+        # not the one above them.
+        found.append(Mount(paths.folder.parent, GROUPS))
+        found += [Mount(each, f"{GROUPS}/{each.name}", is_writable=True) for each in _folders(paths.folder.parent)]
+        found.append(Mount(paths.state.parent.parent, SESSIONS))
         if project:
             found.append(Mount(_project(paths.data, project), PROJECT, is_writable=True))
     return tuple(found)
+
+
+def _folders(groups: Path) -> list[Path]:
+    return sorted(each for each in groups.glob("*") if each.is_dir() and not each.is_symlink())
 
 
 def _project(data: Path, project: Path) -> Path:

@@ -110,6 +110,7 @@ def options(settings: Settings, paths: GroupPaths, variables: Mapping[str, str],
     hooks: Any = {event: [sdk.HookMatcher(hooks=[callback])] for event, callback in query.callbacks.items()}
     has_project = names.is_main(paths.group) and settings.main_project
     project = settings.main_project if is_free else sandbox.PROJECT
+    more: list[str | Path] = [paths.folder.parent] if names.is_main(paths.group) and is_free else []
     return Options(
         prompt=query.prompt,
         follow_ups=query.follow_ups,
@@ -129,7 +130,7 @@ def options(settings: Settings, paths: GroupPaths, variables: Mapping[str, str],
             system_prompt=_system_prompt(paths),
             mcp_servers={SERVER: {"type": "stdio", "command": ours["command"], "args": ours["args"]}},  # type: ignore[typeddict-item]
             strict_mcp_config=True,
-            add_dirs=[project] if has_project else [],
+            add_dirs=[*more, project] if has_project else more,
             hooks=hooks,
             resume_session_at=query.resume_at,
             stderr=query.on_stderr,

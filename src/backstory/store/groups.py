@@ -180,6 +180,12 @@ def history(tx: Tx, group: str) -> list[HistoryRow]:
     return [_history_row(row) for row in tx.all("history_list", group_folder=group)]
 
 
+def histories(tx: Tx) -> list[HistoryRow]:
+    """Return the sessions that the groups had, the last one first."""
+    found = [each for row in listed(tx) for each in history(tx, str(row["name"]))]
+    return sorted(found, key=lambda each: each.archived_at, reverse=True)
+
+
 def history_entry(tx: Tx, group: str, history_id: int) -> HistoryRow:
     """Return an entry of the group's own history."""
     row = tx.one("history_entry", id=history_id, group_folder=group)

@@ -62,15 +62,15 @@ class GroupMemory:
         """Return the sessions of a group in which something was said, the best match first. The main group finds those
         of all groups.
 
-        `id` is the number by which the group can resume a session. Its active session has none, and neither have those
-        of other groups. With `is_ended`, prompts that are being answered are left out.
+        `id` is the number by which the group can resume a session. Active sessions have none. With `is_ended`, prompts
+        that are being answered are left out.
         """
         is_main = names.is_main(group)
         project = "" if is_main else names.project_key(group)
         where = Filter(project, is_in_groups=is_main, is_ended=is_ended)
         with confined_to(None if is_main else group):
             rows = await asyncio.to_thread(find_sessions.find, self._confined, self._search, query, where, FOUND)
-        known = {entry.session_id: entry for entry in await self._pointers.history(group)}
+        known = {entry.session_id: entry for entry in await self._pointers.resumable(group)}
         active = (await self._pointers.get(group)).session_id
         return [_shown(row, known.get(row["content_session_id"]), active) for row in rows]
 

@@ -73,11 +73,13 @@ class ShownHistoryEntry(msgspec.Struct):
     created_at: str
     archived_at: str
     transcript_available: bool
+    group: str
 
 
 class ShownPointer(msgspec.Struct):
     """The active session of a group. A clear and a resume start a new generation."""
 
+    group: str
     session_id: str | None
     generation: int
 
@@ -199,10 +201,13 @@ class GroupRoutes:
         return ShownHistoryEntry(**asdict(await self._parts.pointers.clear(group, body.name, body.generation)))
 
     async def resume(self, call: Call) -> ShownPointer:
-        """Make a session of the history the active one again. The active one is archived before."""
+        """Make a session of the history the active one again. The active one is archived before. The main group resumes
+        those of all groups: each becomes the active one of its own group."""
         body: ResumeInGroup = call.body
-        pointer = await self._parts.pointers.resume(_group(call), body.id, body.save_current_as, body.generation)
-        return ShownPointer(pointer.session_id, pointer.generation)
+        group = await self._parts.pointers.owner(_group(call), body.id)
+        seen = body.generation if group == _group(call) else None
+        pointer = await self._parts.pointers.resume(group, body.id, body.save_current_as, seen)
+        return ShownPointer(group, pointer.session_id, pointer.generation)
 
     async def archive(self, call: Call) -> ShownArchive:
         """Write what is new in the active session of a group as markdown. The session goes on."""
