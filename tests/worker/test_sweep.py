@@ -12,13 +12,14 @@ import pytest
 from box import Box, until
 
 from backstory import ids
+from backstory.errors import StoreUnavailable
 from backstory.model import ContentId, Kind, Report, Session, SessionStatus
 from backstory.project import Project
 from backstory.sessions import lock, session_file
 from backstory.sessions.session_file import Message, Metadata, SessionFile
 from backstory.sessions.states import SessionKind
 from backstory.settings import Settings
-from backstory.store import agent_sessions, events, idle_sessions, sessions
+from backstory.store import agent_sessions, events, idle_sessions, sessions, titles
 from backstory.store.db import Store, Tx
 from backstory.worker.jobs.sweep import Sweep, Swept
 
@@ -69,6 +70,10 @@ class Clock:
             session_file.write(self.paths, SessionFile(ContentId(name), metadata, (said,)))
         return session
 
+    def archives(self, name: str) -> dict[str, str]:
+        folder = session_file.archives_of(self.paths, name)
+        return {path.name: path.read_text() for path in folder.glob("*")}
+
     def status(self, session: Session) -> str:
         return self.store.read(lambda tx: sessions.get(tx, session.id)).status
 
@@ -86,6 +91,55 @@ class Clock:
 @pytest.fixture
 def clock(store: Store, tmp_path: Path) -> Clock:
     return Clock(store, tmp_path / "data")
+
+
+def test_a_session_that_expires_is_archived(clock: Clock) -> None:
+    """As markdown, with all of it: again when it expires again, and from the store if its file is damaged. One that
+    is not expired here, or says nothing, is not archived."""
+    name, other, silent = (clock.agent(each).content_session_id for each in ("a", "b", "c"))
+    (session_file.folder_of(clock.paths, other) / "session.json").write_text("{")
+    session_file.change(clock.paths, silent, lambda _: [])
+    clock.sweep(6)
+    assert not clock.archives(name)
+    clock.sweep(31)
+    for each in (name, other):
+        ((file, text),) = clock.archives(each).items()
+        assert file.endswith("-go-on.md")
+        assert text.startswith("# Go on\n\nArchived: ")
+        assert text.partition("---\n\n")[2] == "**User**: Go on\n"
+    assert not clock.archives(silent)
+    folder = session_file.archives_of(clock.paths, name)
+    assert {path.stat().st_mode & 0o777 for path in (folder, *folder.iterdir())} == {0o700, 0o600}
+
+    session = clock.store.read(lambda tx: sessions.by_content_id(tx, "claude-code", ContentId(name)))
+    assert session
+    at = ids.from_ms(START_MS + 40 * MINUTE)
+    said = {"role": "assistant", "content": [{"type": "text", "text": "I go on"}], "timestamp": at}
+    session_file.change(clock.paths, name, lambda messages: [*messages, said])
+    clock.store.write(lambda tx: sessions.move(tx, session, "restore", at=at, kind=SessionKind.AGENT))
+    clock.store.write(lambda tx: titles.rename(tx, session.id, "The work"))
+    clock.sweep(80)
+    clock.sweep(120)
+    ((file, text),) = clock.archives(name).items()
+    assert file.endswith("-the-work.md")
+    assert text.partition("---\n\n")[2] == "**User**: Go on\n\n**Claude**: I go on\n"
+
+
+def test_what_is_archived_and_cannot_be_moved_expires_later(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The archive is written before the move. So a failure in between, or the end of the worker, loses none."""
+    clock.agent("a")
+    clock.sweep(6)
+
+    def fails(*_: Any, **__: Any) -> None:
+        raise StoreUnavailable("The disk is full.")
+
+    with monkeypatch.context() as change:
+        change.setattr(idle_sessions, "move", fails)
+        with pytest.raises(StoreUnavailable):
+            clock.sweep(31)
+    assert len(clock.archives("a")) == 1
+    assert len(clock.sweep(31).expired) == 1
+    assert len(clock.archives("a")) == 1
 
 
 def test_a_session_of_the_python_api_pauses_and_expires(clock: Clock) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
 from backstory.agents import DEFAULT_AGENT
 from backstory.errors import BadInput, SessionUnreadable
 from backstory.groups.names import GroupPaths, project_key
-from backstory.model import ContentId
+from backstory.model import ContentId, Session
 from backstory.paths import Paths
 from backstory.sessions import session_file
 from backstory.sessions.recovery import continued_as, text_of
@@ -47,7 +47,11 @@ class Began:
 def messages(tx: Tx, paths: GroupPaths, session_id: str) -> list[ArchivedMessage]:
     """Return the messages of a session as session.json has them, else as the store has them. Those of private rounds
     are left out, and so are those of the session that it goes on from: they are in the archives of that one."""
-    return list(_public(_of_file(paths, session_id) or _of_store(tx, paths, session_id)))
+    file, session = _file(paths, session_id), sessions.by_content_id(tx, DEFAULT_AGENT, ContentId(session_id))
+    if file and (found := of_file(file, file.metadata.created_at if file.metadata.parent_id else "")):
+        return found
+    is_own = session is not None and session.project_key == project_key(paths.group)
+    return of_store(tx, session) if session and is_own else []
 
 
 def part(tx: Tx, paths: GroupPaths, archive: Archive) -> list[ArchivedMessage]:
@@ -105,26 +109,24 @@ def _lost(tx: Tx, paths: GroupPaths, session_id: str) -> tuple[str | None, str]:
     return parent.content_session_id, parent.created_at
 
 
-def _of_file(paths: GroupPaths, session_id: str) -> list[ArchivedMessage]:
-    if (file := _file(paths, session_id)) is None:
-        return []
-    since = file.metadata.created_at if file.metadata.parent_id else ""
-    return [
-        ArchivedMessage(f"at {one.timestamp}", one.role, text_of(one).strip(), one.timestamp)
-        for one in file.messages
-        if one.timestamp >= since and any(block.get("type") == "text" for block in one.content)
-    ]
+def of_file(file: SessionFile, since: str = "") -> list[ArchivedMessage]:
+    """Return the messages of a session.json since a moment, without private rounds."""
+    return list(
+        _public(
+            ArchivedMessage(f"at {one.timestamp}", one.role, text_of(one).strip(), one.timestamp)
+            for one in file.messages
+            if one.timestamp >= since and any(block.get("type") == "text" for block in one.content)
+        )
+    )
 
 
-def _of_store(tx: Tx, paths: GroupPaths, session_id: str) -> list[ArchivedMessage]:
-    session = sessions.by_content_id(tx, DEFAULT_AGENT, ContentId(session_id))
-    if session is None or session.forgotten_at or session.project_key != project_key(paths.group):
-        return []
-    found = turns.of_session(tx, session.id)
-    return [ArchivedMessage(f"at {one.at}", one.role, (one.text or "").strip(), one.at) for one in found]
+def of_store(tx: Tx, session: Session) -> list[ArchivedMessage]:
+    """Return the turns of a session, without private rounds."""
+    found = turns.of_session(tx, session.id) if not session.forgotten_at else []
+    return list(_public(ArchivedMessage(f"at {one.at}", one.role, (one.text or "").strip(), one.at) for one in found))
 
 
-def _public(said: Sequence[ArchivedMessage]) -> Iterator[ArchivedMessage]:
+def _public(said: Iterable[ArchivedMessage]) -> Iterator[ArchivedMessage]:
     is_private = False
     for each in said:
         if each.role == "user":

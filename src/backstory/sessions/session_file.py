@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -153,6 +154,11 @@ def change(paths: Paths, content_id: str, work: Callable[[list[Any]], list[Any]]
             _write(paths, content_id, value)
 
 
+def archives_of(paths: Paths, content_id: str) -> Path:
+    """Return the directory in which a session is archived when it expires."""
+    return folder_of(paths, content_id) / "conversations"
+
+
 def set_aside(paths: Paths, content_id: str) -> Path:
     """Give a damaged file another name, and return that. The caller holds the lock."""
     path = folder_of(paths, content_id) / "session.json"
@@ -195,6 +201,8 @@ def forget(paths: Paths, content_id: str) -> None:
         for file in (folder / "session.json", folder / "unclean", *folder.glob(".session.json.*.tmp")):
             file.unlink(missing_ok=True)
         remove_damaged(paths, content_id)
+        with suppress(FileNotFoundError):
+            files.remove(archives_of(paths, content_id))
 
 
 def _load(paths: Paths, content_id: str) -> dict[str, Any] | None:

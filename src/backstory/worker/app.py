@@ -76,6 +76,7 @@ from backstory.worker.routes.stats import StatRoutes
 from backstory.worker.routes.transcripts import KeptTranscriptRoutes
 from backstory.worker.routes.turns import TurnImports
 from backstory.worker.routes.viewer import ViewerRoutes
+from backstory.worker.session_archives import SessionArchives
 from backstory.worker.viewer.browsers import Browsers
 
 log = logging.getLogger(__name__)
@@ -144,6 +145,7 @@ class App:
         self.pointers = Pointers(store, settings.paths.data, self.archives)
         self.sweep = Sweep(settings, store, self.archives, self.live.publish)
         forgotten_archives = ForgottenArchives(store, settings.paths.data, self.archives, self.pointers.forget)
+        session_archives = SessionArchives(settings.paths, store, settings.assistant_name)
         self.memories = Memories(
             store,
             self.intake,
@@ -151,7 +153,7 @@ class App:
             self.live,
             self.embedding,
             self.own_transcripts,
-            ForgottenFiles(settings.paths, store, self.forgotten_key, forgotten_archives),
+            ForgottenFiles(settings.paths, store, self.forgotten_key, forgotten_archives, session_archives),
             self.forgotten_key,
         )
         self.intake.wipe = self.memories.job.start

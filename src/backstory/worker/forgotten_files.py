@@ -19,6 +19,7 @@ from backstory.sessions import lock, session_file
 from backstory.store import events, forgotten, sessions
 from backstory.store.db import Store, Tx
 from backstory.store.forget_rows import Forgotten
+from backstory.worker.session_archives import SessionArchives
 
 log = logging.getLogger(__name__)
 #: A message or a block, as it is in the file.
@@ -28,8 +29,11 @@ Json = dict[str, Any]
 class ForgottenFiles:
     """The files that may hold forgotten text. One whose session is in use is marked, and cleaned when it is free."""
 
-    def __init__(self, paths: Paths, store: Store, key: bytes, archives: ForgottenArchives) -> None:
+    def __init__(
+        self, paths: Paths, store: Store, key: bytes, archives: ForgottenArchives, session_archives: SessionArchives
+    ) -> None:
         self._paths, self._store, self._key, self._archives = paths, store, key, archives
+        self._session_archives = session_archives
         self._words: list[Forgotten] = []  #: texts with the words of one of these were forgotten
 
     def clean(self, gone: Forgotten) -> None:
@@ -56,9 +60,14 @@ class ForgottenFiles:
             return True
         try:
             with lock.hold(self._paths, name, wait_s=0):
-                session_file.change(
-                    self._paths, name, lambda messages: self._store.read(lambda tx: self._kept(tx, session, messages))
-                )
+                try:
+                    session_file.change(
+                        self._paths,
+                        name,
+                        lambda messages: self._store.read(lambda tx: self._kept(tx, session, messages)),
+                    )
+                finally:
+                    self._clean_copies(name)
                 if session and (group := group_of(session.project_key)):
                     self._clean_transcript(session, GroupPaths(self._paths.data, group))
         except SessionBusy:
@@ -68,6 +77,12 @@ class ForgottenFiles:
             log.warning("session.json of %s may hold forgotten text: %s", name, type(error).__name__)
         session_file.unmark(self._paths, name)
         return True
+
+    def _clean_copies(self, name: str) -> None:
+        """Clean what was written from session.json: its archive, and what was set aside because it is damaged."""
+        if self._words or self._store.read(forgotten.is_any):
+            session_file.remove_damaged(self._paths, name)
+        self._session_archives.rewrite(name)
 
     def _kept(self, tx: Tx, session: Session | None, messages: Iterable[Json]) -> list[Json]:
         """Return the messages without the blocks that were forgotten."""

@@ -22,6 +22,7 @@ from backstory.sessions.session_file import Metadata
 from backstory.settings import Settings
 from backstory.store import idle_sessions, sessions
 from backstory.store.db import Store
+from backstory.worker.session_archives import SessionArchives
 
 log = logging.getLogger(__name__)
 #: Seconds between two looks at the settings, at most.
@@ -51,6 +52,7 @@ class Sweep:
         self._settings, self._paths = LiveSettings(settings), settings.paths
         self._store, self._archives, self._announce = store, archives, announce
         self.job = Job("sweep", self._repeat, self._end)
+        self._session_archives = SessionArchives(settings.paths, store, settings.assistant_name)
         self._stopping = False
 
     async def _end(self) -> None:
@@ -122,6 +124,8 @@ class Sweep:
                     return None
                 if known and known.last_message_at > session.last_event_at:
                     cause = ENDED.get(known.status, cause)
+                if cause == "timeout" and not group_of(session.project_key):
+                    self._archive(name)  # first, because a worker that is killed in between looks at it again
                 if status := self._store.write(partial(work, cause=cause, is_locked=True)):
                     self._write_status(session, status)
                 return status
@@ -130,6 +134,13 @@ class Sweep:
         except OSError as error:
             log.warning("session %s could not be locked: %s", session.id, type(error).__name__)
             return None
+
+    def _archive(self, name: str) -> None:
+        """Write a session that expires as markdown."""
+        try:
+            self._session_archives.write(name)
+        except OSError as error:
+            log.warning("session %s expires and was not archived: %s", name, type(error).__name__)
 
     def _metadata(self, session: Session) -> Metadata | None:
         """Return what the file of a session says. It is newer than the store if the worker was away during a run."""
