@@ -80,7 +80,7 @@ class ForgottenFiles:
 
     def _clean_copies(self, name: str) -> None:
         """Clean what was written from session.json: its archive, and what was set aside because it is damaged."""
-        if self._words or self._store.read(forgotten.is_any):
+        if len(self._words) > 0 or self._store.read(forgotten.is_any):
             session_file.remove_damaged(self._paths, name)
         self._session_archives.rewrite(name)
 

@@ -201,8 +201,8 @@ class GroupRoutes:
         return ShownHistoryEntry(**asdict(await self._parts.pointers.clear(group, body.name, body.generation)))
 
     async def resume(self, call: Call) -> ShownPointer:
-        """Make a session of the history the active one again. The active one is archived before. The main group resumes
-        those of all groups: each becomes the active one of its own group."""
+        """Make a session of the history the active one again. The active one is archived before."""
+        # The main group resumes those of all groups: each becomes the active one of its own group.
         body: ResumeInGroup = call.body
         group = await self._parts.pointers.owner(_group(call), body.id)
         seen = body.generation if group == _group(call) else None
