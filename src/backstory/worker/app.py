@@ -76,7 +76,6 @@ from backstory.worker.routes.stats import StatRoutes
 from backstory.worker.routes.transcripts import KeptTranscriptRoutes
 from backstory.worker.routes.turns import TurnImports
 from backstory.worker.routes.viewer import ViewerRoutes
-from backstory.worker.session_archives import SessionArchives
 from backstory.worker.viewer.browsers import Browsers
 
 log = logging.getLogger(__name__)
@@ -145,7 +144,6 @@ class App:
         self.pointers = Pointers(store, settings.paths.data, self.archives)
         self.sweep = Sweep(settings, store, self.archives, self.live.publish)
         forgotten_archives = ForgottenArchives(store, settings.paths.data, self.archives, self.pointers.forget)
-        session_archives = SessionArchives(settings.paths, store, settings.assistant_name)
         self.memories = Memories(
             store,
             self.intake,
@@ -153,7 +151,7 @@ class App:
             self.live,
             self.embedding,
             self.own_transcripts,
-            ForgottenFiles(settings.paths, store, self.forgotten_key, forgotten_archives, session_archives),
+            ForgottenFiles(settings.paths, store, self.forgotten_key, forgotten_archives, self.sweep.session_archives),
             self.forgotten_key,
         )
         self.intake.wipe = self.memories.job.start

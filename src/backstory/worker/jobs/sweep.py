@@ -52,7 +52,7 @@ class Sweep:
         self._settings, self._paths = LiveSettings(settings), settings.paths
         self._store, self._archives, self._announce = store, archives, announce
         self.job = Job("sweep", self._repeat, self._end)
-        self._session_archives = SessionArchives(settings.paths, store, settings.assistant_name)
+        self.session_archives = SessionArchives(settings.paths, store, settings.assistant_name)
         self._stopping = False
 
     async def _end(self) -> None:
@@ -138,7 +138,7 @@ class Sweep:
     def _archive(self, name: str) -> None:
         """Write a session that expires as markdown."""
         try:
-            self._session_archives.write(name)
+            self.session_archives.write(name)
         except OSError as error:
             log.warning("session %s expires and was not archived: %s", name, type(error).__name__)
 
