@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from backstory import privacy
@@ -49,9 +50,13 @@ def report(names: Names, given: Mapping[str, Any]) -> tuple[Names, Clean]:
 
 
 def _stripped(names: Names, value: dict[str, Any]) -> tuple[Names, Clean]:
-    whole = {"": [*names.values()], **value}
-    if privacy.strip_json(whole) == whole:
+    first = next(key for key in map("-".__mul__, count()) if key not in value)
+    whole = {first: [*names.values()], **value}
+    clean = privacy.strip_json(whole)
+    if clean == whole:
         return names, Clean(value)
+    if clean.pop(first, None) == whole[first]:
+        return names, Clean(clean)
     return _names(names), Clean(privacy.strip_json(value))
 
 
@@ -98,7 +103,7 @@ def _names(names: Names) -> Names:
 def _bounded(value: dict[str, Any]) -> dict[str, Any]:
     """Truncate a payload and replace characters that a database rejects."""
     if any(map(_is_odd, privacy.texts(value))):
-        value = _storable(value)
+        value = storable(value)
     if all(written_size(item) <= MAX_FIELD_CHARS for item in value.values()):
         return value
     cut: dict[str, Any] = privacy.cut(privacy.strip_json(value, secrets=False))
@@ -113,13 +118,13 @@ def _is_odd(text: str) -> bool:
         return True
 
 
-def _storable(value: Any) -> Any:
+def storable(value: Any) -> Any:
     """Replace each character that a database rejects by U+FFFD."""
     if isinstance(value, str):
         return ODD.sub("\ufffd", value)
     if isinstance(value, list):
-        return [_storable(item) for item in value]
-    return {_storable(key): _storable(item) for key, item in value.items()} if isinstance(value, dict) else value
+        return [storable(item) for item in value]
+    return {storable(key): storable(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def _as_text(value: Any) -> str:

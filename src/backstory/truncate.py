@@ -8,6 +8,8 @@ if TYPE_CHECKING:
 
 #: Maximum number of characters stored of one payload field, such as a tool's output.
 MAX_FIELD_CHARS = 256 * 1024
+#: Characters of a string below which truncating it does not help any more.
+SHORTEST = 64
 
 
 def shorten(payload: dict[str, Any] | Any, limit: int = MAX_FIELD_CHARS) -> Any:
@@ -18,18 +20,28 @@ def shorten(payload: dict[str, Any] | Any, limit: int = MAX_FIELD_CHARS) -> Any:
 
 
 def fit(value: Any, limit: int = MAX_FIELD_CHARS) -> Any:
-    """Cut the middle out of the longest strings of a value until its JSON fits into `limit` characters."""
-    if isinstance(value, int | float | None):
+    """Cut the middle out of the longest strings of a value until its JSON fits into `limit` characters. A value that
+    is too large for the number of its items becomes text."""
+    if isinstance(value, int | float | None) or written_size(value) <= limit:
         return value
-    longest = limit
-    while written_size(value) > limit:
-        if longest < 64:
-            import json  # not at the top: an import delays the hook
-
-            return _cut_middle(json.dumps(value, ensure_ascii=False), limit)
+    present, longest = longest_string(value), limit
+    while longest >= SHORTEST:
         longest //= 2
-        value = _truncate_strings(value, longest)
-    return value
+        if longest < present:  # else nothing would be cut
+            value = _truncate_strings(value, longest)
+            if written_size(value) <= limit:
+                return value
+    import json  # not at the top: an import delays the hook
+
+    return _cut_middle(json.dumps(value, ensure_ascii=False), limit)
+
+
+def longest_string(value: Any) -> int:
+    """Return the length of the longest string of a value, keys aside."""
+    if isinstance(value, str):
+        return len(value)
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return max(map(longest_string, items), default=0)
 
 
 def written_size(value: Any) -> int:
@@ -40,6 +52,8 @@ def written_size(value: Any) -> int:
         return 2 + sum(map(written_size, value))
     if isinstance(value, dict):
         return 2 + sum(len(key) + 3 + written_size(item) for key, item in value.items())
+    if isinstance(value, int) and value.bit_length() > 64:
+        return int(value.bit_length() * 0.30103) + 2  # writing a long number takes quadratic time
     return len(str(value)) + 1
 
 

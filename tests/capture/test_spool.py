@@ -8,10 +8,11 @@ import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from backstory import ids
+from backstory.capture import bodies
 from backstory.capture.spool import TURN_S, Spool
 from backstory.cli.doctor import files
 from backstory.cli.doctor.finding import Machine
@@ -30,7 +31,7 @@ def paths(tmp_path: Path) -> Paths:
 
 
 def good(paths: Paths, number: int) -> str:
-    (paths.spool / NAME.format(number)).write_text(json.dumps({"session_id": f"s{number}"}))
+    (paths.spool / NAME.format(number)).write_text(json.dumps({"session_id": f"s{number}", "tool_name": "T"}))
     return f"s{number}"
 
 
@@ -69,8 +70,10 @@ class Delivered:
         self.sessions: list[str] = []
         self._failing = failing or {}
 
-    async def __call__(self, agent: str, event: str, payload: dict[str, Any], event_id: str) -> None:
-        session = payload["session_id"]
+    async def __call__(self, agent: str, event: str, raw: bytes, event_id: str) -> None:
+        report, _ = bodies.report(raw, agent, event, event_id, ids.now())
+        assert report
+        session = report.content_id
         if session in self._failing:
             raise self._failing[session]
         event_id.encode()  # as a database would

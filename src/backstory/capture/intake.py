@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -15,6 +16,7 @@ from backstory import ids
 from backstory import project as projects
 from backstory.agents import AGENTS
 from backstory.capture.excluded import is_excluded
+from backstory.capture.processes import processes
 from backstory.errors import NotFound
 from backstory.groups import names
 from backstory.model import FROM_LINE, Report, Session, Summary
@@ -173,7 +175,8 @@ class Intake:
             reader, roots = AGENTS[report.agent].transcripts.last_message, self._roots_of(report.agent, where)
             message = await asyncio.to_thread(reader, report.transcript_path, roots)
             if message:
-                return replace(report, payload={**report.payload, "last_assistant_message": message})
+                told = partial(replace, report, payload={**report.payload, "last_assistant_message": message})
+                return await processes.run(told, size=len(message))
         return report
 
     def _roots_of(self, agent: str, where: Project) -> tuple[Path, ...]:

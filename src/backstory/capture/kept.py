@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from backstory.agents import AGENTS
 from backstory.agents.transcripts import Keeping, Mark, TranscriptState
 from backstory.batches import batches
 from backstory.capture.intake import Intake, Roots
+from backstory.capture.processes import processes
 from backstory.errors import BadInput, NotFound, StoreUnavailable
 from backstory.files import open_regular
 from backstory.groups import names
@@ -31,6 +33,7 @@ from backstory.store import transcripts as stored
 from backstory.store.db import Store, Tx
 from backstory.store.kept import KeptTranscript, TranscriptEntry, TranscriptKey
 from backstory.store.transcripts import ReadTranscript
+from backstory.truncate import written_size
 
 log = logging.getLogger(__name__)
 READER = "keep"
@@ -40,6 +43,8 @@ LOOK_S = 3600.0
 MAX_ENTRIES = 100
 #: Maximum characters of entries in one transaction.
 MAX_CHARS = 1 << 20
+#: Characters of entries that are cleaned together.
+PIECE = 256 << 10
 #: Bytes before the place where reading continues. They must not have changed.
 COMPARED_BYTES = 4096
 
@@ -132,15 +137,12 @@ class KeptTranscripts:
     async def append(self, key: TranscriptKey, entries: Sequence[Mapping[str, Any]]) -> int:
         """Add entries that a program hands over. Return how many are new."""
 
-        def prepare() -> tuple[list[TranscriptEntry], bool]:
-            known, private_ids = self._store.read(lambda tx: _known(tx, key))
-            is_private, clean = bool(known and known.is_private), []
-            for entry in entries:
-                made, is_private = _clean(key.session.agent, entry, is_private, private_ids)
-                clean.append(TranscriptEntry(made))
-            return clean, is_private
-
-        clean, is_private = await asyncio.to_thread(prepare)
+        known, private_ids = await asyncio.to_thread(self._store.read, lambda tx: _known(tx, key))
+        is_private, clean = bool(known and known.is_private), list[TranscriptEntry]()
+        for batch in batches(entries, _length, MAX_ENTRIES, PIECE):
+            work = partial(_prepared, key.session.agent, batch, is_private, private_ids)
+            more, is_private = await processes.run(work, size=sum(map(_length, batch)))
+            clean += more
         return await self._intake.write(lambda tx: kept.append(tx, key, "sdk", clean, is_private, self._secret))
 
     async def session(self, agent: str, content_id: str, project_key: str, cwd: str) -> Session:
@@ -300,6 +302,23 @@ def _keeping(agent: str) -> Keeping | None:
 def _session_of(agent: str, file: Path) -> str:
     keeping = _keeping(agent)
     return keeping.session_of(file) if keeping else ""
+
+
+def _length(entry: Mapping[str, Any]) -> int:
+    try:
+        return written_size(entry)
+    except RecursionError:
+        return PIECE  # it is nested too deeply to be kept
+
+
+def _prepared(
+    agent: str, entries: Sequence[Mapping[str, Any]], is_private: bool, private_ids: frozenset[str]
+) -> tuple[list[TranscriptEntry], bool]:
+    clean = []
+    for entry in entries:
+        made, is_private = _clean(agent, entry, is_private, private_ids)
+        clean.append(TranscriptEntry(made))
+    return clean, is_private
 
 
 def _clean(

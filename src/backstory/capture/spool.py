@@ -14,7 +14,8 @@ from typing import Any
 
 from backstory import privacy
 from backstory.agents import AGENTS
-from backstory.capture.bodies import MAX_BYTES, strip_tags
+from backstory.capture.bodies import MAX_BYTES
+from backstory.capture.processes import processes
 from backstory.errors import BackstoryError, StoreUnavailable
 from backstory.files import read_regular
 from backstory.jobs import Job, place_of
@@ -22,12 +23,12 @@ from backstory.paths import Paths
 
 log = logging.getLogger(__name__)
 
-#: (agent, event, payload, event_id): the function that handles a hook's request.
-Deliver = Callable[[str, str, dict[str, Any], str], Awaitable[Any]]
+#: (agent, event, body, event_id): the function that handles a hook's request.
+Deliver = Callable[[str, str, bytes, str], Awaitable[Any]]
 #: Seconds between two looks at the folder. Hooks leave files without notice, and the folder is nearly always empty.
 POLL_S = 2.0
-#: Seconds that an event waits for those spooled before it. Its hook waits a little longer, and spools it, too.
-TURN_S = 0.3
+#: Seconds that an event waits for those spooled before it. Its hook waits longer, and spools it, too.
+TURN_S = 0.15
 
 
 class Spool:
@@ -122,10 +123,10 @@ class Spool:
         event_id, _, rest = file.name.removesuffix(".json").partition(".")
         agent, _, event = rest.partition(".")
         try:
-            payload = await asyncio.to_thread(_payload, file)
-            if agent not in AGENTS or not isinstance(payload, dict):
+            raw = await asyncio.to_thread(_read, file)
+            if agent not in AGENTS or raw is None or len(raw) > MAX_BYTES:
                 raise BackstoryError("The file is not a payload of an agent that we know.")
-            await self._deliver(agent, event, payload, event_id)
+            await self._deliver(agent, event, raw, event_id)
             file.unlink(missing_ok=True)
         except StoreUnavailable:
             raise
@@ -145,7 +146,10 @@ class Spool:
     async def _reject(self, file: Path, cause: Exception) -> None:
         """Set an entry aside, where people can look at it. Its name and text may be private and are not logged."""
         try:
-            await asyncio.to_thread(_set_aside, file, self._rejected)
+            content = await asyncio.to_thread(_read, file)
+            # Others than our hook may have written it.
+            clean = await _stripped(content) if content is not None else None
+            await asyncio.to_thread(_set_aside, file, self._rejected, None if clean == content else clean)
         except OSError as error:
             self._leave(file, error)
         else:
@@ -200,21 +204,19 @@ def _read(file: Path) -> bytes | None:
     return read_regular(file, MAX_BYTES + 1)
 
 
-def _payload(file: Path) -> Any:
-    raw = _read(file)
-    return strip_tags(raw) if raw is not None and len(raw) <= MAX_BYTES else None
+async def _stripped(content: bytes) -> bytes:
+    if len(content) > MAX_BYTES:
+        return b'{"error":"The file was larger than 16 MiB."}'
+    try:
+        return await processes.read(privacy.strip_bytes, content)
+    except BackstoryError:
+        return b'{"error":"The file could not be read in time."}'
 
 
-def _set_aside(file: Path, folder: Path) -> None:
-    """Move a file to the rejected ones, stripped: others than our hook may have written it."""
+def _set_aside(file: Path, folder: Path, clean: bytes | None) -> None:
+    """Move a file to the rejected ones, with its clean content if that differs."""
     folder.mkdir(mode=0o700, exist_ok=True)
-    if (content := _read(file)) is None:
-        file.replace(folder / file.name)
-        return
-    clean = (
-        privacy.strip_bytes(content) if len(content) <= MAX_BYTES else b'{"error":"The file was larger than 16 MiB."}'
-    )
-    if clean != content:
+    if clean is not None:
         temporary = file.with_name(f".{file.name}")
         temporary.touch(mode=0o600)
         temporary.write_bytes(clean)

@@ -22,6 +22,7 @@ from backstory.agents import AGENTS, DEFAULT_AGENT
 from backstory.capture.backfill import Backfill
 from backstory.capture.intake import Intake
 from backstory.capture.kept import KeptTranscripts
+from backstory.capture.processes import processes
 from backstory.capture.reconcile import Reconcile
 from backstory.capture.spool import Spool
 from backstory.errors import BackstoryError, NotFound, StoreUnavailable
@@ -238,6 +239,7 @@ class App:
                 await job.stop()
             await asyncio.to_thread(self.own_transcripts.remove)
             await self.model.close()
+            await asyncio.to_thread(processes.stop)
             await asyncio.gather(*self._announcing, return_exceptions=True)
             self.store.close()
 

@@ -16,7 +16,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from backstory import gate, ids
-from backstory.capture.bodies import MAX_BYTES, decode, strip, strip_tags
+from backstory.capture import bodies
+from backstory.capture.bodies import MAX_BYTES
+from backstory.capture.processes import processes
 from backstory.errors import BackstoryError, BadInput, Broken, Forbidden, NotFound, TooLarge
 from backstory.jobs import place_of
 from backstory.project import of_group
@@ -88,7 +90,7 @@ class Endpoint:
     query: type | None = None
     status: int = 200
     media: str = "application/json"
-    read: Callable[[Request], Awaitable[Any]] | None = None  #: reads the body; `read_stripped` if None
+    read: Callable[[bytes], Any] = bodies.strip  #: decodes the body, and cleans it unless its parts are cleaned later
     bare: bool = False  #: also served without the `/api` prefix, as earlier memory programs do
     fails: tuple[int, ...] = ()  #: further statuses of errors, for the OpenAPI document
     is_confinable: bool = False  #: leaves out the rows of other groups, if its caller is confined to one
@@ -120,7 +122,9 @@ def routes(table: Sequence[Endpoint]) -> list[Route]:
 def _handler(endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
     async def handle(request: Request) -> Response:
         async def read() -> tuple[Any, Any]:
-            body = _to_body(await (endpoint.read or read_stripped)(request), endpoint.body) if endpoint.body else None
+            body = None
+            if endpoint.body:
+                body = _to_body(await processes.read(endpoint.read, await read_bytes(request)), endpoint.body)
             return body, _to_query(request, endpoint.query) if endpoint.query else None
 
         try:
@@ -166,22 +170,6 @@ def error_response(error: BackstoryError) -> Response:
     """Return an error as JSON: its message and its hint."""
     headers = {"Retry-After": "1"} if error.status in (429, 503) else {}
     return Json(Failure(str(error), error.hint), status_code=error.status, headers=headers)
-
-
-async def read_unstripped(request: Request) -> Any:
-    """Read the JSON body as it is, for a route that strips its parts one by one."""
-    return decode(await read_bytes(request))
-
-
-async def read_stripped(request: Request) -> Any:
-    """Read the JSON body without private text and secrets."""
-    return strip(await read_bytes(request))
-
-
-async def read_report(request: Request) -> Any:
-    """Read the JSON body that becomes a `Report`, which removes secrets. Private tags are removed here, because a tag
-    can open in one field and close in another."""
-    return strip_tags(await read_bytes(request))
 
 
 async def read_bytes(request: Request) -> bytes:

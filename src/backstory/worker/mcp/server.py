@@ -12,13 +12,13 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from backstory import __version__
 from backstory.capture import bodies
+from backstory.capture.processes import processes
 from backstory.errors import BackstoryError, BadInput, Broken
 from backstory.jobs import place_of
 from backstory.worker import endpoints
@@ -55,9 +55,10 @@ class Mcp:
     async def handle(self, call: Call) -> Response:
         """Speak the Model Context Protocol, as streamable HTTP without sessions."""
         raw = await endpoints.read_bytes(call.request)
-        if b"\\ud" in raw.lower():  # half of a surrogate pair: real clients send it, and the SDK cannot read it
+        # The SDK parses a body in one piece, and cannot read half of a surrogate pair, which real clients send.
+        if len(raw) > bodies.SMALL or b"\\ud" in raw.lower():
             with contextlib.suppress(BadInput):
-                raw = msgspec.json.encode(bodies.decode(raw))
+                raw = await processes.read(bodies.message, raw)
         if self._manager is None:
             if self._loading is None:
                 self._loading = asyncio.create_task(self._serve(), name="mcp")

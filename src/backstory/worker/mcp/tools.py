@@ -12,6 +12,7 @@ from starlette.requests import Request
 
 from backstory import ids
 from backstory.capture import bodies
+from backstory.capture.processes import processes
 from backstory.errors import BadInput, NotFound
 from backstory.text import cut, harmless, local, one_line
 from backstory.worker.endpoints import Endpoint, perform
@@ -189,7 +190,7 @@ class Tools:
         if tool is None:
             raise NotFound(f"There is no tool {name[:80]}.")
         # Stripped like the body of a request: nothing private goes further.
-        stripped = bodies.strip(msgspec.json.encode(arguments or {}))
+        stripped = await processes.read(bodies.strip, msgspec.json.encode(arguments or {}))
         if isinstance(stripped, dict) and (unknown := [each for each in stripped if each not in tool.takes]):
             raise BadInput(f"{name} has no argument `{_line(unknown[0], 80)}`. It takes: {', '.join(tool.takes)}.")
         answer = await tool.run(_convert(stripped, tool.arguments), caller)

@@ -12,13 +12,14 @@ from typing import Annotated, Any
 import msgspec
 from starlette.responses import StreamingResponse
 
+from backstory.capture import bodies
 from backstory.errors import StoreUnavailable
 from backstory.exchange.export import everything
 from backstory.exchange.load import Load, Loaded, UnknownColumn
 from backstory.jobs import place_of
 from backstory.store import table_rows
 from backstory.store.db import Store, Tx
-from backstory.worker.endpoints import Call, Endpoint, needs_admin, read_unstripped
+from backstory.worker.endpoints import Call, Endpoint, needs_admin
 
 log = logging.getLogger(__name__)
 #: Bytes of a chunk of an export.
@@ -93,7 +94,7 @@ class Exchange:
     def table(self) -> list[Endpoint]:
         return [
             needs_admin("GET", "/api/export", self.export, media="application/x-ndjson"),
-            needs_admin("POST", "/api/import/rows", self.load, ImportedRows, ImportRows, read=read_unstripped),
+            needs_admin("POST", "/api/import/rows", self.load, ImportedRows, ImportRows, read=bodies.whole),
         ]
 
     async def export(self, call: Call) -> StreamingResponse:

@@ -8,11 +8,12 @@ from typing import Annotated
 import msgspec
 from starlette.responses import StreamingResponse
 
+from backstory.capture import bodies
 from backstory.errors import Forbidden
 from backstory.groups.progress import RunProgress
 from backstory.groups.runs import MAX_MESSAGE, GroupRuns
 from backstory.settings import environment
-from backstory.worker.endpoints import Call, Endpoint, needs_write, read_unstripped
+from backstory.worker.endpoints import Call, Endpoint, needs_write
 
 #: Seconds without an event after which a comment is sent, so that the connection stays open.
 KEEP_ALIVE_S = 10.0
@@ -55,7 +56,7 @@ class GroupRunRoutes:
     def table(self) -> list[Endpoint]:
         path = "/api/groups/{group}"
         stream = "text/event-stream"
-        raw = read_unstripped
+        raw = bodies.whole
         return [
             needs_write("POST", f"{path}/run", self.run, body=GroupMessage, media=stream, read=raw, fails=(404,)),
             needs_write("POST", f"{path}/messages", self.follow_up, RunState, FollowUp, status=202, read=raw),

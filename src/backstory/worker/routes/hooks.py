@@ -13,21 +13,21 @@ from starlette.responses import Response
 
 from backstory import ids
 from backstory.agents import AGENTS, DEFAULT_AGENT
+from backstory.capture import bodies
 from backstory.capture.intake import Intake, Receipt
+from backstory.capture.processes import processes
 from backstory.capture.reconcile import Reconcile
 from backstory.errors import BadInput, NotFound
 from backstory.model import OBSERVED, ContentId, Kind, Report, Session
-from backstory.privacy import CONTENTS_DROPPED
 from backstory.store import sessions
 from backstory.store.db import Store
+from backstory.truncate import written_size
 from backstory.worker.context_replies import ContextReplies
-from backstory.worker.endpoints import Call, Endpoint, needs_capture, read_report
+from backstory.worker.endpoints import Call, Endpoint, needs_capture, read_bytes
 from backstory.worker.live import Live
 
 #: Kinds whose contents are in a transcript, too.
 IN_TRANSCRIPT = ("prompt", "tool", "tool_failure")
-#: The text of a prompt that the hook could not strip in time, if the agent writes no transcript.
-NOT_KEPT = "[This prompt was too large to be searched for secrets in time. It was not stored.]"
 Id = Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
 Number = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=r"^[a-z0-9][a-z0-9-]*$")]
@@ -124,7 +124,7 @@ class Reporting:
         self._replies, self._reconcile = replies, reconcile
 
     def table(self) -> list[Endpoint]:
-        report = functools.partial(needs_capture, "POST", read=read_report, bare=True)
+        report = functools.partial(needs_capture, "POST", read=bodies.strip_tags, bare=True)
         return [
             needs_capture("POST", "/hooks/{agent}/{event}", self.hook, fails=(400, 413, 503)),
             report("/api/sessions/init", self.init, Prompted, NewPrompt),
@@ -141,22 +141,18 @@ class Reporting:
         if agent is None:
             raise NotFound("This agent is not known.", f"Known agents are: {', '.join(AGENTS)}.")
         event = call.request.path_params["event"]
-        payload = await read_report(call.request)
-        if not isinstance(payload, dict):
-            raise BadInput("The payload is not a JSON object.", "Send the payload that the agent passes to its hooks.")
+        raw = await read_bytes(call.request)
         event_id = call.request.headers.get("x-backstory-event") or ids.new_event_id()
-        return await self.deliver(agent.name, event, payload, event_id, is_spooled=False)
+        return await self.deliver(agent.name, event, raw, event_id, is_spooled=False)
 
     async def deliver(
-        self, agent_name: str, event: str, payload: dict[str, Any], event_id: str, is_spooled: bool = True
+        self, agent_name: str, event: str, raw: bytes, event_id: str, is_spooled: bool = True
     ) -> Response:
         """Store a payload and answer it. The spool delivers its entries here, too."""
         agent = AGENTS[agent_name]
         at = ids.event_time(event_id) or ids.now()
-        is_dropped = payload.get(CONTENTS_DROPPED) is True
-        if is_dropped:
-            payload = {"prompt": NOT_KEPT, **payload}
-        report = agent.read(event, payload, event_id[:512], min(at, ids.now()))
+        about = (agent_name, event, event_id[:512], min(at, ids.now()))
+        report, is_dropped = await processes.read(bodies.report, raw, *about)
         context = ""
         # The start of a session changes no order, and its agent waits for the answer.
         if report is not None and report.kind != "session_start" and not is_spooled:
@@ -203,7 +199,7 @@ class Reporting:
         return await self._prompt(prompt)
 
     async def _prompt(self, body: NewPrompt) -> Prompted:
-        report = _to_report("prompt", body, {"prompt": body.prompt}, cwd=body.cwd)
+        report = await _to_report("prompt", body, {"prompt": body.prompt}, cwd=body.cwd)
         taken = await self._intake.take(report, body.project, body.prompt_number)
         if taken.session is None:
             return Prompted("skipped", reason=taken.skipped or "project")
@@ -214,14 +210,14 @@ class Reporting:
         body: ToolUse = call.body
         payload = {"tool_input": body.tool_input, "tool_response": body.tool_response}
         tool = {"tool_name": body.tool_name, "tool_use_id": body.tool_use_id}
-        return await self._queue(_to_report("tool", body, payload, cwd=body.cwd, **tool), body.project)
+        return await self._queue(await _to_report("tool", body, payload, cwd=body.cwd, **tool), body.project)
 
     async def round_end(self, call: Call) -> Queued:
         """Queue the end of a round. 202 after the commit; `skipped` comes with the reason why it was not stored."""
         body: RoundEnd = call.body
         names = ("last_user_message", "last_assistant_message")
         payload = {name: text for name in names if (text := getattr(body, name))}
-        return await self._queue(_to_report("stop", body, payload, cwd=body.cwd), body.project)
+        return await self._queue(await _to_report("stop", body, payload, cwd=body.cwd), body.project)
 
     async def _queue(self, report: Report, project: str) -> Queued:
         taken = await self._intake.take(report, project)
@@ -231,7 +227,7 @@ class Reporting:
 
     async def session_end(self, call: Call) -> dict[str, Any]:
         """End a session."""
-        taken = await self._intake.take(_to_report("session_end", call.body, {"reason": call.body.reason}))
+        taken = await self._intake.take(await _to_report("session_end", call.body, {"reason": call.body.reason}))
         session = await self._session(taken.session.id) if taken.session else None
         return sessions.shown(session) if session else {}
 
@@ -244,10 +240,11 @@ class Reporting:
         return Ok()
 
 
-def _to_report(
+async def _to_report(
     kind: Kind, body: NewPrompt | ToolUse | RoundEnd | SessionEnd, payload: dict[str, Any], **fields: Any
 ) -> Report:
-    return Report(
+    report = functools.partial(
+        Report,
         agent=body.agent,
         kind=kind,
         content_id=ContentId(body.session_id),
@@ -256,6 +253,7 @@ def _to_report(
         payload=payload,
         **fields,
     )
+    return await processes.run(report, size=written_size(payload))
 
 
 def parse_time(text: str, field: str) -> str:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
 
 from backstory import gate
 from backstory.agents import DEFAULT_AGENT
+from backstory.capture import bodies
 from backstory.capture.backfill import MAX_REPORTS, Backfill
+from backstory.capture.processes import processes
 from backstory.model import ContentId, Kind, Report
 from backstory.store import transcripts
 from backstory.store.db import Store
-from backstory.worker.endpoints import Call, Endpoint, needs_capture, read_unstripped
+from backstory.truncate import written_size
+from backstory.worker.endpoints import Call, Endpoint, needs_capture
 from backstory.worker.routes.hooks import Id, Name, parse_time
 from backstory.worker.routes.hooks import Path as PathText
 
@@ -83,7 +87,7 @@ class Imports:
     def table(self) -> list[Endpoint]:
         route = "/api/import/reports"
         return [
-            needs_capture("POST", route, self.take, ImportedReports, Batch, read=read_unstripped),
+            needs_capture("POST", route, self.take, ImportedReports, Batch, read=bodies.whole),
             needs_capture("GET", route, self.known, Known, query=FileQuery),
         ]
 
@@ -91,7 +95,8 @@ class Imports:
         """Store earlier events."""
         batch: Batch = call.body
         # Each event is stripped separately, when it becomes a report.
-        counts = await self._backfill.take([_to_report(event) for event in batch.reports], batch.project)
+        reports = await processes.run_all((_to_report(each), written_size(each.payload)) for each in batch.reports)
+        counts = await self._backfill.take(reports, batch.project)
         if (file := batch.done) is not None:
             path = gate.text(file.path)
             read = transcripts.ReadTranscript(READER, path, file.inode, file.size, file.changed_ns, file.size)
@@ -105,8 +110,8 @@ class Imports:
         return Known(ReadFile(read.path, read.inode, read.size, read.changed_ns) if read else None)
 
 
-def _to_report(event: Happened) -> Report:
+def _to_report(event: Happened) -> partial[Report]:
     fields = msgspec.structs.asdict(event)
     fields["content_id"] = ContentId(fields.pop("session_id"))
     fields["occurred_at"] = parse_time(event.occurred_at, "occurred_at")
-    return Report(**fields)
+    return partial(Report, **fields)

@@ -7,12 +7,14 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import msgspec
 
 from backstory import ids
 from backstory.capture.intake import Intake
+from backstory.capture.processes import processes
 from backstory.capture.spool import Spool
 from backstory.errors import BadInput, NotFound, StoreUnavailable
 from backstory.jobs import Job
@@ -113,7 +115,8 @@ class Memories:
         if not text:
             raise BadInput("Nothing is left of the text without its private parts.", "Send a text that is not private.")
         where = await self._project(body)
-        report = Report(
+        made = partial(
+            Report,
             agent=OURSELVES,
             kind="memory",
             content_id=ContentId(f"manual:{where.name}"),
@@ -122,6 +125,7 @@ class Memories:
             cwd=body.cwd,
             payload={"text": text, "title": body.title, "type": body.type, "concepts": body.concepts},
         )
+        report = await processes.run(made, size=len(text))
         if await self._intake.unwanted(report, where):
             raise BadInput("This project is excluded.", "See the setting `exclude_projects`.")
         row = await self._intake.write(lambda tx: _remember(tx, report, where))

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from backstory import setting_rows, settings
+from backstory.capture import bodies
 from backstory.errors import BadSetting
 from backstory.model import ModelCall
 from backstory.observe import modes
@@ -19,7 +20,7 @@ from backstory.setting_rows import ONLY_BY_COMMAND
 from backstory.settings import NAMES, Settings
 from backstory.store import ledger
 from backstory.store.db import Store
-from backstory.worker.endpoints import Call, Endpoint, needs_admin, read_unstripped
+from backstory.worker.endpoints import Call, Endpoint, needs_admin
 
 _Text = Annotated[str, msgspec.Meta(max_length=10_000)]
 _TYPES: dict[type, Any] = {tuple: list[_Text] | _Text, int: int, float: float | int, str: _Text}
@@ -65,7 +66,7 @@ class SettingRoutes:
         # Bodies are not stripped: a key is a secret, and it is stored in config.toml alone.
         return [
             needs_admin("GET", "/api/settings", self.listed, SettingList),
-            needs_admin("PATCH", "/api/settings", self.change, SettingList, SettingChanges, read=read_unstripped),
+            needs_admin("PATCH", "/api/settings", self.change, SettingList, SettingChanges, read=bodies.whole),
             needs_admin("POST", "/api/settings/test", self.test, TestedProvider, NoBody),
         ]
 

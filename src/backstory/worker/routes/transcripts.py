@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-from starlette.requests import Request
 from starlette.responses import Response
 
 from backstory import gate, ids
@@ -20,7 +19,7 @@ from backstory.model import ContentId, Session
 from backstory.store import kept, sessions
 from backstory.store.db import Row, Store, Tx
 from backstory.store.kept import TranscriptKey
-from backstory.worker.endpoints import Call, Endpoint, needs_capture, needs_read, needs_write, read_bytes
+from backstory.worker.endpoints import Call, Endpoint, needs_capture, needs_read, needs_write
 from backstory.worker.routes.hooks import Id, Name
 from backstory.worker.routes.hooks import Path as PathText
 from backstory.worker.routes.recall import Page, page_of, parse_cursor
@@ -93,18 +92,6 @@ class RemovedTranscripts(msgspec.Struct):
     removed: int
 
 
-async def read_exact(request: Request) -> Any:
-    """Read the JSON body. Entries keep every character, and are cleaned one by one."""
-    try:
-        body = json.loads((await read_bytes(request)).decode())
-    except (ValueError, RecursionError):
-        body = None
-    if not isinstance(body, dict):
-        raise BadInput("The body is not a JSON object.", "Send a JSON object in UTF-8.")
-    key = bodies.decode(json.dumps({name: value for name, value in body.items() if name != "entries"}).encode())
-    return key | {"entries": body["entries"]} if "entries" in body else key
-
-
 class KeptTranscriptRoutes:
     """The routes of kept transcripts."""
 
@@ -118,7 +105,7 @@ class KeptTranscriptRoutes:
             needs_write("POST", route, self.keep, KeptCount, TranscriptToKeep, fails=(404,)),
             needs_write("DELETE", route, self.remove, RemovedTranscripts, query=EntriesQuery),
             needs_read("GET", entries, self.entries, Page, query=EntriesQuery, fails=(404,)),
-            needs_capture("POST", entries, self.append, AddedEntries, NewEntries, read=read_exact),
+            needs_capture("POST", entries, self.append, AddedEntries, NewEntries, read=bodies.entries),
         ]
 
     async def list(self, call: Call) -> Page:
