@@ -38,7 +38,9 @@ def main(argv: list[str]) -> None:
         if argv[1:] == ["--version"]:
             return _print(_version())
         data, agent, event = argv[:3]
-        _signal.signal(_signal.SIGALRM, _raise_time_up)
+        # An agent that cancels its hooks ends them by SIGTERM: the event is still spooled.
+        for ending in (_signal.SIGALRM, _signal.SIGTERM, _signal.SIGINT):
+            _signal.signal(ending, _raise_time_up)
         deadline = time.monotonic() + (SESSION_END_S if event.lower() == "sessionend" else TOTAL_S)
         _set_alarm(deadline)
         # The observer's own sessions are not recorded.
@@ -215,7 +217,7 @@ def _send(request: bytes, limit: float) -> tuple[int, bytes]:
                 return int(head[9:12]), body
             if not chunk:
                 return int(head[9:12]), b""  # the worker was killed; ignore half a response
-    except (OSError, ValueError):
+    except (OSError, ValueError, _TimeUp):
         return status, b""
     finally:
         connection.close()
