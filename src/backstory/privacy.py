@@ -43,6 +43,9 @@ _BLOCK = "PRIVATE KEY"
 _WORD = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 _LONGEST_BACK = 64  # characters before a prefix that can belong to the secret
 _LONGEST_KEY = 64 << 10  # characters of a private key, including line breaks
+_CUTS_CHARS = 2 << 20  # characters around cuts in which secrets are searched
+_CALL_CHARS = 1000  # characters that take as long as the search in a short text
+_CHECK_CHARS = 20  # characters that take as long as the check whether that is necessary
 _LONGEST_JWT = 8000  # characters of the first part of a JWT
 
 
@@ -66,9 +69,33 @@ def strip_json(value: Any, secrets: bool = True) -> Any:
 
 
 def cut(value: Any) -> Any:
-    """Truncate a decoded JSON value to the size that is stored. Private keys near the cut are redacted first, because
-    half of a key may not be recognised as one."""
-    return shorten(_redact_all(shorten(value, MAX_FIELD_CHARS + _LONGEST_KEY), frozenset((_BLOCK,))))
+    """Truncate a decoded JSON value to the size that is stored. No cut goes through a secret, and private keys near a
+    cut are redacted first, because half of either may not be recognised."""
+    redact = _Redaction() if _has_hints(value) else None
+    short = shorten(value, MAX_FIELD_CHARS + _LONGEST_KEY, redact)
+    return shorten(_redact_all(short, frozenset((_BLOCK,))), MAX_FIELD_CHARS, redact)
+
+
+def _has_hints(value: Any) -> bool:
+    try:
+        return bool(_hints("\n".join(texts(value))))
+    except ValueError:
+        return True
+
+
+class _Redaction:
+    """Redacts the surroundings of cuts until it has done so much that it would take too long."""
+
+    def __init__(self) -> None:
+        self._left = _CUTS_CHARS
+
+    def __call__(self, text: str) -> str | None:
+        """Return a text without its secrets; None if it is too late for that."""
+        if self._left < 0:
+            return None
+        hints = _hints(text)
+        self._left -= len(text) + _CALL_CHARS if hints else _CHECK_CHARS
+        return _redact(text, hints)
 
 
 def names_only(data: bytes) -> bytes:

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
+
+    #: Returns a text without its secrets; None if that would take too long.
+    Redact = Callable[[str], str | None]
 
 #: Maximum number of characters stored of one payload field, such as a tool's output.
 MAX_FIELD_CHARS = 256 * 1024
 #: Characters of a string below which truncating it does not help any more.
 SHORTEST = 64
+#: Characters before and after a cut in which a secret is searched.
+MARGIN = 8192
 
 
-def shorten(payload: dict[str, Any] | Any, limit: int = MAX_FIELD_CHARS) -> Any:
-    """Truncate each field of a payload to `limit` characters."""
+def shorten(payload: dict[str, Any] | Any, limit: int = MAX_FIELD_CHARS, redact: Redact | None = None) -> Any:
+    """Truncate each field of a payload to `limit` characters. With `redact`, no cut goes through a secret."""
     if not isinstance(payload, dict):
-        return fit(payload, limit)
-    return {name: fit(value, limit) for name, value in payload.items()}
+        return fit(payload, limit, redact)
+    return {name: fit(value, limit, redact) for name, value in payload.items()}
 
 
-def fit(value: Any, limit: int = MAX_FIELD_CHARS) -> Any:
+def fit(value: Any, limit: int = MAX_FIELD_CHARS, redact: Redact | None = None) -> Any:
     """Cut the middle out of the longest strings of a value until its JSON fits into `limit` characters. A value that
     is too large for the number of its items becomes text."""
     if isinstance(value, int | float | None) or written_size(value) <= limit:
@@ -28,12 +34,12 @@ def fit(value: Any, limit: int = MAX_FIELD_CHARS) -> Any:
     while longest >= SHORTEST:
         longest //= 2
         if longest < present:  # else nothing would be cut
-            value = _truncate_strings(value, longest)
+            value = _truncate_strings(value, longest, redact)
             if written_size(value) <= limit:
                 return value
     import json  # not at the top: an import delays the hook
 
-    return _cut_middle(json.dumps(value, ensure_ascii=False), limit)
+    return _cut_middle(json.dumps(value, ensure_ascii=False), limit, redact)
 
 
 def longest_string(value: Any) -> int:
@@ -57,17 +63,17 @@ def written_size(value: Any) -> int:
     return len(str(value)) + 1
 
 
-def _truncate_strings(value: Any, longest: int) -> Any:
+def _truncate_strings(value: Any, longest: int, redact: Redact | None) -> Any:
     if isinstance(value, str):
-        return _cut_middle(value, longest)
+        return _cut_middle(value, longest, redact)
     if isinstance(value, list):
-        return [_truncate_strings(item, longest) for item in value]
+        return [_truncate_strings(item, longest, redact) for item in value]
     if isinstance(value, dict):
-        return {key: _truncate_strings(item, longest) for key, item in value.items()}
+        return {key: _truncate_strings(item, longest, redact) for key, item in value.items()}
     return value
 
 
-def _cut_middle(text: str, limit: int) -> str:
+def _cut_middle(text: str, limit: int, redact: Redact | None) -> str:
     """Keep head and tail of a text. Cuts at whitespace: half of a secret would not be recognised as one."""
     if len(text) <= limit:
         return text
@@ -76,7 +82,31 @@ def _cut_middle(text: str, limit: int) -> str:
     reach = min(limit // 4, 2000)
     head = head[: _last_space(head, reach)]
     tail = tail[next((at for at, char in enumerate(tail[:reach]) if char.isspace()), 0) :]
+    if redact:
+        before, _ = _around_secret(text, len(head), redact)
+        _, after = _around_secret(text, len(text) - len(tail), redact)
+        head, tail = text[:before], text[after:]
     return f"{head}\n[… {len(text) - len(head) - len(tail)} characters cut …]\n{tail}"
+
+
+def _around_secret(text: str, at: int, redact: Redact) -> tuple[int, int]:
+    """Return where a head may end and where a tail may start if the cut is at a position: there, or outside of the
+    secret that is there. A secret may be known only by its name, which stands before it."""
+    start, end = max(0, at - MARGIN), min(len(text), at + MARGIN)
+    left, right = text[start:at], text[at:end]
+    whole = left + right
+    clean = redact(whole)
+    if clean == whole:
+        return at, at
+    clean_left, clean_right = redact(left), redact(right)
+    if clean is None or clean_left is None or clean_right is None:
+        return 0, len(text)
+    if clean == clean_left + clean_right:
+        return at, at
+    same = next((n for n, (old, new) in enumerate(zip(whole, clean, strict=False)) if old != new), len(clean))
+    pairs = zip(reversed(whole), reversed(clean), strict=False)
+    same_behind = next((n for n, (old, new) in enumerate(pairs) if old != new), len(clean))
+    return min(at, start + same), max(at, end - same_behind)
 
 
 def _last_space(text: str, reach: int) -> int:

@@ -11,6 +11,7 @@ import contextlib
 import gc
 import logging
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -63,9 +64,9 @@ class _Process:
         finally:
             theirs.close()
 
-    def do(self, work: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, BackstoryError | None]:
+    def do(self, request: bytes) -> tuple[Any, BackstoryError | None]:
         """Run a function. Return its result, or its error."""
-        self._connection.send((work, args))
+        self._connection.send_bytes(request)
         result: tuple[Any, BackstoryError | None] = self._connection.recv()
         return result
 
@@ -75,6 +76,9 @@ class _Process:
             return bool(self._connection.recv())
         except (EOFError, OSError):
             return False
+
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
 
     def kill(self) -> int:
         """End the process, whatever it does, and return how it ended."""
@@ -124,18 +128,20 @@ class Processes:
             if self._timer:
                 self._timer.cancel()
             try:
-                return await loop.run_in_executor(self._threads, self._run, work, args, is_huge)
+                # Memory that another thread allocates is not given back to the system.
+                request = pickle.dumps((work, args))
+                return await loop.run_in_executor(self._threads, self._run, work, args, request, is_huge)
             finally:
                 self._timer = loop.call_later(IDLE_S, self._end_idle)
 
-    def _run(self, work: Callable[..., T], args: tuple[Any, ...], is_huge: bool) -> T:
+    def _run(self, work: Callable[..., T], args: tuple[Any, ...], request: bytes, is_huge: bool) -> T:
         result: T
         for _ in range(ATTEMPTS):
             process = self._take()
             if process is None:
                 return work(*args)
             try:
-                result, error = process.do(work, args)
+                result, error = process.do(request)
             except (EOFError, OSError):
                 if self._close(process) == -signal.SIGPROF or self._is_stopping:
                     break
@@ -155,7 +161,10 @@ class Processes:
     def _take(self) -> _Process | None:
         """Return a process that is ready. None if none can be started: then this thread does the work."""
         with contextlib.suppress(IndexError):
-            return self._idle.pop()
+            while process := self._idle.pop():
+                if process.is_alive():
+                    return process
+                self._close(process)
         with contextlib.suppress(OSError):
             process = _Process()
             self._all.add(process)
