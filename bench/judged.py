@@ -24,7 +24,6 @@ from backstory.observe.offline import FACT, tell
 from backstory.observe.offline.select import key_of, said_of, title_of
 from backstory.observe.offline.statements import statements_of
 from backstory.observe.offline.text import tidy
-from backstory.text import split_mark
 
 JUDGED = Path(__file__).with_name("judged.jsonl")
 
@@ -68,10 +67,9 @@ def main() -> None:
                 label_of.setdefault(key_of(tidy(text, FACT)), label)
         for seen in tell(ended(turns, tools)).observations:
             observations += 1
-            told = [("titles", seen.title), *(("facts", fact) for fact in seen.facts)]
+            told = [("titles", seen.mark, seen.title), *(("facts", *fact) for fact in seen.marked_facts)]
             labels = [
-                (f"{kind} with a mark" if split_mark(text)[0] else kind, label_of.get(key_of(text), "C"))
-                for kind, text in told
+                (f"{kind} with a mark" if mark else kind, label_of.get(key_of(text), "C")) for kind, mark, text in told
             ]
             misled += any(label.startswith("F") and kind in ("titles", "facts") for kind, label in labels)
             for kind, label in labels:

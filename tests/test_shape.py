@@ -18,6 +18,7 @@ GROUND = {
     "batches",
     "jobs",
     "kill_switch",
+    "labels",
     "launch",
     "live_settings",
     "model",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Literal, NewType
@@ -157,6 +157,20 @@ class Event:
     attempts: int = 0
 
 
+class ClaimMark(StrEnum):
+    """Why a title or a fact need not hold. It is a field beside the text, and printed by `labels`."""
+
+    NONE = ""
+    USER = "user"  #: the user said it
+    PROPOSED = "proposed"  #: an agent only proposed it
+    EARLIER = "earlier"  #: work went on after an agent said it
+
+
+def with_marks(facts: Sequence[str], marks: Sequence[ClaimMark]) -> Sequence[tuple[ClaimMark, str]]:
+    """Return each fact after its mark. Without marks, no fact has one."""
+    return tuple(zip(marks or (ClaimMark.NONE,) * len(facts), facts, strict=True))
+
+
 @dataclass(frozen=True, slots=True)
 class Noted:
     """An observation of the session that stands, as the observer is shown it."""
@@ -166,6 +180,8 @@ class Noted:
     title: str
     facts: tuple[str, ...] = ()
     importance: int = 50
+    mark: ClaimMark = ClaimMark.NONE
+    fact_marks: tuple[ClaimMark, ...] = ()  #: of each fact; empty if none has one
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,16 +231,25 @@ class Observation:
     event_ids: tuple[int, ...] = ()  #: the ids of the events it came from
     replaces: tuple[int, ...] = ()  #: ids of earlier observations that no longer hold
     importance: int = 50  #: how likely a later session needs it, in percent
+    mark: ClaimMark = ClaimMark.NONE  #: of the title
+    fact_marks: tuple[ClaimMark, ...] = ()  #: of each fact; empty if none has one
 
     def __post_init__(self) -> None:
         texts = ("title", "subtitle", "narrative")
         lists = ("facts", "concepts", "files_read", "files_modified")
         values = {name: getattr(self, name) for name in texts} | {name: [*getattr(self, name)] for name in lists}
         clean = gate.document(values)
+        if self.fact_marks:
+            pairs = zip(clean["facts"], self.fact_marks, strict=True)
+            object.__setattr__(self, "fact_marks", tuple(mark for fact, mark in pairs if fact))
         if clean is not values:
             for name, value in clean.items():
                 object.__setattr__(self, name, value if name in texts else tuple(filter(None, value)))
         object.__setattr__(self, "type", gate.text(self.type))
+
+    @property
+    def marked_facts(self) -> Sequence[tuple[ClaimMark, str]]:
+        return with_marks(self.facts, self.fact_marks)
 
 
 #: How the notes of a summary name files with uncommitted changes.

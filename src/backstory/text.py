@@ -63,12 +63,6 @@ def cut(text: str, limit: int) -> str:
     return (head[:last_space] if last_space > limit * 0.6 else head).rstrip() + "…"
 
 
-#: What a title or a fact begins with if it need not hold: a user said it, an agent only proposed it, or work went on
-#: after an agent said it.
-USER = "User: "
-PROPOSED = "Proposed: "
-EARLIER = "Earlier: "
-_MARK = re.compile(f"{USER}|{PROPOSED}|{EARLIER}")
 _WORD = re.compile(r"\w{3,}|[⺀-鿿぀-ヿ가-힯]{2}")
 #: Words that two texts have in common without having anything in common.
 _COMMON = frozenset(
@@ -76,12 +70,6 @@ _COMMON = frozenset(
     "because into than then now all any also only just there their they them you your our been being does did "
     "und der die das nicht ist ein eine que los las una por para del les des est pas".split()
 )
-
-
-def split_mark(text: str) -> tuple[str, str]:
-    """Return the mark of a title or a fact, and what follows it."""
-    found = _MARK.match(text)
-    return (found[0], text[found.end() :]) if found else ("", text)
 
 
 def words_of(text: str) -> frozenset[str]:
@@ -108,10 +96,15 @@ def fences(*names: str) -> re.Pattern[str]:
 _FENCES = fences("backstory-context", "claude-mem-context", "private", "system-reminder")
 
 
+def visible(text: str) -> str:
+    """Return a text without the characters that nobody sees."""
+    return text if text.isascii() and text.isprintable() else _INVISIBLE.sub("", text)
+
+
 def harmless(text: str, *more: re.Pattern[str]) -> str:
     """Make stored text safe to embed in a prompt: it can't close the tag around it, nor hide anything from a reader.
     `more` are further patterns, made by `fences`."""
-    text = _INVISIBLE.sub("", text)  # first, because invisible characters could split a tag
+    text = visible(text)  # first, because invisible characters could split a tag
     for pattern in (_FENCES, *more):
         text = _defuse_tags(text, pattern)
     return text

@@ -110,7 +110,10 @@ class Talk:
         for role, text in (("user", prompt), ("assistant", last)):
             at = len(self.turns)
             self.turns += (Turn(at, 1, at, self._number, role, None, text, "2026-01-01T00:00:00Z", None),)
-        noted = tuple(Noted(number, 1, one.title, one.facts, one.importance) for number, one in self.standing.items())
+        noted = tuple(
+            Noted(number, 1, one.title, one.facts, one.importance, one.mark, one.fact_marks)
+            for number, one in self.standing.items()
+        )
         self.tools += tuple((self._number, one.tool_name) for one in events if one.tool_name)
         whole = replace(a_round(prompt, *events), prompt_number=self._number, turns=self.turns, noted=noted)
         reply = tell(replace(whole, tools=self.tools))
@@ -121,7 +124,12 @@ class Talk:
         for noted_ in reply.revised:
             if known := self.standing.get(noted_.id):
                 self.standing[noted_.id] = replace(
-                    known, title=noted_.title, facts=noted_.facts, importance=noted_.importance
+                    known,
+                    title=noted_.title,
+                    facts=noted_.facts,
+                    importance=noted_.importance,
+                    mark=noted_.mark,
+                    fact_marks=noted_.fact_marks,
                 )
         for number, summary in self.summaries.items():
             kept = replace(summary, next_steps="", notes="") if reply.carries else summary

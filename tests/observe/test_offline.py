@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from acted import HOME, Talk, a_round, edited, event, failed, later, ran, read, stopped, told, used, wrote
 
-from backstory.model import Event, Reply, Turn
+from backstory.labels import PRINTED
+from backstory.model import ClaimMark, Event, Observation, Reply, Turn
 from backstory.observe.offline import _with_facts, tell
 from backstory.observe.offline.select import ScoredStatement
 from backstory.observe.offline.statements import Statement, statements_of
@@ -78,7 +79,7 @@ def test_facts_of_other_rounds_are_good_ones_and_the_near_ones_come_first() -> N
     far = said("The cart store opens once for every shop", 6, 60)
     poor = said("The cart store has some orders of the week", 7, 70, -3.0)
     facts = _with_facts([title], [title, printer, reads, after, far, poor])[title.title]
-    assert facts == [reads.title, far.title, after.title, printer.title]
+    assert [fact.title for fact in facts] == [reads.title, far.title, after.title, printer.title]
 
 
 @pytest.mark.parametrize(
@@ -159,10 +160,11 @@ def test_choices_of_the_user_are_decisions() -> None:
     answer = used("AskUserQuestion", asked, {"answers": {"Which auth?": "A GitHub App"}})
     plan = used("ExitPlanMode", {"plan": "# Plan: Move the cache\n\n- Use Redis\n- Keep the old keys"}, "approved")
     reply = told("Set up the release.", answer, plan, stopped("ok"))
-    assert {one.title for one in reply.observations if one.type == "decision"} == {
-        "Which auth? → A GitHub App",
-        "Plan: Move the cache",
-    }
+    assert {one.title for one in reply.observations if one.type == "decision"} == {"Which auth? → A GitHub App"}
+    (agents,) = (one for one in reply.observations if one.title == "Plan: Move the cache")
+    assert (agents.mark, agents.fact_marks) == (ClaimMark.PROPOSED, (ClaimMark.PROPOSED, ClaimMark.PROPOSED)), (
+        "the agent wrote it"
+    )
 
 
 def test_a_commit_is_evidence_and_a_title_where_nothing_was_said() -> None:
@@ -170,8 +172,10 @@ def test_a_commit_is_evidence_and_a_title_where_nothing_was_said() -> None:
     reply = told(
         "Commit it.", edited("cart.py", "a", "b"), commit, stopped("Fixed the rounding in `cart.py`: it is done once.")
     )
-    assert "Commit 1234567: Round once" in reply.observations[0].facts
-    assert told("commit", edited("cart.py", "a", "b"), commit, stopped("")).observations[0].title == "Round once"
+    assert "Commit 1234567: “Round once”" in reply.observations[0].facts
+    assert told("commit", edited("cart.py", "a", "b"), commit, stopped("")).observations[0].title == (
+        "Commit 1234567: “Round once”"
+    )
 
 
 def test_a_change_of_which_nothing_is_said_is_told_by_its_symbols() -> None:
@@ -217,7 +221,12 @@ def titles_of(*rounds: tuple[str, str]) -> list[str]:
     talk = Talk()
     for prompt, reply in rounds:
         talk.round(prompt, edited("till.py", "a", "b"), stopped(reply))
-    return [one.title for one in talk.standing.values()]
+    return [marked(one)[0] for one in talk.standing.values()]
+
+
+def marked(one: Observation) -> list[str]:
+    """The title and the facts of an observation, each after its label."""
+    return [PRINTED[mark] + text for mark, text in ((one.mark, one.title), *one.marked_facts)]
 
 
 @pytest.mark.parametrize(
@@ -253,7 +262,7 @@ def test_it_is_told_who_said_something_and_when() -> None:
     said = (("user", f"Why is the total wrong? {rule}"), ("assistant", found), ("assistant", cause))
     turns = tuple(Turn(at, 1, at, 1, role, None, text, "", None) for at, (role, text) in enumerate(said))
     round_ = replace(a_round(said[0][1], edited("cart.py", "a", "b"), stopped(cause)), turns=turns)
-    kept = {text.rstrip(".") for one in tell(round_).observations for text in (one.title, one.narrative, *one.facts)}
+    kept = {text.rstrip(".") for one in tell(round_).observations for text in (one.narrative, *marked(one))}
     assert kept == {"", f"User: {rule[:-1]}", f"Earlier: {found[:-1]}", cause[:-1]}
 
 
@@ -307,7 +316,7 @@ def test_what_was_said_before_a_question_for_the_next_step_is_kept() -> None:
 
     def titles(answer: str) -> list[str]:
         event_ = used("AskUserQuestion", asked, {"answers": {question: answer}})
-        return [one.title for one in told("Plan it.", event_, stopped("Done.")).observations]
+        return [marked(one)[0] for one in told("Plan it.", event_, stopped("Done.")).observations]
 
     assert titles("Start the work") == ["Earlier: Plan ready at `plan.md`."]
     assert titles(limit) == [f"{question} → {limit}"]
@@ -330,7 +339,7 @@ def test_a_title_is_marked_once_a_later_round_changes_files() -> None:
     talk.round("And how many are there?", stopped("It reads about forty rates every morning."))
     assert before.items() <= {number: one.title for number, one in talk.standing.items()}.items()
     talk.round("Round the sum.", edited("cart.py", "a", "b"), stopped("`add_tax` now rounds the sum in `cart.py`."))
-    told = {number: one.title for number, one in talk.standing.items()}
+    told = {number: PRINTED[one.mark] + one.title for number, one in talk.standing.items()}
     assert {number: f"Earlier: {title}" for number, title in before.items()}.items() <= told.items()
     assert "`add_tax` now rounds the sum in `cart.py`" in told.values()
 

@@ -9,7 +9,7 @@ from test_contract import add, session_of
 
 from backstory import ids
 from backstory.errors import BadInput, NotFound
-from backstory.model import ContentId, Event, Observation, Reply, Report, Round
+from backstory.model import ClaimMark, ContentId, Event, Noted, Observation, Reply, Report, Round
 from backstory.project import Project
 from backstory.store import forget, forget_rows, observations, replaceable, sessions
 from backstory.store.db import Row, Store, Tx
@@ -175,13 +175,20 @@ def test_what_two_sessions_learned_is_one_memory_with_a_count(store: Store) -> N
 def test_marks_are_no_words_of_an_observation(store: Store) -> None:
     """Two sessions learn the same whatever the mark, and neither words nor vectors know it."""
 
-    def learn(tx: Tx, session: str, month: int, title: str) -> int:
+    def learn(tx: Tx, session: str, month: int, mark: ClaimMark) -> int:
         round = round_of(tx, session, at=f"2026-0{month}-01T00:00:00.000Z")
-        seen = Observation("discovery", title, facts=("Earlier: It was two minutes",), event_ids=(round.events[0].id,))
+        seen = Observation(
+            "discovery",
+            "Proxies cut",
+            facts=("It was two minutes",),
+            event_ids=(round.events[0].id,),
+            mark=mark,
+            fact_marks=(ClaimMark.EARLIER,),
+        )
         return observations.store(tx, round, observations.Stored(Reply((seen,)), "offline")).observation_ids[0]
 
-    first = store.write(lambda tx: learn(tx, "a", 1, "User: Proxies cut"))
-    second = store.write(lambda tx: learn(tx, "b", 2, "Earlier: Proxies cut"))
+    first = store.write(lambda tx: learn(tx, "a", 1, ClaimMark.USER))
+    second = store.write(lambda tx: learn(tx, "b", 2, ClaimMark.EARLIER))
     assert store.read(lambda tx: of(tx, first))["superseded_by"] == second
     kinds = ("observation",)
     assert [hit.item_id for hit in store.read(lambda tx: search.by_words(tx, "proxies", kinds))] == [second, first]
@@ -190,10 +197,13 @@ def test_marks_are_no_words_of_an_observation(store: Store) -> None:
 
 
 def test_an_observation_whose_mark_changes_keeps_its_index(store: Store) -> None:
+    def now(number: int) -> Noted:
+        return Noted(number, 1, "Proxies cut", ("Always",), 40, ClaimMark.EARLIER, (ClaimMark.USER,))
+
     number = store.write(lambda tx: seen(tx, "Proxies cut"))
-    store.write(lambda tx: observations.put_texts(tx, of(tx, number), "Earlier: Proxies cut", ("Always",), 40))
+    store.write(lambda tx: observations.put_texts(tx, of(tx, number), now(number)))
     row = store.read(lambda tx: of(tx, number))
-    assert (row["title"], row["importance"]) == ("Earlier: Proxies cut", 40)
+    assert (row["mark"], row["title"], row["importance"]) == ("earlier", "Proxies cut", 40)
     found = store.read(lambda tx: search.by_words(tx, "always", ("observation",)))
     assert [hit.item_id for hit in found] == [number], "a new fact is indexed"
 

@@ -88,7 +88,7 @@ def test_what_a_user_said_goes_from_the_prompt(running: Box) -> None:
         for name, given in hooks("s-one", "`Basket.save` writes the session back now.")
     ]
     work(running, calls, "s-one")
-    (row,) = running.rows("SELECT id FROM observations WHERE title LIKE 'User: %'")
+    (row,) = running.rows("SELECT id FROM observations WHERE mark = 'user'")
     running.cli("forget", str(row["id"]), "--yes")
     (prompt,) = running.rows("SELECT prompt FROM user_prompts")
     assert prompt["prompt"] == "Mend the basket."

@@ -38,8 +38,8 @@ export function openFeed(filters: Record<string, string>, isAtTop: () => boolean
     if (!items.value.some(isIt)) return look.ask();
     const row = await get<Observation>(`/api/observations/${id}`).catch(() => null);
     if (!row) return;
-    const { title, type, superseded_by } = row;
-    const now = { title, type, superseded_by, text: row.narrative || row.subtitle, pinned: !!row.pinned_at };
+    const { mark, title, type, superseded_by } = row;
+    const now = { mark, title, type, superseded_by, text: row.narrative || row.subtitle, pinned: !!row.pinned_at };
     items.value = items.value.flatMap((entry) => (!isIt(entry) ? [entry] : row.hidden_at ? [] : [{ ...entry, ...now }]));
   }
 

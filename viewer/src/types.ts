@@ -3,6 +3,9 @@
 export type Kind = "observation" | "summary" | "prompt";
 export const TYPES = ["decision", "bugfix", "feature", "refactor", "change", "discovery"] as const;
 
+/** Who said a title or a fact, or when, if it need not hold. */
+export type Mark = "" | "user" | "proposed" | "earlier";
+
 export interface Page<T> {
   items: T[];
   next: string | null;
@@ -18,6 +21,7 @@ export interface Entry {
   agent: string;
   prompt_number: number;
   created_at: string;
+  mark?: Mark | null;
   title: string;
   text: string;
   type: string | null;
@@ -46,10 +50,12 @@ export interface Observation {
   project_key: string;
   prompt_number: number;
   type: string;
+  mark: Mark;
   title: string;
   subtitle: string;
   narrative: string;
   facts: string[];
+  fact_marks: Mark[];
   concepts: string[];
   files_read: string[];
   files_modified: string[];
@@ -91,6 +97,7 @@ export interface ShortObservation {
   id: number;
   session_id: number;
   type: string;
+  mark: Mark;
   title: string;
   created_at: string;
 }
@@ -112,6 +119,7 @@ export interface Hit {
   project: string;
   agent: string;
   type: string | null;
+  mark?: Mark | null;
   title: string;
   snippet: string;
   created_at: string;
@@ -137,6 +145,7 @@ export interface TimelineItem {
   prompt_number: number;
   created_at: string;
   type: string | null;
+  mark: Mark;
   title: string;
   is_anchor: boolean;
 }

@@ -82,7 +82,7 @@ def remember(options: argparse.Namespace) -> None:
     }
     row = connect().post("/api/memories", body)
     if not show.printed_json(options, row):
-        show.line(f"Remembered for {row['project']}: #{row['id']} {row['type']}: {row['title']}")
+        show.line(f"Remembered for {row['project']}: #{row['id']} {row['type']}: {show.titled(row)}")
 
 
 def pin(options: argparse.Namespace) -> None:
@@ -92,7 +92,7 @@ def pin(options: argparse.Namespace) -> None:
         row = client.patch(f"/api/observations/{number}", {"pinned": not options.off})
         rows.append(row)
         if not options.json:
-            show.line(f"{'Unpinned' if options.off else 'Pinned'}: #{row['id']} {row['type']}: {row['title']}")
+            show.line(f"{'Unpinned' if options.off else 'Pinned'}: #{row['id']} {row['type']}: {show.titled(row)}")
     if options.json:
         show.as_json({"items": rows})
 
@@ -105,7 +105,7 @@ def supersede(options: argparse.Namespace) -> None:
     if show.printed_json(options, row):
         return
     result = f"Replaced by #{new}" if new else "Valid again"
-    show.line(f"{result}: #{row['id']} {row['type']}: {row['title']}")
+    show.line(f"{result}: #{row['id']} {row['type']}: {show.titled(row)}")
 
 
 def hide(options: argparse.Namespace) -> None:
@@ -120,7 +120,7 @@ def hide(options: argparse.Namespace) -> None:
         return
     did = "" if options.list else "Shown again: " if options.undo else "Hidden: "
     for row in page["observations"]:
-        show.line(f"{did}#{row['id']} {row['type']}: {row['title']}")
+        show.line(f"{did}#{row['id']} {row['type']}: {show.titled(row)}")
     for row in page["sessions"]:
         asked = row["title"] or row["first_user_prompt"] or ""
         show.line(f"{did}S{row['id']} {show.when(row['last_event_at'])} {row['project']}: {asked}")
@@ -194,7 +194,7 @@ def print_deleted(deleted: dict[str, Any], dry_run: bool, is_listed: bool = Fals
     for item in deleted["items"]:
         kind = item.get("type") or item["kind"]
         when = show.when(item["created_at"]) + " " if "created_at" in item else ""
-        show.line(f"{show.mark(item):>6} {when}{kind}: {item['title']}")
+        show.line(f"{show.mark(item):>6} {when}{kind}: {show.titled(item)}")
     counts = ", ".join(
         show.count(number, noun)
         for field, noun in _NOUNS.items()

@@ -56,4 +56,4 @@ def merge(options: argparse.Namespace) -> None:
 
 def _changed(options: argparse.Namespace, row: dict[str, Any], did: str) -> None:
     if not show.printed_json(options, row):
-        show.line(f"{did}: #{row['id']} {row['type']}: {row['title']}")
+        show.line(f"{did}: #{row['id']} {row['type']}: {show.titled(row)}")

@@ -11,6 +11,8 @@ from backstory.cli import hints, result_lines, session_lines, show
 from backstory.cli.worker import connect
 from backstory.client import Client
 from backstory.errors import BackstoryError
+from backstory.labels import labelled
+from backstory.model import ClaimMark
 
 
 def add(commands: Any) -> None:
@@ -124,7 +126,7 @@ def number_of(word: str) -> int:
 
 
 def _print(row: dict[str, Any]) -> None:
-    show.paragraph(f"#{row['id']} {row['type']}: {row['title']}", code=show.BOLD)
+    show.paragraph(f"#{row['id']} {row['type']}: {show.titled(row)}", code=show.BOLD)
     show.paragraph(f"{row['project']}, {row['agent']}, {show.when(row['created_at'])}, session S{row['session_id']}")
     if row["superseded_by"]:
         when = show.when(row["superseded_at"])
@@ -143,7 +145,9 @@ def _print(row: dict[str, Any]) -> None:
     if "sources" not in row:
         show.block("Asked", row["asked"])
         show.block("Answered", row["answered"])
-    for label, name in (("Facts", "facts"), ("Changed", "files_modified"), ("Read", "files_read")):
+    facts = zip(row["fact_marks"], row["facts"], strict=True)
+    show.block("Facts", "\n".join(f"- {labelled(ClaimMark(mark), fact)}" for mark, fact in facts))
+    for label, name in (("Changed", "files_modified"), ("Read", "files_read")):
         show.block(label, "\n".join(f"- {item}" for item in row[name]))
     show.block("Concepts", ", ".join(row["concepts"]))
     if "sources" in row:
@@ -157,7 +161,7 @@ def _print_sources(sources: dict[str, Any]) -> None:
     events = [f"- {show.when(each['occurred_at'])} {each['tool_name'] or each['kind']}" for each in sources["events"]]
     show.block("From", "\n".join(events))
     for label, name in (("Replaces", "replaces"), ("Learned before as", "repeats")):
-        show.block(label, "\n".join(f"- #{each['id']} {each['title']}" for each in sources[name]))
+        show.block(label, "\n".join(f"- #{each['id']} {show.titled(each)}" for each in sources[name]))
     said = [f"{turn['role']}: {turn['text']}" for turn in sources["turns"] if turn["text"]]
     show.block("Conversation", "\n".join(said))
 

@@ -31,11 +31,11 @@ def put(items: list[Item], is_everywhere: bool, explain: Callable[[Any], str] | 
                 show.Styled(f"{show.mark(item):>{marks}}", show.CYAN),
                 show.Styled(f" {show.age(item['created_at']):>3} ", show.DIM),
                 show.Styled(f"{show.padded(named, wide)} " if wide else "", show.DIM),
-                f"{item['title'] or item.get('snippet') or ''}{_replaced(item)}",
+                f"{show.titled(item) or item.get('snippet') or ''}{_replaced(item)}",
             )
         else:
             when, kind = show.when(item["created_at"]), item.get("type") or item["kind"]
-            show.line(f"{show.mark(item):>6} {when} {item['project']} {kind}{_replaced(item)}: {item['title']}")
+            show.line(f"{show.mark(item):>6} {when} {item['project']} {kind}{_replaced(item)}: {show.titled(item)}")
         if explain:
             show.paragraph(explain(item["why"]), " " * 7, "  ")
 
@@ -46,10 +46,10 @@ def put_timeline(items: list[Item]) -> None:
     for item in items:
         arrow, when = ">" if item["is_anchor"] else " ", show.when(item["created_at"])
         if not sys.stdout.isatty():
-            show.line(f"{arrow} {show.mark(item):>6} {when} {item['type'] or item['kind']}: {item['title']}")
+            show.line(f"{arrow} {show.mark(item):>6} {when} {item['type'] or item['kind']}: {show.titled(item)}")
             continue
         # What was asked stands above, as the prompt.
-        whole = item["title"]
+        whole = show.titled(item)
         title = whole.partition(" → ")[2] or whole if item["kind"] == "summary" else whole
         if when[:10] != day:
             day = when[:10]

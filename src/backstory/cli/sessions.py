@@ -149,7 +149,7 @@ def _print_rounds(row: Row) -> None:
                 show.block(label, summary[name])
         for observation in reversed(row["observations"]):
             if observation["prompt_number"] == number:
-                show.line(f"  #{observation['id']} {observation['type']}: {observation['title']}")
+                show.line(f"  #{observation['id']} {observation['type']}: {show.titled(observation)}")
 
 
 def show_turns(client: Client, options: argparse.Namespace) -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import IO, Any, TextIO
 
 from backstory.cli.spinner import Spinner, moves_cursor
+from backstory.labels import labelled
+from backstory.model import ClaimMark
 from backstory.settings import environment
 from backstory.text import escaped, fit, json_escaped, local, width
 
@@ -228,6 +230,11 @@ def path(file: Path) -> str:
 def when(stamp: str | None) -> str:
     """A stored time in the local time zone."""
     return local(stamp) if stamp else "-"
+
+
+def titled(item: dict[str, Any]) -> str:
+    """Return the title of a row after its mark."""
+    return labelled(ClaimMark(item.get("mark") or ""), item["title"] or "")
 
 
 def age(stamp: str) -> str:

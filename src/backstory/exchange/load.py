@@ -11,7 +11,19 @@ from backstory import gate, ids
 from backstory.errors import BadInput
 from backstory.exchange.rows import BadRow, checked
 from backstory.model import Session, Summary
-from backstory.store import events, forget, forgotten, kept, observations, queries, sessions, table_rows, titles, turns
+from backstory.store import (
+    events,
+    forget,
+    forgotten,
+    kept,
+    marked,
+    observations,
+    queries,
+    sessions,
+    table_rows,
+    titles,
+    turns,
+)
 from backstory.store.db import Row, Tx
 from backstory.store.index import chunks
 from backstory.store.payloads import read_or_nothing
@@ -55,6 +67,8 @@ class Load:
                 raise UnknownColumn
             try:
                 row = (strip_entry if name == "transcript_entries" else strip)(checked(table, values))
+                if name == "observations" and "mark" not in values:  # an earlier version wrote the file
+                    row = marked.converted(row)
             except BadRow as error:
                 loaded.refused[position] = str(error)
                 continue

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from backstory.errors import BadInput
 from backstory.gate import ODD
-from backstory.model import Kind
+from backstory.model import ClaimMark, Kind
 from backstory.store.db import Row
 from backstory.store.tables import Column, Table
 
@@ -21,6 +21,7 @@ MAX_NAME_CHARS = 4096
 FIRST_YEAR = 1970
 LAST_YEAR = 2999
 _LISTS = frozenset({"facts", "concepts", "files_read", "files_modified"})
+_MARKS = frozenset(ClaimMark)
 _OBJECTS = frozenset({"payload", "compressed_observation"})
 #: Single words. They are shown in one line and compared with others.
 _WORDS = frozenset({"agent", "kind", "type", "provider", "memory_provider", "instead_of", "source", "role", "status"})
@@ -68,6 +69,8 @@ def _text_problem(name: str, value: str) -> str:
         return "" if _is_time(value) else "is not a time"
     if name in _LISTS:
         return "" if _is_list(value) else "is not a list of texts in JSON"
+    if name == "fact_marks":
+        return "" if _is_list(value) and _MARKS.issuperset(_parsed(value)) else "is not a list of marks in JSON"
     if name in _OBJECTS:
         return "" if isinstance(_parsed(value), dict) else "is not an object in JSON"
     if name in _WORDS | _NAMES and (problem := _name_problem(name, value)):

@@ -11,6 +11,7 @@ from itertools import chain, islice, zip_longest
 from typing import Any
 
 from backstory import gate
+from backstory.labels import labelled
 from backstory.model import Event, Round, Turn
 from backstory.observe.modes import Mode
 from backstory.observe.offline.acts import mapping, read_acts, relative, text_of, verb_of
@@ -168,7 +169,7 @@ def question(
 
 
 def _known_line(known: Standing) -> str:
-    title = gate.text(f"{known.type}: {known.title}")
+    title = gate.text(f"{known.type}: {labelled(known.mark, known.title)}")
     return f"#{known.id} {escape_tags(cut(one_line(title), KNOWN_CHARS))}"
 
 

@@ -7,7 +7,7 @@ import re
 from backstory.recall.hand_off import telling
 from backstory.store import prompts, turns
 from backstory.store.db import Row, Tx
-from backstory.text import cut, one_line, split_mark
+from backstory.text import cut, one_line
 
 #: Prompts that are read to find one that says something by itself.
 MAX_PROMPTS = 5
@@ -34,7 +34,7 @@ def answered(tx: Tx, row: Row) -> str:
     """Return the part of the answer in which an observation was said, else how the answer begins."""
     replies = turns.of_round(tx, row["session_id"], row["prompt_number"])
     last = next((turn.text for turn in reversed(replies) if turn.text), "")
-    return passage(last, split_mark(row["title"])[1])
+    return passage(last, row["title"])
 
 
 def passage(text: str, title: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import groupby
 
+from backstory.labels import unlabelled
 from backstory.model import NO_REPLY_YET, Session
 from backstory.recall.hand_off import Line, Repetitions, asked, results
 from backstory.recall.relevance import Ranked
@@ -15,7 +16,7 @@ from backstory.store import events, prompts, segments, turns
 from backstory.store.db import Tx
 from backstory.store.memories import SessionNotes
 from backstory.store.payloads import read_or_nothing
-from backstory.text import cut, local, one_line
+from backstory.text import cut, local
 
 #: Characters of what was asked last: of its beginning and of its end.
 MAX_ASKED = 1200
@@ -64,7 +65,7 @@ def _requests(tx: Tx, notes: SessionNotes) -> Iterator[Line]:
         if last:
             yield Line("What was asked last was not kept: it is private or was forgotten.", why)
         return
-    text, earlier, is_answered = one_line(last.prompt), notes.prompts[:-1], _is_answered(tx, session)
+    text, earlier, is_answered = unlabelled(last.prompt), notes.prompts[:-1], _is_answered(tx, session)
     yield from asked(earlier)
     is_short = len(text) < SHORT_REQUEST and not is_answered
     if is_short and (reply := turns.reply_text(tx, session.id, last.prompt_number - 1)):
@@ -89,7 +90,8 @@ def _under_way(tx: Tx, session: Session) -> Iterator[Line]:
     reply = turns.reply_text(tx, session.id, number)
     yield Line(f"That was not answered yet.{f' Said last: {_end(reply)}' if reply else ''}", why)
     tools = [
-        tool_line(use, session.root or session.cwd) for use in segments.last_tools(tx, session.id, number, MAX_TOOLS)
+        unlabelled(tool_line(use, session.root or session.cwd))
+        for use in segments.last_tools(tx, session.id, number, MAX_TOOLS)
     ]
     if tools:
         yield Line(f"Done last: {' · '.join(line for line, _ in groupby(tools))}", why)
@@ -97,5 +99,5 @@ def _under_way(tx: Tx, session: Session) -> Iterator[Line]:
 
 def _end(text: str) -> str:
     """The end of a text, from the beginning of a word."""
-    text = one_line(text)
+    text = unlabelled(text)
     return text if len(text) <= MAX_REPLY else f"…{text[-MAX_REPLY:].partition(' ')[2] or text[-MAX_REPLY:]}"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any
 
+from backstory.labels import PRINTED, labelled, unlabelled
 from backstory.model import Session
 from backstory.recall import changed_files, compacted
 from backstory.recall.hand_off import (
@@ -27,7 +28,7 @@ from backstory.recall.relevance import Ranked, SessionStart, by_worth
 from backstory.store import memories
 from backstory.store.db import Tx
 from backstory.store.memories import SessionNotes, StoredObservation
-from backstory.text import cut, harmless, one_line, tokens
+from backstory.text import cut, harmless, tokens
 
 OPEN = "<backstory-context>"
 CLOSE = "</backstory-context>"
@@ -289,7 +290,13 @@ def _pinned(observations: Sequence[StoredObservation], here: str | None) -> Iter
     for one in observations:
         title, narrative = _line(one.title, 140), _line(one.narrative, 240)
         text = narrative if narrative.startswith(title.rstrip("…")) else f"{title}. {narrative}".strip(". ")
-        yield Line(f"#{one.id} {one.type}: {text}{other_branch(one, here)}", "pinned", one.id, None, one.session_id)
+        yield Line(
+            f"#{one.id} {one.type}: {PRINTED[one.mark]}{text}{other_branch(one, here)}",
+            "pinned",
+            one.id,
+            None,
+            one.session_id,
+        )
 
 
 class _Room:
@@ -321,7 +328,7 @@ class _Room:
 def entry(observation: StoredObservation, moment: str, here: str | None = None) -> str:
     """An observation as one line. If it is of another branch than `here`, the line says of which."""
     files = [_line(name, 80) for name in observation.files_modified[:3]]
-    title = _line(observation.title, 140)
+    title = cut(labelled(observation.mark, observation.title), 140)
     where = f" [{', '.join(files)}]" if files and not any(name in title for name in files) else ""
     return f"#{observation.id} {moment} {observation.type}: {title}{where}{other_branch(observation, here)}"
 
@@ -341,4 +348,4 @@ def _fence(lines: list[str]) -> str:
 
 
 def _line(text: str, limit: int) -> str:
-    return cut(one_line(text or ""), limit)
+    return cut(unlabelled(text or ""), limit)

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from backstory.labels import PRINTED, UNMARKED, labelled, unlabelled
 from backstory.model import NOT_COMMITTED, Session
 from backstory.pasted import without_output
 from backstory.recall.relevance import Ranked
 from backstory.store.memories import SessionNotes, StoredObservation
-from backstory.text import cut, is_same, local, one_line, split_mark, words_of
+from backstory.text import cut, is_same, local, one_line, words_of
 
 #: How the heading of the last session begins.
 LAST = "## Last session"
@@ -91,13 +92,13 @@ def results(notes: SessionNotes, ranked: Iterable[Ranked], said: Repetitions, is
         yield Line(f"Note: {_field(summary.notes)}", "the state in which it ended", **source)
     for one in ranked:
         text = told(one.observation, MAX_LINE, said)
-        has_no_facts_left = text == told(replace(one.observation, facts=()), MAX_LINE)
+        has_no_facts_left = text == told(replace(one.observation, facts=(), fact_marks=()), MAX_LINE)
         if has_no_facts_left and said.has(text):  # it repeats what was asked, or what is open
             continue
         said.add(text)
         yield observation_line(one, text)
     for label, text in (("Done", summary.completed), ("Learned", summary.learned)) if summary else ():
-        if rest := " ".join(part for part in _SENTENCE_END.split(one_line(text)) if part and not said.has(part)):
+        if rest := " ".join(part for part in _SENTENCE_END.split(unlabelled(text)) if part and not said.has(part)):
             yield Line(f"{label}: {cut(rest, MAX_FIELD)}", "from the summary of its last round", **source)
 
 
@@ -108,7 +109,7 @@ def heading(notes: SessionNotes) -> Iterator[Line]:
     title = f"{local(session.last_event_at)}{branch(session)}: {cut(request, 120)}"
     yield Line(title, "a recent session", session_id=session.id)
     if summary and summary.next_steps:
-        text = f"Open: {cut(one_line(summary.next_steps), 240)}"
+        text = f"Open: {cut(unlabelled(summary.next_steps), 240)}"
         yield Line(text, "left open by this session", summary_id=summary.id, session_id=session.id)
 
 
@@ -133,8 +134,8 @@ def asked(prompts: Sequence[str]) -> Iterator[Line]:
 def telling(prompts: Sequence[str]) -> list[str]:
     """The prompts that say something to someone who was not there: not `yes`, `commit` or the output of a program,
     unless there is no other."""
-    said = [prompt for prompt in map(one_line, map(without_output, prompts)) if prompt]
-    whole = [prompt for prompt in map(one_line, prompts) if prompt]
+    said = [prompt for prompt in map(unlabelled, map(without_output, prompts)) if prompt]
+    whole = [prompt for prompt in map(unlabelled, prompts) if prompt]
     return [prompt for prompt in said if len(prompt) >= MIN_ASKED] or (said or whole)[:1]
 
 
@@ -148,14 +149,14 @@ def only_asked(notes: SessionNotes) -> bool:
 def told(observation: StoredObservation, limit: int, said: Repetitions | None = None) -> str:
     """An observation with as many of its facts as fit into one line, without those that were said. A mark holds up to
     the next one."""
-    mark, whole = split_mark(observation.title)
+    mark, whole = observation.mark, observation.title
     if whole.endswith("…") and observation.narrative:
-        whole = split_mark(observation.narrative)[1]
-    text = cut(mark + one_line(whole), min(240, max(limit, 160))).rstrip(".")
-    for fact in (cut(one_line(fact), 240).rstrip(".") for fact in observation.facts):
-        own, rest = split_mark(fact)
-        added = rest if own == mark else fact
-        if len(text) + len(added) + 2 <= limit and not (said and said.has(fact)):
+        whole = observation.narrative
+    text = cut(labelled(mark, whole), min(240, max(limit, 160))).rstrip(".")
+    for own, fact in observation.marked_facts:
+        plain = cut(unlabelled(fact), 240).rstrip(".")
+        added = plain if own == mark else f"{PRINTED[own] or UNMARKED}{plain}"
+        if len(text) + len(added) + 2 <= limit and not (said and said.has(plain)):
             text, mark = f"{text}{'' if text.endswith(ENDS) else '.'} {added}", own
     return text
 
@@ -165,21 +166,18 @@ def observation_line(ranked: Ranked, text: str, here: str | None = None) -> Line
     one = ranked.observation
     times = f" ({one.times_learned} times)" if one.times_learned > 1 else ""
     where = other_branch(one, here)
-    label = f"{one.type}: "
-    if text.lower().startswith(label):  # `Decision: …` says its type itself
-        text = text[len(label) :]
-    return Line(f"#{one.id} {label}{text}{times}{where}", ", ".join(ranked.reasons), one.id, None, one.session_id)
+    return Line(f"#{one.id} {one.type}: {text}{times}{where}", ", ".join(ranked.reasons), one.id, None, one.session_id)
 
 
 def other_branch(observation: StoredObservation, here: str | None) -> str:
     """The branch of an observation, if it is not the one that is checked out."""
     name = observation.git_branch
-    return f" (branch {cut(one_line(name), 60)})" if name and here and name != here else ""
+    return f" (branch {cut(unlabelled(name), 60)})" if name and here and name != here else ""
 
 
 def branch(session: Session) -> str:
-    return f", branch {cut(one_line(session.git_branch), 60)}" if session.git_branch else ""
+    return f", branch {cut(unlabelled(session.git_branch), 60)}" if session.git_branch else ""
 
 
 def _field(text: str) -> str:
-    return cut(one_line(text), MAX_FIELD)
+    return cut(unlabelled(text), MAX_FIELD)

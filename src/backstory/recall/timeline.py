@@ -28,6 +28,6 @@ def around(tx: Tx, anchor: TimelineAnchor, before: int, after: int) -> list[Row]
 
 
 def _item(row: TimelineRow, is_anchor: bool) -> Row:
-    names = ("kind", "id", "session_id", "prompt_number", "created_at", "type")
+    names = ("kind", "id", "session_id", "prompt_number", "created_at", "type", "mark")
     title = cut(one_line(row.text), TITLE)
     return {name: getattr(row, name) for name in names} | {"title": title, "is_anchor": is_anchor}

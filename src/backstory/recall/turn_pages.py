@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -11,7 +12,7 @@ from backstory.store import segments
 from backstory.store.db import Tx
 from backstory.store.segments import Segment
 from backstory.store.turns import MAX_TEXT
-from backstory.text import cut, local, one_line
+from backstory.text import cut, local, one_line, visible
 
 #: Characters of a page. They are about 3,000 tokens.
 PAGE = 12_000
@@ -21,6 +22,8 @@ MAX_ERROR = 60
 MAX_ERROR_END = 100
 #: Arguments that tell what a tool was used for, the best first.
 _TELLING = ("command", "file_path", "notebook_path", "pattern", "query", "url", "path", "description", "prompt")
+#: The beginning of a line that looks like the label of a turn: `[3] user, …`
+_LABEL = re.compile(r"^(\W*)\[(?=\d+\]\s)", re.MULTILINE)
 #: The label of tool uses that follow no reply.
 _TOOLS = "(tool uses)"
 
@@ -104,7 +107,8 @@ def _pieces(tx: Tx, session: Session, segment: Segment) -> Iterator[tuple[str, s
 def _text(turn: Turn) -> str:
     if turn.text is None:
         return "(private or forgotten)"
-    return turn.text if len(turn.text) < MAX_TEXT else f"{turn.text}\n(The rest was not kept.)"
+    text = _LABEL.sub(r"\1‹", visible(turn.text))
+    return text if len(turn.text) < MAX_TEXT else f"{text}\n(The rest was not kept.)"
 
 
 def tool_line(event: Event, cwd: str = "") -> str:

@@ -183,7 +183,7 @@ def entry_of(kind: str, row: Row) -> Row:
 
 
 def _observation(row: Row) -> Row:
-    names = ("type", "superseded_by", "importance", "times_learned")
+    names = ("type", "mark", "superseded_by", "importance", "times_learned")
     about = {name: row[name] for name in names} | {"pinned": bool(row["pinned_at"]), "is_private": False}
     return about | {"title": cut(row["title"], MAX_TITLE), "text": cut(row["narrative"], MAX_TEXT)}
 

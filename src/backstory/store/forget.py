@@ -15,6 +15,7 @@ from backstory.store import (
     forget_rows,
     kept,
     ledger,
+    marked,
     observations,
     prompts,
     sessions,
@@ -44,7 +45,8 @@ def is_forgotten(tx: Tx, session_id: int, kind: str, mark: str) -> bool:
 
 def is_forgotten_observation(tx: Tx, row: Row) -> bool:
     """Tell whether an observation was forgotten in any session. Its session may be a copy."""
-    return tx.one("forgotten_anywhere", kind="observation", mark=digest_of(row)) is not None
+    versions = (row, marked.as_before(row))
+    return any(tx.one("forgotten_anywhere", kind="observation", mark=digest_of(each)) for each in versions)
 
 
 def keep_out_version(tx: Tx, row: Row) -> None:

@@ -5,17 +5,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 
 from backstory import passages
-from backstory.model import Summary, Turn
+from backstory.model import Summary, Turn, with_marks
 from backstory.passages import Cut
-from backstory.store import forget_rows, observations, prompts, repeated, sessions, titles, turns
+from backstory.store import forget_rows, marked, observations, prompts, repeated, sessions, titles, turns
 from backstory.store.db import Row, Tx
 from backstory.store.forget_rows import Forgotten
 from backstory.store.index import indexing
 from backstory.store.payloads import read_or_nothing
-from backstory.text import json_list, split_mark
 
 #: Kinds of events that say what was said. They lose the sentences, and are not forgotten as a whole.
 SPOKEN = ("prompt", "stop", "subagent_stop", "post_compact")
@@ -47,9 +46,9 @@ def _said(row: Row) -> list[str]:
     """Return the statement of an observation. Its title may begin with the heading of what it quotes. Its facts are
     details that it gathered from other statements, such as an open end: these stay where they were said."""
     narrative = "" if row["narrative"].startswith(ASKED) else row["narrative"]
-    title = split_mark(row["title"])[1]
+    title = row["title"]
     subtitle = "" if row["provider"] == "offline" else row["subtitle"]  # the rules put a heading there
-    texts = [row["title"], title, title.partition(": ")[2], subtitle, narrative]
+    texts = [title, title.partition(": ")[2], subtitle, narrative]
     return [text for text in texts if text.strip()]
 
 
@@ -130,11 +129,16 @@ class _Session:
 
     def _cut_facts(self, row: Row) -> None:
         """Remove the statement from another observation that has it as a detail."""
-        facts = json_list(row["facts"])
-        left = [text for fact in facts if (text := passages.cut_quoted(fact, self._said).text)]
-        if left != facts:
+        known = marked.noted_of(row)
+        cut = (
+            (passages.cut_quoted(fact, self._said).text, mark)
+            for mark, fact in with_marks(known.facts, known.fact_marks)
+        )
+        left = [(text, mark) for text, mark in cut if text]
+        if [text for text, _ in left] != [*known.facts]:
             forget_rows.mark(self._tx, self._id, "observation", forget_rows.digest_of(row))
-            observations.put_texts(self._tx, row, row["title"], left, row["importance"])
+            texts, marks = tuple(text for text, _ in left), tuple(mark for _, mark in left)
+            observations.put_texts(self._tx, row, replace(known, facts=texts, fact_marks=marks))
 
     def _cut_summary(self, row: Row, is_lost: Callable[[str], bool]) -> None:
         tx, left, removed = self._tx, dict[str, str](), list[str]()

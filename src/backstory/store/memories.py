@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from backstory.model import Session
-from backstory.store import observations, sessions
+from backstory.model import ClaimMark, Session, with_marks
+from backstory.store import marked, observations, sessions
 from backstory.store.db import Row, Tx
 from backstory.text import json_list
 
@@ -35,6 +35,12 @@ class StoredObservation:
     importance: int  #: how likely a later session needs it, in percent
     times_learned: int  #: in how many sessions
     git_branch: str | None = None  #: of its session; only lists of a project have it
+    mark: ClaimMark = ClaimMark.NONE  #: of the title
+    fact_marks: Sequence[ClaimMark] = ()  #: of each fact; empty if none has one
+
+    @property
+    def marked_facts(self) -> Sequence[tuple[ClaimMark, str]]:
+        return with_marks(self.facts, self.fact_marks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +184,7 @@ def listed_summaries(tx: Tx, project: str, before: int, limit: int, *, session_i
 def _observation(row: Row) -> StoredObservation:
     values = {name: row[name] for name in _OBSERVATION}
     values |= {name: json_list(row[name]) for name in _LISTS}
+    values |= {"mark": ClaimMark(row["mark"]), "fact_marks": marked.fact_marks(row)}
     return StoredObservation(**values, git_branch=row.get("git_branch"))
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from backstory.errors import BadInput
-from backstory.store import forget, forget_rows, observations
+from backstory.model import ClaimMark
+from backstory.store import forget, forget_rows, marked, observations
 from backstory.store.db import Row, Tx
 from backstory.text import json_list, one_line
 
@@ -23,11 +24,12 @@ def merge(tx: Tx, numbers: Sequence[int], title: str = "") -> int:
     if stands["superseded_by"]:
         raise BadInput(f"#{first} was replaced by #{stands['superseded_by']}.", "Name that one first.")
     rows = [observations.get(tx, number) for number in others]
-    facts = list(_facts(stands, rows, title))
+    facts = dict(_facts(stands, rows, title))
     if len(facts) > MAX_FACTS:
         raise BadInput(f"Together they have {len(facts)} facts.", f"Merge fewer: one has at most {MAX_FACTS}.")
     concepts = [*dict.fromkeys(concept for row in (stands, *rows) for concept in json_list(row["concepts"]))]
-    changes = {"facts": facts, "concepts": concepts[:MAX_CONCEPTS]} | ({"title": title} if title else {})
+    said = {"facts": [*facts], "fact_marks": [*facts.values()]}
+    changes = said | {"concepts": concepts[:MAX_CONCEPTS]} | ({"title": title} if title else {})
     change(tx, stands, changes)
     for row in rows:
         if row["superseded_by"] != first:
@@ -44,15 +46,15 @@ def change(tx: Tx, before: Row, changes: Row) -> None:
         forget.keep_out_version(tx, before)
 
 
-def _facts(stands: Row, others: Sequence[Row], title: str) -> Iterator[str]:
-    """Yield the facts of all, each once. What another one is called is a fact of the one that stands."""
+def _facts(stands: Row, others: Sequence[Row], title: str) -> Iterator[tuple[str, ClaimMark]]:
+    """Yield the facts of all, each once, with their marks. What another is called is a fact of the one that stands."""
     said = {_plain(title or stands["title"])}
     for row in (stands, *others):
-        own = json_list(row["facts"])
-        for fact in own if row is stands and not title else [row["title"], *own]:
+        own = [*zip(json_list(row["facts"]), marked.fact_marks(row), strict=True)]
+        for fact, mark in own if row is stands and not title else [(row["title"], ClaimMark(row["mark"])), *own]:
             if _plain(fact) not in said:
                 said.add(_plain(fact))
-                yield fact
+                yield fact, mark
 
 
 def _plain(text: str) -> str:

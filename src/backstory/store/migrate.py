@@ -6,7 +6,7 @@ import logging
 
 from backstory import ids
 from backstory.errors import StoreUnavailable
-from backstory.store import queries
+from backstory.store import marked, queries
 from backstory.store.db import Store, Tx
 
 log = logging.getLogger(__name__)
@@ -37,6 +37,8 @@ def migrate(store: Store) -> list[int]:
             if version in {row["version"] for row in tx.all("migrations_list")}:
                 return  # another worker has just applied it
             tx.script(sql)
+            if version == marked.VERSION:
+                marked.convert(tx)
             tx.run("migration_add", version=version, name=name, at=ids.now())
 
         store.write(apply)

@@ -11,11 +11,11 @@ from typing import Any
 from backstory import gate, ids
 from backstory.errors import BadInput, NotFound
 from backstory.model import Event, MemoryId, Noted, Observation, Reply, Round, Session, Summary
-from backstory.store import repeated, sessions, statements, tool_copies, turns
+from backstory.store import marked, repeated, sessions, statements, tool_copies, turns
 from backstory.store.db import Row, Tx
 from backstory.store.index.hits import IndexedItem, item_of
 from backstory.store.index.indexing import index, put_words, remove_words
-from backstory.text import json_list, split_mark
+from backstory.text import json_list
 
 #: Indexes the title and the body of an item: `put_words` for a new text, `index` for an unchanged one.
 Put = Callable[[Tx, IndexedItem, str, str], None]
@@ -48,7 +48,7 @@ def store(tx: Tx, round: Round, stored: Stored) -> StoredRows:
     added = tuple(_add(tx, session, round, each, memory_id, stored) for each in reply.observations)
     summary_id = None
     for one in reply.revised:
-        put_texts(tx, get(tx, one.id), one.title, one.facts, one.importance)
+        put_texts(tx, get(tx, one.id), one)
     if reply.withdrawn or reply.carries:
         _revise_summaries(tx, session, round.prompt_number, replace(reply, provider=reply.provider or stored.provider))
     if reply.summary:
@@ -62,8 +62,7 @@ def store(tx: Tx, round: Round, stored: Stored) -> StoredRows:
 def noted(tx: Tx, session_id: int) -> list[Noted]:
     """Return what the rules noted of a session and still stands."""
     rows = tx.all("observations_noted", session_id=session_id)
-    typed: list[Row] = [row | {"facts": tuple(json_list(row["facts"]))} for row in rows]
-    return [Noted(**row) for row in typed]
+    return [marked.noted_of(row) for row in rows]
 
 
 def notes_before(tx: Tx, session_id: int, prompt_number: int) -> str:
@@ -125,6 +124,8 @@ def _add(tx: Tx, session: Session, round: Round, seen: Observation, memory_id: s
         instead_of=stored.reply.instead_of or None,
         importance=seen.importance,
         at=at,
+        mark=seen.mark,
+        fact_marks=_json(seen.fact_marks),
         **{name: getattr(seen, name) for name in _TEXTS},
         **{name: _json(getattr(seen, name)) for name in _LISTS},
         **tool_copies.columns(sources),
@@ -183,7 +184,7 @@ def _replace(tx: Tx, old: int, number: int, at: str) -> None:
 def _put_statements(tx: Tx, number: int, seen: Observation, project_key: str, at: str | None = None) -> None:
     """Store what an observation states. With a time, supersede earlier observations that state another value."""
     tx.run("statements_remove", observation_id=number)
-    for subject, value in statements.of(seen.type, seen.title, seen.facts):
+    for subject, value in statements.of(seen):
         about = {"observation_id": number, "subject": subject, "value": value, "project_key": project_key}
         tx.run("statement_add", **about)
         for old in tx.all("statements_replaced", at=at, **about) if at else ():
@@ -206,31 +207,31 @@ def of_event(tx: Tx, event_id: int) -> int | None:
     return row["id"] if row else None
 
 
-def edit(tx: Tx, number: int, changes: Mapping[str, Any]) -> Row:
+def edit(tx: Tx, number: int, changes: Row) -> Row:
     """Change the texts of an observation, and index them. Return the new row."""
     row = get(tx, number)
     changes = gate.document(dict(changes))
-    changed = {name: _json(value) if isinstance(value, list) else value for name, value in changes.items()}
-    row |= changed | {"compressed_observation": _json({**_compressed(row), **changes})}
-    kept = ("id", "type", "title", "subtitle", "narrative", "facts", "concepts")
+    marks = marked.after_edit(row, changes)
+    changed = {name: _json(value) if isinstance(value, list) else value for name, value in (changes | marks).items()}
+    said = {name: value for name, value in changes.items() if name not in marks}
+    row |= changed | {"compressed_observation": _json({**_compressed(row), **said})}
+    kept = ("id", "type", "mark", "title", "subtitle", "narrative", "facts", "fact_marks", "concepts")
     tx.run("observation_edit", at=ids.now(), observed_json=observed_json(row), **{name: row[name] for name in kept})
     index_row(tx, "observation", row, sessions.get(tx, row["session_id"]))
     return row
 
 
-def put_texts(tx: Tx, row: Row, title: str, facts_: Sequence[str], importance: int) -> None:
-    """Change the title, the facts and the importance of an observation, and index its texts."""
-    clean = gate.document({"title": title, "facts": [*facts_]})
+def put_texts(tx: Tx, row: Row, now: Noted) -> None:
+    """Change the title, the facts, their marks and the importance of an observation, and index its texts."""
+    clean = gate.document({"title": now.title, "facts": [*now.facts]})
     facts, compressed = _json(clean["facts"]), _json({**_compressed(row), **clean})
-    about = {"id": row["id"], "title": clean["title"], "facts": facts, "importance": importance}
+    about = {"id": row["id"], "title": clean["title"], "facts": facts, "importance": now.importance}
+    about |= {"mark": now.mark, "fact_marks": _json(now.fact_marks)}
     revised = row | about | {"compressed_observation": compressed}
     tx.run("observation_revise", observed_json=observed_json(revised), **about)
-    if _unmarked(revised) != _unmarked(row):  # the index knows neither marks nor the order of facts
+    texts, before = ({each["title"], *json_list(each["facts"])} for each in (revised, row))
+    if texts != before:  # the index knows neither marks nor the order of facts
         index_row(tx, "observation", revised, sessions.get(tx, row["session_id"]))
-
-
-def _unmarked(row: Row) -> frozenset[str]:
-    return frozenset(split_mark(text)[1] for text in (row["title"], *json_list(row["facts"])))
 
 
 def _compressed(row: Row) -> Row:
@@ -249,7 +250,7 @@ def observed_json(row: Row) -> str:
 
 
 def _content(seen: Observation) -> Row:
-    return {name: value for name, value in asdict(seen).items() if name not in ("event_ids", "replaces", "importance")}
+    return {name: value for name, value in asdict(seen).items() if name in (*_TEXTS, *_LISTS)}
 
 
 def pin(tx: Tx, number: int, on: bool) -> None:
@@ -294,15 +295,14 @@ def remove(tx: Tx, number: int) -> None:
 
 
 def _index(tx: Tx, item: IndexedItem, seen: Observation, around: str, put: Put = put_words) -> None:
-    """Index an observation by its own text without marks, and by the replies `around` it."""
+    """Index an observation by its own text, and by the replies `around` it."""
     files = (*seen.files_read, *seen.files_modified)
     item = replace(item, type=seen.type, concepts=seen.concepts, files=files)
-    put(tx, item, split_mark(seen.title)[1], f"{_body(seen)}\n{around}")
+    put(tx, item, seen.title, f"{_body(seen)}\n{around}")
 
 
 def _body(seen: Observation) -> str:
-    facts = (split_mark(fact)[1] for fact in seen.facts)
-    lists = (*facts, *seen.files_read, *seen.files_modified, " ".join(seen.concepts))
+    lists = (*seen.facts, *seen.files_read, *seen.files_modified, " ".join(seen.concepts))
     return "\n".join((seen.subtitle, seen.narrative, *lists))
 
 
@@ -314,7 +314,7 @@ def own_words(row: Row) -> str:
 def _seen(row: Row) -> Observation:
     values: dict[str, Any] = {name: row[name] for name in _TEXTS}
     values |= {name: tuple(json_list(row[name])) for name in _LISTS}
-    return Observation(**values)
+    return Observation(**values, **marked.marks_of(row))
 
 
 def index_row(tx: Tx, kind: str, row: Row, session: Session, put: Put = put_words) -> None:
@@ -392,7 +392,8 @@ def put_summary(
 def decode(row: Row) -> Row:
     """Return an observation as the API shows it."""
     hidden = ("tool_input_json", "tool_response_text", "compressed_observation", "observed_json")
-    return {k: json_list(v) if k in _LISTS else v for k, v in row.items() if k not in hidden}
+    marks = {"fact_marks": marked.fact_marks(row)} if "fact_marks" in row else {}
+    return {k: json_list(v) if k in _LISTS else v for k, v in row.items() if k not in hidden} | marks
 
 
 def _json(value: Any) -> str:

@@ -8,7 +8,7 @@ from backstory.model import Observation, Session
 from backstory.store.db import Row, Tx
 from backstory.store.index import search, search_rows
 from backstory.store.index.hits import Filter
-from backstory.text import split_mark, words_of
+from backstory.text import words_of
 
 #: Two titles say the same if this share of all their words is in both.
 SAME = 0.6
@@ -51,7 +51,7 @@ def is_same(title: str, other: str, share: float = SAME) -> bool:
 
 
 def _words(title: str) -> frozenset[str]:
-    return words_of(split_mark(title)[1])
+    return words_of(title)
 
 
 def find(tx: Tx, session: Session, seen: Observation) -> Row | None:

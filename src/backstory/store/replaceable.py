@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from backstory.model import Round
+from backstory.model import ClaimMark, Round
 from backstory.store import observations, sessions
 from backstory.store.db import Tx
 from backstory.store.index import search, search_rows, tokens, word_index
@@ -33,6 +33,7 @@ class Standing:
     type: str
     title: str  #: in full; if it was cut, the narrative that it was cut from
     words: frozenset[str] = field(repr=False)  #: tokens of its title
+    mark: ClaimMark = ClaimMark.NONE
 
 
 def find(tx: Tx, round: Round, about: str, files: Sequence[str]) -> tuple[Standing, ...]:
@@ -50,7 +51,7 @@ def find(tx: Tx, round: Round, about: str, files: Sequence[str]) -> tuple[Standi
             scores.setdefault(hit.item_id, SAME_FILE if path else 0.0)
     before = round.events[0].occurred_at
     standing = [
-        Standing(row["id"], row["type"], row["title"], words_of(row["title"]))
+        Standing(row["id"], row["type"], row["title"], words_of(row["title"]), ClaimMark(row["mark"]))
         for row in search_rows.observation_statuses(tx, scores).values()
         if not row["superseded_by"] and row["created_at"] < before
     ]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from backstory.text import PROPOSED, split_mark
+from backstory.model import ClaimMark, Observation
 
 _DECISION = re.compile(r"^decision:\s*", re.IGNORECASE)
 _ARTICLE = re.compile(r"^(?:the|a|an|our|my|your|their|its|this|that|all)\s+", re.IGNORECASE)
@@ -49,10 +49,7 @@ _WORD = re.compile(r"[\w./@-]+")
 
 def stated(text: str) -> tuple[str, str] | None:
     """Return the subject of a sentence and its value; None if a later sentence could not contradict it."""
-    mark, said = split_mark(" ".join(text.split()))
-    if mark == PROPOSED:
-        return None  # it contradicts nothing as long as nobody agrees
-    text = _DECISION.sub("", said)[:240]
+    text = _DECISION.sub("", " ".join(text.split()))[:240]
     if presence := _PRESENCE.match(text):
         return _normalised(f"`{_key(presence['name'])}", "there" if presence["there"] else "gone")
     if choice := _CHOICE.match(text):
@@ -83,11 +80,13 @@ def _key(subject: str) -> str:
     return " ".join(_WORD.findall(subject.lower()))
 
 
-def of(type_: str, title: str, facts: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield (subject, value) of the title, and of the first fact of a decision. Other facts are details."""
+def of(seen: Observation) -> Iterator[tuple[str, str]]:
+    """Yield (subject, value) of the title, and of the first fact of a decision. Other facts are details. A proposal
+    contradicts nothing as long as nobody agrees."""
     subjects = set()
-    for text in (title, *(facts[:1] if type_ == "decision" else ())):
-        statement = stated(text)
+    first = list(seen.marked_facts)[: seen.type == "decision"]
+    for mark, text in ((seen.mark, seen.title), *first):
+        statement = None if mark is ClaimMark.PROPOSED else stated(text)
         if statement and statement[0] not in subjects:
             subjects.add(statement[0])
             yield statement

@@ -35,6 +35,7 @@ class TimelineRow:
     created_at: str
     type: str | None  #: of an observation
     text: str  #: not cut
+    mark: str = ""  #: of the title of an observation
 
 
 def find_anchor(tx: Tx, kind: str, number: int) -> TimelineAnchor | None:
@@ -48,7 +49,13 @@ def rows(tx: Tx, queries: tuple[str, str, str], project_key: str, at: str, limit
     """Return up to `limit` items of each kind, by the queries `BEFORE` or `AFTER` a moment."""
     names = ("id", "session_id", "prompt_number", "created_at")
     return [
-        TimelineRow(**{name: row[name] for name in names}, kind=kind, type=row.get("type"), text=_text(kind, row))
+        TimelineRow(
+            **{name: row[name] for name in names},
+            kind=kind,
+            type=row.get("type"),
+            text=_text(kind, row),
+            mark=row.get("mark", ""),
+        )
         for kind, query in zip(("prompt", "observation", "summary"), queries, strict=True)
         for row in tx.all(query, project_key=project_key, at=at, limit=limit)
     ]

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { entryHref, href } from "../address";
 import type { Entry } from "../types";
-import { Text } from "./text";
+import { Said, Text } from "./text";
 import { Time } from "./time";
 
 interface CardProps {
@@ -26,6 +26,7 @@ export function Card({ entry, marks, children, isPlain, isSelected }: CardProps)
       </span>
       <div class="body">
         <a class="title" href={entryHref(kind, id)}>
+          <Said mark={entry.mark} />
           <Text text={title} marks={marks} />
         </a>
         {text && text !== title && !title.startsWith(text) && (

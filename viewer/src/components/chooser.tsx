@@ -4,7 +4,7 @@ import { get, useLoad } from "../api";
 import type { Found, Hit } from "../types";
 import { Dialog } from "./controls";
 import { State } from "./state";
-import { Text } from "./text";
+import { Said, Text } from "./text";
 
 interface ChooserProps {
   title: string;
@@ -23,7 +23,7 @@ export function Chooser({ title, project, except, onChoose, onClose }: ChooserPr
     (abort) => get<Found>("/api/search", { query: words, project, kind: "observations", limit: 8 }, abort),
     [words],
   );
-  const found: Pick<Hit, "id" | "title" | "type">[] = data?.items.filter((hit) => hit.id !== except) ?? [];
+  const found: Pick<Hit, "id" | "mark" | "title" | "type">[] = data?.items.filter((hit) => hit.id !== except) ?? [];
   return (
     <Dialog title={title} onClose={onClose}>
       <input
@@ -46,7 +46,7 @@ export function Chooser({ title, project, except, onChoose, onClose }: ChooserPr
         {found.map((hit) => (
           <li key={hit.id}>
             <button type="button" onClick={() => onChoose(hit.id)}>
-              <span class={`type-${hit.type}`}>#{hit.id}</span> <Text text={hit.title} />
+              <span class={`type-${hit.type}`}>#{hit.id}</span> <Said mark={hit.mark} /><Text text={hit.title} />
             </button>
           </li>
         ))}

@@ -6,6 +6,6 @@ export { Card } from "./card";
 export { Filters, useFilters } from "./filters";
 export { Rows } from "./rows";
 export { State } from "./state";
-export { Markdown, Text } from "./text";
+export { Markdown, Said, Text } from "./text";
 export { Time } from "./time";
 export { toast, tried } from "./toast";

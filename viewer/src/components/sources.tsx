@@ -4,7 +4,7 @@ import { get, useLoad } from "../api";
 import { visible } from "../text";
 import type { ShortObservation, SourceEvent, Sources as SourcesOf } from "../types";
 import { State } from "./state";
-import { Markdown, Text } from "./text";
+import { Markdown, Said, Text } from "./text";
 import { Time } from "./time";
 
 export function Sources({ id, session }: { id: number; session: number }) {
@@ -63,7 +63,7 @@ function Others({ title, rows }: { title: string; rows: ShortObservation[] }) {
         {rows.map((row) => (
           <li key={row.id}>
             <a href={entryHref("observation", row.id)}>
-              <span class="id">#{row.id}</span> <Text text={row.title} />
+              <span class="id">#{row.id}</span> <Said mark={row.mark} /><Text text={row.title} />
             </a>{" "}
             <span class="quiet">
               <Time at={row.created_at} />

@@ -3,6 +3,7 @@ import { type Token, type Tokens, lexer } from "marked";
 import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
 import { visible } from "../text";
+import type { Mark } from "../types";
 
 /** A text. Parts in backticks are code, and `marks` are highlighted. */
 export function Text({ text, marks }: { text: string | null | undefined; marks?: string[] | undefined }) {
@@ -13,6 +14,13 @@ export function Text({ text, marks }: { text: string | null | undefined; marks?:
     </>
   );
 }
+
+/** Who said a text, or when. It is ours, and looks unlike anything that a text can say. */
+export function Said({ mark }: { mark: Mark | null | undefined }) {
+  return mark ? <span class={`said said-${mark}`}>{SAID[mark]}</span> : null;
+}
+
+const SAID: Record<Exclude<Mark, "">, string> = { user: "User", proposed: "Proposed", earlier: "Earlier" };
 
 /** Wraps the words of `marks` in a text. */
 function marked(text: string, marks: string[] = []): ComponentChildren {

@@ -3,7 +3,7 @@ import { entryHref } from "../address";
 import { get, useLoad } from "../api";
 import type { TimelineItem } from "../types";
 import { State } from "./state";
-import { Text } from "./text";
+import { Said, Text } from "./text";
 import { Time } from "./time";
 
 export function Timeline({ kind, id }: { kind: string; id: string }) {
@@ -21,7 +21,7 @@ export function Timeline({ kind, id }: { kind: string; id: string }) {
             <Time at={item.created_at} as="clock" />
             <a href={entryHref(item.kind, item.id)} class="point">
               <span class={`type-${item.type ?? item.kind}`}>{item.type ?? item.kind}</span>{" "}
-              <Text text={item.title} />
+              <Said mark={item.mark} /><Text text={item.title} />
             </a>
           </li>
         ))}

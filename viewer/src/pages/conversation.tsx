@@ -136,7 +136,7 @@ function RoundPart({ round, session, isNamed }: { round: Round; session: WholeSe
 function observed(row: Observation) {
   const whole = row.narrative || row.facts.join(" ");
   const text = whole.startsWith(row.title) ? whole.slice(row.title.length).replace(/^[\s.:]+/, "") : whole;
-  return { kind: "observation" as const, id: row.id, title: row.title, text, type: row.type, created_at: row.created_at, pinned: Boolean(row.pinned_at), superseded_by: row.superseded_by };
+  return { kind: "observation" as const, id: row.id, mark: row.mark, title: row.title, text, type: row.type, created_at: row.created_at, pinned: Boolean(row.pinned_at), superseded_by: row.superseded_by };
 }
 
 /** A summary as an entry of a list: what was done, and what is open. */

@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { address, href, setParams } from "../address";
 import { get, observationsOf, useLoad } from "../api";
-import { Badge, Button, Card, Copy, Markdown, State, Text, Time } from "../components";
+import { Badge, Button, Card, Copy, Markdown, Said, State, Text, Time } from "../components";
 import { Chooser } from "../components/chooser";
 import { Origin } from "../components/card";
 import { EditForm } from "../components/edit";
@@ -56,6 +56,7 @@ function ObservationPage({ id }: { id: number }) {
         </p>
         {!isEditing && (
           <h1>
+            <Said mark={data.mark} />
             <Text text={data.title} />
           </h1>
         )}
@@ -145,15 +146,16 @@ function Standing({ observation }: { observation: Observation }) {
 }
 
 function ObservationText({ observation }: { observation: Observation }) {
-  const { title, subtitle, narrative, facts, concepts, files_modified, files_read, project } = observation;
+  const { title, subtitle, narrative, facts, fact_marks, concepts, files_modified, files_read, project } = observation;
   return (
     <>
       {subtitle && <p class="lead">{<Text text={subtitle} />}</p>}
       {narrative && narrative !== title && <Markdown text={narrative} />}
       {facts.length > 0 && (
         <ul class="entry-facts">
-          {facts.map((fact) => (
+          {facts.map((fact, place) => (
             <li key={fact}>
+              <Said mark={fact_marks[place]} />
               <Text text={fact} />
             </li>
           ))}
@@ -266,7 +268,7 @@ function Round({ entry }: { entry: FeedEntry }) {
           key={row.id}
           isPlain
           entry={{
-            ...{ kind: "observation", id: row.id, type: row.type, title: row.title, text: row.narrative },
+            ...{ kind: "observation", id: row.id, type: row.type, mark: row.mark, title: row.title, text: row.narrative },
             ...{ created_at: row.created_at, pinned: !!row.pinned_at, superseded_by: row.superseded_by },
           }}
         />

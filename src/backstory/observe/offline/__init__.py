@@ -14,11 +14,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 
-from backstory.model import Noted, Observation, Reply, Round, Turn
+from backstory.labels import PRINTED
+from backstory.model import ClaimMark, Noted, Observation, Reply, Round, Turn
 from backstory.observe.offline.acts import Act, mapping
+from backstory.observe.offline.commits import Commit, is_commit
 from backstory.observe.offline.cues import CUES
 from backstory.observe.offline.endings import is_unfinished, rejections
-from backstory.observe.offline.evidence import Commit, RoundEvidence, UserAnswer, changed_rounds, read_evidence
+from backstory.observe.offline.evidence import RoundEvidence, UserAnswer, changed_rounds, read_evidence
 from backstory.observe.offline.prompt import asked
 from backstory.observe.offline.select import TITLE, ScoredStatement, choices_of, choose, key_of, says_little, title_of
 from backstory.observe.offline.statements import STATEMENTS_REMEMBERED, Statement, statements_of
@@ -131,16 +133,25 @@ def _with_rejections(turns: list[Turn], round_: Round) -> list[Turn]:
     return [*turns[:at], *said, *turns[at:]]
 
 
-def _revised(noted: Noted, choice: ScoredStatement, facts: Sequence[str]) -> Noted:
+def _revised(noted: Noted, choice: ScoredStatement, chosen: Sequence[ScoredStatement]) -> Noted:
     """An earlier observation as the session stands now. Its commit stays."""
-    commits = (fact for fact in noted.facts if fact.startswith("Commit"))
+    commits = [(ClaimMark.NONE, fact) for fact in noted.facts if is_commit(fact)]
+    facts = [*_facts(chosen), *commits]
     now = _importance(choice.score)
     return replace(
         noted,
+        mark=choice.mark,
         title=_stored_title(choice),
-        facts=(*(tidy(fact, FACT) for fact in facts), *commits),
+        facts=tuple(fact for _, fact in facts),
+        fact_marks=tuple(mark for mark, _ in facts),
         importance=now if abs(now - noted.importance) >= CHANGED_IMPORTANCE else noted.importance,
     )
+
+
+def _facts(chosen: Sequence[ScoredStatement]) -> list[tuple[ClaimMark, str]]:
+    """Return statements as facts, each after its mark."""
+    facts = [(one.mark, tidy(one.fact, FACT - len(PRINTED[one.mark]))) for one in chosen]
+    return [(mark, fact) for mark, fact in facts if fact]
 
 
 def _stored_title(choice: ScoredStatement) -> str:
@@ -151,7 +162,9 @@ def _importance(score: float) -> int:
     return round(100 / (1 + math.exp(-score)))
 
 
-def _with_facts(chosen: Sequence[ScoredStatement], choices: Sequence[ScoredStatement]) -> dict[str, list[str]]:
+def _with_facts(
+    chosen: Sequence[ScoredStatement], choices: Sequence[ScoredStatement]
+) -> dict[str, list[ScoredStatement]]:
     """Give each title the statements that belong to it, the near and good ones first: a context has room for few."""
     facts: dict[str, list[ScoredStatement]] = {one.title: [] for one in chosen}
     used = list(chosen)
@@ -177,7 +190,7 @@ def _with_facts(chosen: Sequence[ScoredStatement], choices: Sequence[ScoredState
         is_aside = bool(fact.mark) or only_asks(fact.statement) or only_thinks_aloud(fact.statement)
         return fact is not following.get(one.title), is_aside, -fact.score - NEAR * _nearness(fact, one)
 
-    return {one.title: [fact.fact for fact in sorted(facts[one.title], key=partial(order, one))] for one in chosen}
+    return {one.title: sorted(facts[one.title], key=partial(order, one)) for one in chosen}
 
 
 @lru_cache(STATEMENTS_REMEMBERED)
@@ -222,10 +235,15 @@ def _nearness(one: ScoredStatement, other: ScoredStatement) -> float:
 
 
 def _observation(
-    choice: ScoredStatement, facts: list[str], round_: Round, evidence: RoundEvidence, commits: Sequence[Commit]
+    choice: ScoredStatement,
+    belonging: Sequence[ScoredStatement],
+    round_: Round,
+    evidence: RoundEvidence,
+    commits: Sequence[Commit],
 ) -> Observation:
     text, heading = choice.statement.text, choice.statement.heading
-    whole = " ".join([text, *facts])
+    facts = [*_facts(belonging), *((ClaimMark.NONE, tidy(str(commit), FACT)) for commit in commits)]
+    whole = " ".join([text, *(one.fact for one in belonging)])
     changed = [change.path for change in evidence.changes]
     touched = [path for path in changed if posixpath.basename(path) in whole]
     if not touched and (choice.statement.source == "prompt" or CUES["done"].search(text)):
@@ -240,12 +258,14 @@ def _observation(
         title=_stored_title(choice),
         subtitle=tidy(heading, SUBTITLE) if heading and not title_of(choice.statement).startswith(heading) else "",
         narrative=tidy(text, NARRATIVE) if is_cut else "",
-        facts=tuple(tidy(fact, FACT) for fact in (*facts, *map(str, commits))),
+        facts=tuple(fact for _, fact in facts),
         concepts=_concepts(choice),
         files_read=tuple(dict.fromkeys(path for path in read if path and path not in touched))[:FILES],
         files_modified=tuple(touched)[:FILES],
         event_ids=tuple(dict.fromkeys([*(act.id for act in acts), *stop])),
         importance=_importance(choice.score),
+        mark=choice.mark,
+        fact_marks=tuple(mark for mark, _ in facts),
     )
 
 
@@ -272,13 +292,15 @@ def _chosen_by_user(answer: UserAnswer) -> Observation:
         if sum(map(len, details)) + len(detail) <= PLAN:
             details.append(tidy(detail, FACT))
     return Observation(
-        type="decision",
+        type="change" if answer.mark is ClaimMark.PROPOSED else "decision",
         title=tidy(answer.text, TITLE),
         narrative=tidy(answer.text, NARRATIVE) if len(answer.text) > TITLE else "",
-        facts=tuple(details),
+        facts=tuple(filter(None, details)),
         concepts=("why-it-exists",),
         event_ids=(answer.event_id,),
         importance=CHOSEN_IMPORTANCE,
+        mark=answer.mark,
+        fact_marks=(answer.mark,) * len([*filter(None, details)]),
     )
 
 
@@ -286,14 +308,14 @@ def _by_events(round_: Round, evidence: RoundEvidence) -> Observation | None:
     """Tell a round of which nothing was said by its commit, else by what changed."""
     if not evidence.changes and not evidence.commits:
         return None
-    title = evidence.commits[-1].subject if evidence.commits else title_of_changes(evidence.changes)
+    title = str(evidence.commits[-1]) if evidence.commits else title_of_changes(evidence.changes)
     acts = [act for change in evidence.changes for act in change.acts] + [commit.act for commit in evidence.commits]
     purpose = asked(round_.prompt, 200)
     return Observation(
         type=type_of(round_.prompt, round_.prompt, True),
         title=tidy(title, 140),
         narrative=f"Asked: {purpose}" if purpose else "",
-        facts=tuple(map(str, (*evidence.commits[-3:], *evidence.checks[-2:]))),
+        facts=tuple(map(str, (*evidence.commits[-3:-1], *evidence.checks[-2:]))),
         concepts=("what-changed",),
         files_modified=tuple(change.path for change in evidence.changes)[:FILES],
         event_ids=tuple(dict.fromkeys(act.id for act in acts)),

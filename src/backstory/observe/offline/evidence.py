@@ -6,21 +6,16 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from backstory.model import Event, Round
+from backstory.model import ClaimMark, Event, Round
 from backstory.observe.offline.acts import Act, mapping, read_acts, text_of, verb_of
 from backstory.observe.offline.checks import read_result
+from backstory.observe.offline.commits import Commit, read_commits
 from backstory.observe.offline.edits import Change, read_changes
 from backstory.observe.offline.shell import QUIET, Command, read_commands
-from backstory.observe.offline.text import blocks, clip
-from backstory.text import EARLIER
+from backstory.observe.offline.text import blocks
 
 #: Purposes of commands that check something.
 CHECKS = ("test", "lint", "types", "build")
-#: Characters of the subject of a commit.
-SUBJECT = 120
-_COMMITTED = re.compile(
-    r"^\[(?P<branch>[^\]\s]{1,200}|detached HEAD)(?: \([\w-]+\))? (?P<hash>[0-9a-f]{7,40})\] (?P<subject>.*)$", re.M
-)
 _ANSWERED = re.compile(r'"([^"]{1,400})"="([^"]{1,400})"')
 #: Characters of an answer that decides nothing that lasts, if the question is for what to do now: `Start the work`.
 SHORT_ANSWER = 40
@@ -36,19 +31,6 @@ _HEAD = re.compile(r"\|\s*head\b(?:\s*-n?\s*(\d{1,6}))?")
 _PICKS = re.compile(r"\|\s*(?:grep|rg)\b(?!.*(?:-v|fail))", re.IGNORECASE)
 #: The exit code of such a line is not that of each command in it.
 _HIDES_EXIT_CODE = re.compile(r"[|;]|(?<!\\)\n|(?<![&>])&(?![&>])")
-_HERE_DOCUMENT = re.compile(r"^\$\(cat <<-?\s*['\"]?\w+['\"]?\s*")
-
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """A commit that was made."""
-
-    subject: str
-    digest: str
-    act: Act
-
-    def __str__(self) -> str:
-        return f"Commit {self.digest[:10]}: {self.subject}" if self.digest else f"Commit: {self.subject}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +49,12 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class UserAnswer:
-    """A question of the agent and what the user answered, or the heading of a plan that the user accepted."""
+    """A question of the agent and what the user answered, or the heading of the agent's plan that the user accepted."""
 
     text: str
     details: tuple[str, ...]
     event_id: int
+    mark: ClaimMark = ClaimMark.NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +83,7 @@ def read_evidence(round_: Round) -> RoundEvidence:
         if act.verb != "run":
             continue
         commands = read_commands(act.command)
-        commits += _commits(commands, act)
+        commits += read_commits(commands, act)
         if check := _check(commands, act):
             checks.pop(check.name, None)
             checks[check.name] = check
@@ -122,48 +105,32 @@ def _answers(event: Event) -> list[UserAnswer]:
     given, response = mapping(payload.get("tool_input")), payload.get("tool_response")
     if event.tool_name == "AskUserQuestion":
         answers = mapping(mapping(response).get("answers"))
-        pairs = [(str(question), str(answer)) for question, answer in answers.items()] or _ANSWERED.findall(
-            text_of(response)[:20_000]
-        )
-        told = (_answered(question, answer) for question, answer in pairs[:8])
-        return [UserAnswer(text, (), event.id) for text in told if text]
+        pairs = [(str(question), str(answer)) for question, answer in answers.items()]
+        pairs = pairs or _answers_in(text_of(response)[:20_000], given.get("questions"))
+        told = [_answered(question, answer) for question, answer in pairs[:8]]
+        return [UserAnswer(text, (), event.id, mark) for mark, text in told if text]
     plan = given.get("plan")
     if event.tool_name != "ExitPlanMode" or not isinstance(plan, str) or not plan.strip():
         return []
     parts = blocks(plan)
     heading = next((part.text for part in parts if part.kind == "heading"), parts[0].text if parts else "")
     details = tuple(part.text for part in parts if part.kind != "heading" and part.text != heading)
-    return [UserAnswer(f"Plan: {heading.removeprefix('Plan: ')}", details[:8], event.id)] if heading else []
+    title = f"Plan: {heading.removeprefix('Plan: ')}"
+    # The user accepted it, and said nothing of it.
+    return [UserAnswer(title, details[:8], event.id, ClaimMark.PROPOSED)] if heading else []
 
 
-def _answered(question: str, answer: str) -> str:
+def _answers_in(text: str, questions: object) -> list[tuple[str, str]]:
+    """The answers in the text of a response, to the questions that were asked. A question may look like an answer."""
+    asked = [mapping(one).get("question") for one in questions] if isinstance(questions, list) else []
+    return [(question, answer) for question, answer in _ANSWERED.findall(text) if question in asked]
+
+
+def _answered(question: str, answer: str) -> tuple[ClaimMark, str]:
     """Return a question with what the user chose; of one for what to do now only what the agent said before it."""
     if len(answer) > SHORT_ANSWER or not _NEXT.search(question):
-        return f"{question} → {answer}"
-    said = _NEXT.sub("", question).strip()
-    return f"{EARLIER}{said}" if said else ""
-
-
-def _commits(commands: Sequence[Command], act: Act) -> list[Commit]:
-    made = [
-        Commit(clip(match["subject"], SUBJECT), match["hash"], act)
-        for match in _COMMITTED.finditer(act.output)
-        if any(command.words[:1] == ("git",) for command in commands)
-    ]
-    if made or act.failed:
-        return made
-    subjects = [_subject(command) for command in commands if command.words[:2] == ("git", "commit")]
-    return [Commit(subject, "", act) for subject in subjects if subject]
-
-
-def _subject(command: Command) -> str:
-    """The subject that is given on the command line."""
-    words = list(command.words)
-    at = next((i for i, word in enumerate(words) if re.fullmatch(r"-[a-z]*m|--message", word)), -1)
-    if at < 0 or at + 1 >= len(words):
-        return ""
-    text = _HERE_DOCUMENT.sub("", words[at + 1]).strip()
-    return clip(text.split("\n")[0].strip("'\""), SUBJECT)
+        return ClaimMark.NONE, f"{question} → {answer}"
+    return ClaimMark.EARLIER, _NEXT.sub("", question).strip()
 
 
 def _check(commands: Sequence[Command], act: Act) -> Check | None:

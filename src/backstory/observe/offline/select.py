@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from backstory.labels import PRINTED
+from backstory.model import ClaimMark
 from backstory.observe.offline.cues import CUES
 from backstory.observe.offline.rank import score_all, width
 from backstory.observe.offline.statements import OPEN_HEADING, STATEMENTS_REMEMBERED, Statement
@@ -21,7 +23,7 @@ from backstory.observe.offline.truth import (
     only_requests,
     only_thinks_aloud,
 )
-from backstory.text import EARLIER, PROPOSED, USER, is_same, split_mark, words_of
+from backstory.text import is_same, words_of
 
 #: Characters of a title, at most.
 TITLE = 140
@@ -109,11 +111,16 @@ class ScoredStatement:
     score: float
     is_doubted: bool  #: something speaks against it
     words: frozenset[str]  #: of its text and its title, which may begin with its heading
-    mark: str = ""  #: who said it, or when, if it may no longer hold
+    mark: ClaimMark = ClaimMark.NONE
 
     @property
     def fact(self) -> str:
-        return self.mark + said_of(self.statement)
+        return said_of(self.statement)
+
+    @property
+    def length(self) -> int:
+        """The characters of the title, with its label."""
+        return len(PRINTED[self.mark]) + len(self.title)
 
 
 def choices_of(statements: Sequence[Statement], changed: frozenset[int] = frozenset()) -> list[ScoredStatement]:
@@ -124,12 +131,12 @@ def choices_of(statements: Sequence[Statement], changed: frozenset[int] = frozen
     choices = []
     for one, score in zip(statements, score_all(statements, changed), strict=True):
         is_answered = is_question(one.text) and (one.source != "last" or one.round != doubts.final)
-        if not is_answered and _says_something(one):
+        if not is_answered and not one.is_quoted and _says_something(one):
             has_later_work = one.source == "between" or one.round < last_change
-            mark = USER if one.source == "prompt" else EARLIER if has_later_work else ""
-            mark = PROPOSED if doubts.is_proposed(one) else mark
+            mark = ClaimMark.USER if one.source == "prompt" else ClaimMark.EARLIER if has_later_work else ClaimMark.NONE
+            mark = ClaimMark.PROPOSED if one.is_planned or doubts.is_proposed(one) else mark
             doubt, title = doubts.of(one), title_of(one, mark)
-            words = words_of(one.text) | words_of(title.removeprefix(mark))
+            words = words_of(one.text) | words_of(title)
             choices.append(ScoredStatement(one, title, score - doubt, doubt > 0, words, mark))
     return choices
 
@@ -151,9 +158,9 @@ def choose(choices: Iterable[ScoredStatement], kept: frozenset[str], rounds: int
     for one in sorted(fitting, key=lambda one: -_worth(one, key_of(one.title) in kept)):
         if one.score < (LEAST_DOUBTED if one.is_doubted else least):
             continue
-        if len(one.title) <= room and not any(is_same(one.words, other.words, SAME) for other in chosen):
+        if one.length <= room and not any(is_same(one.words, other.words, SAME) for other in chosen):
             chosen.append(one)
-            room -= len(one.title)
+            room -= one.length
     return chosen
 
 
@@ -185,7 +192,7 @@ def _prose(text: str) -> int:
 
 def _worth(choice: ScoredStatement, is_kept: bool) -> float:
     """How likely a title tells something, for its length."""
-    said = choice.title.removeprefix(choice.mark)
+    said = choice.title
     score = choice.score + (KEPT if is_kept else 0) - (NAMELESS if CUES["nameless"].search(said) else 0)
     likely = 1 / (1 + math.exp(-score))
     return float(likely / (len(said) + 20) ** LENGTH)
@@ -198,14 +205,14 @@ def said_of(statement: Statement) -> str:
 
 
 def key_of(title: str) -> str:
-    """Return by what a title is known again when its mark has changed."""
-    return split_mark(title)[1][:KEY]
+    """Return by what a title is known again."""
+    return title[:KEY]
 
 
 @lru_cache(STATEMENTS_REMEMBERED)
-def title_of(statement: Statement, mark: str = "") -> str:
-    """Return a statement as a title: without a filler at its beginning and without asides."""
-    return clip(mark + _shortened(statement), TITLE)
+def title_of(statement: Statement, mark: ClaimMark = ClaimMark.NONE) -> str:
+    """Return a statement as a title that fits after its label: without a filler at its beginning and without asides."""
+    return clip(_shortened(statement), TITLE - len(PRINTED[mark]))
 
 
 def _shortened(statement: Statement) -> str:

@@ -27,7 +27,13 @@ def _by_name(table: dict[str, str], separator: str | None = None) -> dict[str, s
 #: Commands that do not fail by themselves.
 QUIET = _words("cd echo export printf pwd set sleep source tail head tee cat grep sed date")
 #: Programs that only start another one, and how many of their own words come before it.
-_WRAPPERS = dict.fromkeys(_words("sudo time nohup env xargs nice exec command npx bunx uvx pipx"), 0) | {"timeout": 1}
+_WRAPPERS = dict.fromkeys(
+    _words("sudo doas time nohup env xargs nice ionice setsid stdbuf exec command npx bunx uvx pipx rtk"), 0
+) | {"timeout": 1}
+#: Shells, which may be given a line to run.
+_SHELLS = _words("sh bash zsh dash ksh ash")
+#: Lines that are given to shells inside of each other, at most.
+_DEPTH = 3
 #: The same with a sub-command.
 _STARTERS = {
     *((name, "run") for name in ("uv", "poetry", "pipenv", "hatch", "pdm", "rye")),
@@ -87,9 +93,25 @@ class Command:
     name: str = ""  #: what runs of the same check have in common: `pytest`, `npm run lint`
 
 
-def read_commands(line: str) -> list[Command]:
-    """Return the simple commands of a shell line, in order."""
-    return [command for words in _split(line[:20_000]) if (command := _read(words))]
+def read_commands(line: str, depth: int = 0) -> list[Command]:
+    """Return the simple commands of a shell line, in order, with those of a line that it gives to another shell."""
+    found: list[Command] = []
+    for words in _split(line[:20_000]):
+        command = _read(words)
+        inner = _given_to_shell(command.words) if command and depth < _DEPTH else ""
+        if inner:
+            found += read_commands(inner, depth + 1)
+        elif command:
+            found.append(command)
+    return found
+
+
+def _given_to_shell(words: tuple[str, ...]) -> str:
+    """The line in `bash -c LINE`."""
+    if words[0] not in _SHELLS:
+        return ""
+    at = next((at for at, word in enumerate(words[:4]) if re.fullmatch(r"-[a-z]*c", word)), len(words))
+    return words[at + 1].replace('\\"', '"') if at + 1 < len(words) else ""
 
 
 def _split(line: str) -> list[list[str]]:
@@ -115,7 +137,8 @@ def _split(line: str) -> list[list[str]]:
 
 
 def _read(words: list[str]) -> Command | None:
-    words = _unwrap([word for word in words if word not in ("(", ")", "{", "}", "!", "do", "then", "else")])
+    words = [words[0].lstrip("("), *words[1:]]  # a subshell may begin without a blank
+    words = _unwrap([word for word in words if word not in ("", "(", ")", "{", "}", "!", "do", "then", "else")])
     if not words:
         return None
     program = posixpath.basename(words[0]) or words[0]

@@ -10,7 +10,7 @@ from typing import Any
 from backstory import ids
 from backstory.store.db import Row, Store, Tx
 from backstory.store.index.hits import KINDS, Filter, Hit
-from backstory.text import json_list, split_mark
+from backstory.text import json_list
 
 #: Ids that are marked as due in one transaction.
 STEP = 2000
@@ -98,8 +98,6 @@ def _due(kind: str, row: Row) -> Due:
     for name, value in row.items():
         if name not in ("item_id", "stamp", "session_id", "at") and value:
             parts += json_list(value) if name == "facts" else [str(value)]
-    if kind == "observation":  # its marks say nothing about its subject
-        parts = [split_mark(part)[1] for part in parts]
     return Due(kind, row["item_id"], row["stamp"], row["session_id"] or 0, row["at"] or "", "\n".join(parts).strip())
 
 

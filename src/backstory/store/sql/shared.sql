@@ -666,10 +666,10 @@ WHERE (id = :id OR :id = 0) AND (status = 'dead' OR (status = 'queued' AND :id <
 
 -- name: observation_add
 INSERT INTO observations
-  (session_id, prompt_number, memory_session_id, project, project_key, type, title, subtitle, narrative, facts, concepts,
+  (session_id, prompt_number, memory_session_id, project, project_key, type, mark, title, subtitle, narrative, facts, fact_marks, concepts,
    files_read, files_modified, tool_name, tool_input_json, tool_response_text, observed_json, provider, instead_of, importance, created_at)
 VALUES
-  (:session_id, :prompt_number, :memory_id, :project, :project_key, :type, :title, :subtitle, :narrative, :facts, :concepts,
+  (:session_id, :prompt_number, :memory_id, :project, :project_key, :type, :mark, :title, :subtitle, :narrative, :facts, :fact_marks, :concepts,
    :files_read, :files_modified, :tool_name, :tool_input_json, :tool_response_text, '', :provider, :instead_of, :importance, :at)
 RETURNING id;
 
@@ -691,21 +691,21 @@ WHERE ((:project = '' AND (:session_id <> 0 OR substr(o.project_key, 1, 6) <> 'g
 ORDER BY o.id DESC LIMIT :limit;
 
 -- name: observations_recent
-SELECT o.id, o.session_id, o.project, o.type, o.title, o.subtitle, o.narrative, o.facts, o.concepts, o.files_read, o.files_modified,
+SELECT o.id, o.session_id, o.project, o.type, o.mark, o.title, o.subtitle, o.narrative, o.facts, o.fact_marks, o.concepts, o.files_read, o.files_modified,
   o.created_at, o.pinned_at, o.superseded_by, o.importance, o.times_learned, s.agent, s.git_branch
 FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
 WHERE o.project_key = :project_key AND o.superseded_by IS NULL AND o.hidden_at IS NULL AND s.hidden_at IS NULL
 ORDER BY o.created_at DESC, o.id DESC LIMIT :limit;
 
 -- name: observations_important
-SELECT o.id, o.session_id, o.project, o.type, o.title, o.subtitle, o.narrative, o.facts, o.concepts, o.files_read, o.files_modified,
+SELECT o.id, o.session_id, o.project, o.type, o.mark, o.title, o.subtitle, o.narrative, o.facts, o.fact_marks, o.concepts, o.files_read, o.files_modified,
   o.created_at, o.pinned_at, o.superseded_by, o.importance, o.times_learned, s.agent, s.git_branch
 FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
 WHERE o.project_key = :project_key AND o.superseded_by IS NULL AND o.hidden_at IS NULL AND s.hidden_at IS NULL
 ORDER BY o.importance DESC, o.id DESC LIMIT :limit;
 
 -- name: observations_pinned
-SELECT o.id, o.session_id, o.project, o.type, o.title, o.subtitle, o.narrative, o.facts, o.concepts, o.files_read, o.files_modified,
+SELECT o.id, o.session_id, o.project, o.type, o.mark, o.title, o.subtitle, o.narrative, o.facts, o.fact_marks, o.concepts, o.files_read, o.files_modified,
   o.created_at, o.pinned_at, o.superseded_by, o.importance, o.times_learned, s.agent, s.git_branch
 FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
 WHERE o.project_key = :project_key AND o.pinned_at IS NOT NULL AND o.superseded_by IS NULL
@@ -714,7 +714,7 @@ ORDER BY o.pinned_at DESC, o.id DESC LIMIT :limit;
 
 -- name: observations_noted
 -- What the rules noted of a session and nobody pinned.
-SELECT id, prompt_number, title, facts, importance FROM observations
+SELECT id, prompt_number, mark, title, facts, fact_marks, importance FROM observations
 WHERE session_id = :session_id AND superseded_by IS NULL AND pinned_at IS NULL AND edited_at IS NULL AND provider = 'offline'
 ORDER BY id;
 
@@ -1135,13 +1135,13 @@ UPDATE sdk_sessions SET prompt_counter = :number WHERE id = :id AND prompt_count
 SELECT observation_id AS id FROM observation_events WHERE event_id = :id ORDER BY observation_id LIMIT 1;
 
 -- name: timeline_observations_before
-SELECT id, session_id, prompt_number, type, title, created_at FROM observations o
+SELECT id, session_id, prompt_number, type, mark, title, created_at FROM observations o
 WHERE project_key = :project_key AND created_at <= :at AND hidden_at IS NULL
   AND NOT EXISTS (SELECT 1 FROM sdk_sessions s WHERE s.id = o.session_id AND s.hidden_at IS NOT NULL)
 ORDER BY created_at DESC, id DESC LIMIT :limit;
 
 -- name: timeline_observations_after
-SELECT id, session_id, prompt_number, type, title, created_at FROM observations o
+SELECT id, session_id, prompt_number, type, mark, title, created_at FROM observations o
 WHERE project_key = :project_key AND created_at > :at AND hidden_at IS NULL
   AND NOT EXISTS (SELECT 1 FROM sdk_sessions s WHERE s.id = o.session_id AND s.hidden_at IS NOT NULL)
 ORDER BY created_at, id LIMIT :limit;
@@ -1254,12 +1254,27 @@ ORDER BY id DESC LIMIT :limit;
 SELECT payload, LENGTH(payload) AS stored FROM events WHERE payload IS NOT NULL ORDER BY id DESC LIMIT :limit;
 
 -- name: observation_revise
-UPDATE observations SET title = :title, facts = :facts, observed_json = :observed_json, importance = :importance WHERE id = :id;
+UPDATE observations SET mark = :mark, title = :title, facts = :facts, fact_marks = :fact_marks, observed_json = :observed_json,
+  importance = :importance
+WHERE id = :id;
 
 -- name: observation_edit
-UPDATE observations SET type = :type, title = :title, subtitle = :subtitle, narrative = :narrative, facts = :facts,
-  concepts = :concepts, observed_json = :observed_json, edited_at = :at
+UPDATE observations SET type = :type, mark = :mark, title = :title, subtitle = :subtitle, narrative = :narrative, facts = :facts,
+  fact_marks = :fact_marks, concepts = :concepts, observed_json = :observed_json, edited_at = :at
 WHERE id = :id;
+
+-- name: observations_with_labels
+-- Observations of the rules as earlier versions stored them: a title or a fact begins with a mark.
+SELECT id, session_id, provider, mark, title, facts, fact_marks, observed_json FROM observations
+WHERE id > :after AND provider = 'offline' AND (title LIKE 'User: %' OR title LIKE 'Proposed: %' OR title LIKE 'Earlier: %'
+  OR facts LIKE '%"User: %' OR facts LIKE '%"Proposed: %' OR facts LIKE '%"Earlier: %')
+ORDER BY id LIMIT :limit;
+
+-- name: texts_of_replies
+SELECT text FROM turns WHERE session_id = :session_id AND role = 'assistant' AND text LIKE '%User%';
+
+-- name: observation_mark
+UPDATE observations SET mark = :mark, title = :title, facts = :facts, fact_marks = :fact_marks, observed_json = :observed_json WHERE id = :id;
 
 -- name: observation_pin
 UPDATE observations SET pinned_at = :at WHERE id = :id;
@@ -1431,7 +1446,7 @@ UPDATE events SET instead_of = NULL WHERE session_id = :session_id AND prompt_nu
 SELECT e.id, COALESCE(LENGTH(e.payload), 0) AS size FROM observation_events oe JOIN events e ON e.id = oe.event_id WHERE oe.observation_id = :id;
 
 -- name: shown_observations
-SELECT o.id, o.session_id, o.prompt_number, o.type, o.title, o.subtitle, o.project, o.created_at, o.pinned_at, o.superseded_by,
+SELECT o.id, o.session_id, o.prompt_number, o.type, o.mark, o.title, o.subtitle, o.project, o.created_at, o.pinned_at, o.superseded_by,
   o.files_modified, s.agent, s.content_session_id
 FROM observations o JOIN sdk_sessions s ON s.id = o.session_id WHERE o.id {among_ids};
 
@@ -1452,7 +1467,7 @@ JOIN turns t ON t.session_id = r.session_id AND t.prompt_number = r.prompt_numbe
 JOIN chunks c ON c.session_id = r.session_id AND c.first_turn = t.number;
 
 -- name: observation_statuses
-SELECT id, session_id, type, title, created_at, pinned_at, superseded_by, times_learned FROM observations WHERE id {among_ids};
+SELECT id, session_id, type, mark, title, created_at, pinned_at, superseded_by, times_learned FROM observations WHERE id {among_ids};
 
 -- name: shown_summaries
 SELECT m.id, m.session_id, m.prompt_number, m.request AS title, m.completed AS subtitle, m.project, m.created_at,
@@ -1602,7 +1617,7 @@ DELETE FROM archives WHERE id = :id AND group_folder = :group_folder;
 DELETE FROM archives WHERE group_folder = :group_folder;
 
 -- part: feed_observations
-SELECT o.id, o.session_id, o.project, o.project_key, o.prompt_number, o.created_at, o.type, o.title, o.narrative, o.pinned_at,
+SELECT o.id, o.session_id, o.project, o.project_key, o.prompt_number, o.created_at, o.type, o.mark, o.title, o.narrative, o.pinned_at,
   o.superseded_by, o.importance, o.times_learned, s.agent, s.git_branch
 FROM observations o JOIN sdk_sessions s ON s.id = o.session_id
 WHERE (o.created_at, o.id) < (:at, :before) AND o.created_at >= :since AND (:type = '' OR o.type = :type)
@@ -1684,11 +1699,11 @@ SELECT e.id, e.session_id, e.prompt_number, e.kind, e.occurred_at, e.tool_name, 
 FROM observation_events oe JOIN events e ON e.id = oe.event_id WHERE oe.observation_id = :observation_id ORDER BY e.id LIMIT :limit;
 
 -- name: observations_replaced
-SELECT id, session_id, project_key, type, title, created_at, superseded_at, superseded_by, repeats FROM observations
+SELECT id, session_id, project_key, type, mark, title, created_at, superseded_at, superseded_by, repeats FROM observations
 WHERE superseded_by = :observation_id ORDER BY id LIMIT :limit;
 
 -- name: observation_short
-SELECT id, session_id, project_key, type, title, created_at, superseded_at, superseded_by, repeats FROM observations WHERE id = :id;
+SELECT id, session_id, project_key, type, mark, title, created_at, superseded_at, superseded_by, repeats FROM observations WHERE id = :id;
 
 -- name: turns_of_prompt
 SELECT id, session_id, number, role, speaker, text, at FROM turns

@@ -14,7 +14,9 @@ from backstory import ids
 from backstory.capture import bodies
 from backstory.capture.processes import processes
 from backstory.errors import BadInput, NotFound
-from backstory.text import cut, harmless, local, one_line
+from backstory.labels import labelled, unlabelled
+from backstory.model import ClaimMark
+from backstory.text import cut, harmless, local
 from backstory.worker.endpoints import Endpoint, perform
 from backstory.worker.principal import Principal
 
@@ -331,7 +333,7 @@ def _shortened(schema: Any) -> Any:
 
 
 def _line(text: str | None, limit: int) -> str:
-    return cut(one_line(text or ""), limit)
+    return cut(unlabelled(text or ""), limit)
 
 
 def _item_line(item: dict[str, Any]) -> str:
@@ -342,19 +344,21 @@ def _item_line(item: dict[str, Any]) -> str:
     notes = " [pinned]" if item.get("pinned_at") else ""
     notes += f" [replaced by #{item['superseded_by']}]" if item.get("superseded_by") else ""
     label = item.get("type") or kind
-    return f"{mark} {local(item['created_at'])} {project}{label}: {_line(item['title'], 160)}{notes}"
+    title = cut(labelled(ClaimMark(item.get("mark") or ""), item["title"] or ""), 160)
+    return f"{mark} {local(item['created_at'])} {project}{label}: {title}{notes}"
 
 
 def _observation_lines(row: dict[str, Any]) -> Iterator[str]:
     yield f"{_item_line(row)} (session S{row['session_id']})"
     for text in (row["subtitle"], row["narrative"]):
         if text:
-            yield cut(text, LONGEST)
+            yield cut("\n".join(map(unlabelled, text.splitlines())), LONGEST)
     if row.get("asked"):
-        yield f"Asked: {row['asked']}"
-    yield from (f"- {_line(fact, 500)}" for fact in row["facts"])
+        yield f"Asked: {unlabelled(row['asked'])}"
+    facts = zip(row["fact_marks"], row["facts"], strict=True)
+    yield from (f"- {cut(labelled(mark, fact), 500)}" for mark, fact in facts)
     if row.get("answered"):
-        yield f"Answered then: {row['answered']}"
+        yield f"Answered then: {unlabelled(row['answered'])}"
     labels = {"files_modified": "Changed", "files_read": "Read", "concepts": "Concepts", "changed": "Changed since"}
     for name, label in labels.items():
         if row.get(name):

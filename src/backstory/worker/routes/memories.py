@@ -253,7 +253,7 @@ def _to_gone(gone: Forgotten, wiped: bool, items: list[Row] | None = None) -> Go
 def _listed(gone: Forgotten) -> Iterator[Row]:
     """Return what would be forgotten: the observations, then the sentences."""
     for row in gone.rows:
-        names = ("id", "session_id", "project", "type", "title", "created_at")
+        names = ("id", "session_id", "project", "type", "mark", "title", "created_at")
         yield {"kind": "observation"} | {name: row[name] for name in names}
     for number, one in enumerate(gone.passages):
         about = {"session_id": one.session_id, "prompt_number": one.prompt_number}
