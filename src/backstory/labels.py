@@ -48,6 +48,8 @@ _LATER = re.compile(rf"(?<![\w‹`/.@-]){_LABEL}[^\w\s:]{{0,4}}\s?[*_]{{0,3}}:[*
 #: What a sentence before a label ends with, or what quotes it.
 _BEFORE = frozenset(".!?;:|>•·…\"“”'’—–。！？")
 _EMPHASIS = "*_~ "
+#: The line of a commit. We quote its subject.
+_COMMIT = re.compile(r"(?<![\w‹])(commit [0-9a-f]{7,40})\s*:\s*+(?!“)", re.IGNORECASE)
 _HEADING = re.compile(r"^\s*#{1,6}\s+(?!\d)|(?<!\S)#{2,6}\s+(?=\S)")
 
 
@@ -65,6 +67,11 @@ def unlabelled(text: str) -> str:
     return _without(text)
 
 
+def unlabelled_lines(text: str) -> str:
+    """The same for each line of a text."""
+    return "\n".join(map(unlabelled, text.splitlines()))
+
+
 def without_label(text: str) -> tuple[str, str]:
     """Return the label with which a text begins, in lower case and without lookalikes, and the rest of the text."""
     text = one_line(visible(text))
@@ -76,7 +83,7 @@ def without_label(text: str) -> tuple[str, str]:
 
 
 def _without(text: str) -> str:
-    text = _HEADING.sub("", text)
+    text = _COMMIT.sub(r"‹\1› ", _HEADING.sub("", text))
     for _ in range(MAX_LABELS):
         label, rest = without_label(text)
         if not label:

@@ -230,6 +230,7 @@ class Observation:
     files_modified: tuple[str, ...] = ()
     event_ids: tuple[int, ...] = ()  #: the ids of the events it came from
     replaces: tuple[int, ...] = ()  #: ids of earlier observations that no longer hold
+    continues: int | None = None  #: id of what was noted of its round so far; that becomes this one
     importance: int = 50  #: how likely a later session needs it, in percent
     mark: ClaimMark = ClaimMark.NONE  #: of the title
     fact_marks: tuple[ClaimMark, ...] = ()  #: of each fact; empty if none has one

@@ -12,7 +12,7 @@ from backstory.errors import LeaseLost
 from backstory.model import ContentId, Observation, Reply, Report, Round, Session, Summary
 from backstory.observe.observer import Observer, Pace
 from backstory.project import Project
-from backstory.store import events, observations, sessions
+from backstory.store import events, noted, sessions
 from backstory.store.db import Store, Tx
 from backstory.store.observations import Stored
 
@@ -115,8 +115,8 @@ def test_a_session_that_ended_settles_until_its_last_round_is_stored(store: Stor
     store.write(lambda tx: events.close_round(tx, session.id, hold_ms=60_000))
     assert is_settling()
     number = claim.round.prompt_number
-    assert store.read(lambda tx: observations.notes_before(tx, session.id, number)) == ""
-    assert store.read(lambda tx: observations.notes_before(tx, session.id, number + 1)) == summary.notes
+    assert store.read(lambda tx: noted.notes_before(tx, session.id, number)) == ""
+    assert store.read(lambda tx: noted.notes_before(tx, session.id, number + 1)) == summary.notes
 
 
 def test_what_happens_now_goes_before_an_import(store: Store) -> None:

@@ -11,7 +11,7 @@ from backstory.cli import hints, result_lines, session_lines, show
 from backstory.cli.worker import connect
 from backstory.client import Client
 from backstory.errors import BackstoryError
-from backstory.labels import labelled
+from backstory.labels import labelled, unlabelled, unlabelled_lines
 from backstory.model import ClaimMark
 
 
@@ -140,15 +140,15 @@ def _print(row: dict[str, Any]) -> None:
     if row["changed"]:
         show.paragraph(f"Files changed since then: {', '.join(row['changed'])}.")
     if row["subtitle"]:
-        show.paragraph(row["subtitle"])
-    show.block("What", row["narrative"])
+        show.paragraph(unlabelled(row["subtitle"]))
+    show.block("What", unlabelled_lines(row["narrative"]))
     if "sources" not in row:
-        show.block("Asked", row["asked"])
-        show.block("Answered", row["answered"])
+        show.block("Asked", unlabelled_lines(row["asked"]))
+        show.block("Answered", unlabelled_lines(row["answered"]))
     facts = zip(row["fact_marks"], row["facts"], strict=True)
     show.block("Facts", "\n".join(f"- {labelled(ClaimMark(mark), fact)}" for mark, fact in facts))
     for label, name in (("Changed", "files_modified"), ("Read", "files_read")):
-        show.block(label, "\n".join(f"- {item}" for item in row[name]))
+        show.block(label, "\n".join(f"- {unlabelled(item)}" for item in row[name]))
     show.block("Concepts", ", ".join(row["concepts"]))
     if "sources" in row:
         _print_sources(row["sources"])
@@ -157,12 +157,12 @@ def _print(row: dict[str, Any]) -> None:
 def _print_sources(sources: dict[str, Any]) -> None:
     prompt = sources["prompt"]
     if prompt:
-        show.block("Asked", "(private)" if prompt["is_private"] else prompt["prompt"] or "")
+        show.block("Asked", "(private)" if prompt["is_private"] else unlabelled_lines(prompt["prompt"] or ""))
     events = [f"- {show.when(each['occurred_at'])} {each['tool_name'] or each['kind']}" for each in sources["events"]]
     show.block("From", "\n".join(events))
     for label, name in (("Replaces", "replaces"), ("Learned before as", "repeats")):
         show.block(label, "\n".join(f"- #{each['id']} {show.titled(each)}" for each in sources[name]))
-    said = [f"{turn['role']}: {turn['text']}" for turn in sources["turns"] if turn["text"]]
+    said = [f"{turn['role']}: {unlabelled_lines(turn['text'])}" for turn in sources["turns"] if turn["text"]]
     show.block("Conversation", "\n".join(said))
 
 

@@ -93,7 +93,7 @@ def _offer(rows: list[Row], words: str) -> None:
     """Print the sessions. If they were searched for, the best one is printed in full."""
     for number, row in enumerate(rows, 1):
         if words and number == 1:
-            show.line(f"1. {row['title']}")
+            show.line(f"1. {show.titled(row)}")
             show.line(f"   {session_lines.place(row)}")
             session_lines.details(row, "   ")
         else:

@@ -31,7 +31,7 @@ def mark(row: Row) -> str:
 def line(row: Row) -> str:
     """Return a session as a line of a list."""
     state = "" if row["status"] == "completed" else f" ({row['status']})"
-    return f"{show.when(row['last_event_at'])} {row['project']}{state}: {row['title']}{_marks(row)}"
+    return f"{show.when(row['last_event_at'])} {row['project']}{state}: {show.titled(row)}{_marks(row)}"
 
 
 def put(rows: list[Row]) -> None:
@@ -45,7 +45,7 @@ def put(rows: list[Row]) -> None:
                 show.Styled(f"{mark(row):>{ids}}", show.CYAN),
                 show.Styled(f" {show.age(row['last_event_at']):>3} {show.padded(row['project'], names)} ", show.DIM),
                 show.Styled("active " if active else "", show.GREEN),
-                f"{row['title']}{_marks(row)}",
+                f"{show.titled(row)}{_marks(row)}",
             )
         else:
             show.line(f"{mark(row):>5} {line(row)}")

@@ -124,7 +124,7 @@ def show_session(options: argparse.Namespace) -> None:
 
 def put(row: Row) -> None:
     """Print a session: its prompts, summaries and observations."""
-    show.paragraph(f"Session S{row['id']} of {row['project']}: {row['title']}", code=show.BOLD)
+    show.paragraph(f"Session S{row['id']} of {row['project']}: {show.titled(row)}", code=show.BOLD)
     print(f"{row['agent']} {row['content_session_id']}")
     began, ended = show.when(row["created_at"]), show.when(row["last_event_at"])
     ended = ended.removeprefix(began[:11])  # only the time if it is the same day
@@ -134,7 +134,7 @@ def put(row: Row) -> None:
     if row["tags"]:
         show.paragraph(f"Tags: {', '.join(row['tags'])}")
     for link in row["links"]:
-        show.line(f"{link['relation'].capitalize()} {link['id']}: {link['title']}")
+        show.line(f"{link['relation'].capitalize()} {link['id']}: {show.titled(link)}")
     _print_rounds(row)
 
 

@@ -9,10 +9,12 @@ from dataclasses import fields
 from typing import NamedTuple
 
 from backstory.errors import BackstoryError
-from backstory.model import Observation, Round, Summary
+from backstory.labels import without_label
+from backstory.model import ClaimMark, Observation, Round, Summary
 from backstory.observe.modes import Mode
 from backstory.observe.offline.acts import read_acts, relative
 from backstory.observe.offline.edits import read_changes
+from backstory.observe.offline.statements import COMMIT_LABEL, own_words
 from backstory.store.replaceable import Standing, words_of
 from backstory.text import cut, harmless, one_line
 
@@ -166,29 +168,54 @@ def _observation(
     body: str, attributes: Mapping[str, str], round: Round, mode: Mode, evidence: Evidence, known: Sequence[Standing]
 ) -> Observation | None:
     texts = {name: _field(body, name) or attributes.get(name, "") for name in _TEXTS}
-    facts = _items(body, "facts", FACT_CHARS)[:MAX_FACTS]
+    said = _plain(own_words(round.prompt))
+    marked = [_claimed(fact, said) for fact in _items(body, "facts", FACT_CHARS)[:MAX_FACTS]]
+    facts = [fact for _, fact in marked]
     subtitle, narrative = _text(texts["subtitle"], SUBTITLE_CHARS), _text(texts["narrative"], NARRATIVE_CHARS)
     title = _text(texts["title"], TITLE_CHARS) or cut(subtitle or next(iter(facts), "") or narrative, TITLE_CHARS)
     if not title:
         return None
+    mark, title, is_false = *_claimed(title, said), _is_false_claim(title, said)
     told = words_of(title)  # what only repeats the title says nothing
     subtitle = "" if words_of(subtitle) <= told else subtitle
-    facts = [fact for fact in facts if not words_of(fact) <= told]
+    marked = [(mark, fact) for mark, fact in marked if not words_of(fact) <= told]
     read_files = [evidence.relative_path(path) for path in _items(body, "files_read", PATH_CHARS)]
     changed = map(evidence.changed_path, _items(body, "files_modified", PATH_CHARS))
     modified = tuple(dict.fromkeys(filter(None, changed)))[:MAX_FILES]
     return Observation(
-        type=_type(texts["type"], mode),
+        type=_type("discovery" if is_false else texts["type"], mode),
         title=title,
         subtitle=subtitle,
         narrative=narrative,
-        facts=tuple(facts),
+        facts=tuple(fact for _, fact in marked),
         concepts=_concepts(_items(body, "concepts", 120), mode)[:MAX_CONCEPTS],
         files_read=tuple(dict.fromkeys(path for path in read_files if path not in modified))[:MAX_FILES],
         files_modified=modified,
         event_ids=_source_events(texts["events"], round, (*modified, *read_files)),
         replaces=_replaced(texts["replaces"], "\n".join((title, subtitle, narrative, *facts, *modified)), known),
+        mark=mark,
+        fact_marks=tuple(mark for mark, _ in marked),
     )
+
+
+def _claimed(text: str, said: str) -> tuple[ClaimMark, str]:
+    """The mark that a model claims for a text, and the text. It is the user's word only if the prompt `said` it."""
+    label, rest = without_label(text)
+    if not label or not rest:
+        return ClaimMark.NONE, COMMIT_LABEL.sub("", text)
+    named = next((mark for mark in ClaimMark if mark and label.startswith((mark, f"the {mark}"))), ClaimMark.NONE)
+    return (ClaimMark.NONE if _is_false_claim(text, said) else named), rest
+
+
+def _is_false_claim(text: str, said: str) -> bool:
+    """Whether a model tells as the user's word what the user did not say."""
+    label, rest = without_label(text)
+    is_users = bool(label) and ClaimMark.USER in label
+    return is_users and f" {_plain(rest)} " not in f" {said} "
+
+
+def _plain(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.lower()))
 
 
 def _replaced(numbers: str, content: str, known: Sequence[Standing]) -> tuple[int, ...]:

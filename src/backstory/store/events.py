@@ -12,7 +12,7 @@ from backstory import ids
 from backstory.errors import LeaseLost
 from backstory.jobs import place_of
 from backstory.model import FROM_LINE, OBSERVED, Event, ModelCall, Report, Round, Session
-from backstory.store import ledger, observations, prompts, sessions, turns
+from backstory.store import ledger, noted, observations, prompts, sessions, turns
 from backstory.store.db import Row, Tx
 from backstory.store.payloads import decode_sound, read_or_nothing
 
@@ -315,8 +315,8 @@ def round_of(tx: Tx, session: Session, waiting: tuple[Event, ...], provider: str
         earlier=decode_sound(reversed(earlier))[0],
         turns=tuple(turns.up_to_round(tx, session.id, number, MAX_TURNS)),
         tools=tuple((row["prompt_number"], row["tool_name"]) for row in used),
-        noted=tuple(observations.noted(tx, session.id)),
-        notes_before=observations.notes_before(tx, session.id, number),
+        noted=tuple(noted.of_session(tx, session.id)),
+        notes_before=noted.notes_before(tx, session.id, number),
         resume=sessions.resume(
             session.memory_session_id,
             session.prompt_counter,

@@ -10,8 +10,8 @@ from typing import Any
 
 from backstory import gate, ids
 from backstory.errors import BadInput, NotFound
-from backstory.model import Event, MemoryId, Noted, Observation, Reply, Round, Session, Summary
-from backstory.store import marked, repeated, sessions, statements, tool_copies, turns
+from backstory.model import MemoryId, Noted, Observation, Reply, Round, Session, Summary
+from backstory.store import marked, noted, repeated, sessions, statements, tool_copies, turns
 from backstory.store.db import Row, Tx
 from backstory.store.index.hits import IndexedItem, item_of
 from backstory.store.index.indexing import index, put_words, remove_words
@@ -59,18 +59,6 @@ def store(tx: Tx, round: Round, stored: Stored) -> StoredRows:
     return StoredRows(added, summary_id)
 
 
-def noted(tx: Tx, session_id: int) -> list[Noted]:
-    """Return what the rules noted of a session and still stands."""
-    rows = tx.all("observations_noted", session_id=session_id)
-    return [marked.noted_of(row) for row in rows]
-
-
-def notes_before(tx: Tx, session_id: int, prompt_number: int) -> str:
-    """Return the notes of the rules' last summary of a session before a round."""
-    row = tx.one("summary_notes_before", session_id=session_id, prompt_number=prompt_number)
-    return row["notes"] if row and isinstance(row["notes"], str) else ""
-
-
 def _revise_summaries(tx: Tx, session: Session, prompt_number: int, reply: Reply) -> None:
     """Bring the earlier summaries of a session in line with a reply that withdraws claims or carries open ends on."""
     for row in tx.all("summaries_of_whole_session", session_id=session.id):
@@ -112,24 +100,24 @@ def synthesize(session: Session, provider: str) -> MemoryId:
 def _add(tx: Tx, session: Session, round: Round, seen: Observation, memory_id: str, stored: Stored) -> int:
     sources = [event for event in round.events if event.id in seen.event_ids] or list(round.events)
     at = sources[-1].occurred_at
-    sources = [*_unclaimed(tx, round, seen), *sources]
-    row = tx.one(
-        "observation_add",
-        session_id=session.id,
-        prompt_number=round.prompt_number,
-        memory_id=memory_id,
-        project=session.project,
-        project_key=session.project_key,
-        provider=stored.provider,
-        instead_of=stored.reply.instead_of or None,
-        importance=seen.importance,
-        at=at,
-        mark=seen.mark,
-        fact_marks=_json(seen.fact_marks),
+    sources = [*noted.unclaimed(tx, round, seen), *sources]
+    about = {
+        "memory_id": memory_id,
+        "provider": stored.provider,
+        "instead_of": stored.reply.instead_of or None,
+        "importance": seen.importance,
+        "at": at,
+        "mark": seen.mark,
+        "fact_marks": _json(seen.fact_marks),
         **{name: getattr(seen, name) for name in _TEXTS},
         **{name: _json(getattr(seen, name)) for name in _LISTS},
         **tool_copies.columns(sources),
-    )
+    }
+    if row := noted.continued(tx, round, seen):
+        tx.run("observation_continue", id=row["id"], **about)
+    else:
+        where = {name: getattr(session, name) for name in ("project", "project_key")}
+        row = tx.one("observation_add", session_id=session.id, prompt_number=round.prompt_number, **where, **about)
     assert row is not None  # noqa: S101 - an insert returns its id
     for event in sources:
         tx.run("observation_from_event", observation_id=row["id"], event_id=event.id)
@@ -160,12 +148,6 @@ def _repeat(tx: Tx, number: int, same: Row, at: str) -> None:
         tx.run("observation_repeat", id=number, repeats=same["repeats"], times=same["times_learned"])
     supersede(tx, number, same["id"])
     tx.run("observation_repeat", id=same["id"], repeats=number, times=same["times_learned"] + 1)
-
-
-def _unclaimed(tx: Tx, round: Round, seen: Observation) -> list[Event]:
-    """Return sources that were read before the round ended, and of which nothing was told then."""
-    named = [event for event in round.earlier if event.id in seen.event_ids]
-    return [event for event in named if of_event(tx, event.id) is None]
 
 
 def _replace(tx: Tx, old: int, number: int, at: str) -> None:

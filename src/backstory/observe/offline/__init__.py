@@ -20,7 +20,7 @@ from backstory.observe.offline.acts import Act, mapping
 from backstory.observe.offline.commits import Commit, is_commit
 from backstory.observe.offline.cues import CUES
 from backstory.observe.offline.endings import is_unfinished, rejections
-from backstory.observe.offline.evidence import RoundEvidence, UserAnswer, changed_rounds, read_evidence
+from backstory.observe.offline.evidence import RoundEvidence, UserAnswer, answers_of, changed_rounds, read_evidence
 from backstory.observe.offline.prompt import asked
 from backstory.observe.offline.select import TITLE, ScoredStatement, choices_of, choose, key_of, says_little, title_of
 from backstory.observe.offline.statements import STATEMENTS_REMEMBERED, Statement, statements_of
@@ -97,7 +97,7 @@ def tell(round_: Round) -> Reply:
     ours = [one for one in round_.noted if one.prompt_number == round_.prompt_number]
     is_told = bool(new) or any(key_of(one.title) in kept for one in ours)
     if not is_told and (by_events := _by_events(round_, evidence)):
-        observations.append(by_events)
+        observations.insert(0, by_events)
     if observations:
         observations[0] = _replacing(observations[0], round_, choices, set(kept))
     if not round_.stop:
@@ -252,9 +252,10 @@ def _observation(
     acts += [act for act in evidence.acts if _is_about(act, whole)]
     read = [act.path for act in evidence.acts if act.verb == "read" and posixpath.basename(act.path) in whole]
     stop = [round_.stop.id] if round_.stop else []
+    kind = type_of(text, round_.prompt, bool(touched))
     is_cut = choice.title.endswith("…") or len(choice.fact) > len(choice.title) + 20
     return Observation(
-        type=type_of(text, round_.prompt, bool(touched)),
+        type="discovery" if choice.mark is ClaimMark.PROPOSED and kind == "decision" else kind,
         title=_stored_title(choice),
         subtitle=tidy(heading, SUBTITLE) if heading and not title_of(choice.statement).startswith(heading) else "",
         narrative=tidy(text, NARRATIVE) if is_cut else "",
@@ -324,11 +325,11 @@ def _by_events(round_: Round, evidence: RoundEvidence) -> Observation | None:
 
 
 def _replacing(first: Observation, round_: Round, choices: Sequence[ScoredStatement], kept: set[str]) -> Observation:
-    """Replace what was noted before and lost its place, and what was noted of this round before it ended."""
+    """Replace what was noted before and lost its place. What events alone told of this round so far is continued; what
+    the user chose in it stands."""
     stated = {key_of(one.title) for one in choices}
-    lost = [
-        one.id
-        for one in round_.noted
-        if key_of(one.title) not in kept and (key_of(one.title) in stated or one.prompt_number == round_.prompt_number)
-    ]
-    return replace(first, replaces=tuple(lost))
+    chosen = {key_of(_chosen_by_user(answer).title) for answer in answers_of(round_.earlier)}
+    lost = [one.id for one in round_.noted if key_of(one.title) in stated - kept]
+    ours = (one for one in round_.noted if one.prompt_number == round_.prompt_number)
+    so_far = [one.id for one in ours if key_of(one.title) not in stated | kept | chosen]
+    return replace(first, replaces=(*lost, *so_far[1:]), continues=so_far[0] if so_far else None)

@@ -88,14 +88,18 @@ def read_evidence(round_: Round) -> RoundEvidence:
             checks.pop(check.name, None)
             checks[check.name] = check
     todos = unfinished([*round_.earlier, *round_.events])
-    answers = [answer for event in round_.events for answer in _answers(event)]
-    return RoundEvidence(acts, read_changes(acts), commits, list(checks.values()), todos, answers)
+    return RoundEvidence(acts, read_changes(acts), commits, list(checks.values()), todos, answers_of(round_.events))
 
 
 def changed_rounds(round_: Round, evidence: RoundEvidence | None = None) -> frozenset[int]:
     """Return the rounds of the session that changed files: by what they changed, or by the names of their tools."""
     changed = {number for number, tool in round_.tools if verb_of(tool, {}) in ("edit", "write")}
     return frozenset(changed | {round_.prompt_number} if evidence and evidence.changes else changed)
+
+
+def answers_of(events: Iterable[Event]) -> list[UserAnswer]:
+    """Return what the user chose when the agent asked."""
+    return [answer for event in events for answer in _answers(event)]
 
 
 def _answers(event: Event) -> list[UserAnswer]:

@@ -48,8 +48,12 @@ def is_quote_open(line: str, was_open: bool) -> bool:
 
 def speaks_for_another(sentence: str) -> bool:
     """Whether a sentence stands under the name of another speaker, or is a quote as a whole."""
+    return _has_speaker(sentence) or bool(_WHOLE.match(sentence.strip()))
+
+
+def _has_speaker(sentence: str) -> bool:
     label, _ = without_label(sentence)
-    return bool(label and not label.startswith(_OWN_LABELS)) or bool(_WHOLE.match(sentence.strip()))
+    return bool(label) and not label.startswith(_OWN_LABELS)
 
 
 def reported(sentences: Iterable[str]) -> Iterator[tuple[str, bool, bool]]:
@@ -64,7 +68,8 @@ def reported(sentences: Iterable[str]) -> Iterator[tuple[str, bool, bool]]:
             goes_on = not (found["opens"] and found["opens"] not in ":：") and not _is_closed(sentence, found.end())
             yield sentence, True, goes_on
         else:
-            yield sentence, speaks_for_another(sentence), False
+            goes_on = _has_speaker(sentence)
+            yield sentence, goes_on or speaks_for_another(sentence), goes_on
 
 
 def _is_closed(sentence: str, at: int) -> bool:

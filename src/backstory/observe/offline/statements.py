@@ -50,7 +50,7 @@ _POINTS = re.compile(
 #: How a client begins a prompt that it makes of a plan of the agent.
 _PLANNED = re.compile(r"\s*(?:please )?implement the following plan\b", re.IGNORECASE)
 #: A message that looks like the line of a commit. Only commands make commits.
-_COMMIT = re.compile(r"^commit [0-9a-f]{7,40}\s*[:：–—-]\s*(?=\S)", re.IGNORECASE)
+COMMIT_LABEL = re.compile(r"^commit [0-9a-f]{7,40}\s*[:：–—-]\s*(?=\S)", re.IGNORECASE)
 _NUMBER = re.compile(r"^\d{1,2}[.)]\s+")
 _LABEL = re.compile(r"\*\*([^*\n]{2,60}?)(?::\*\*|\*\*\s*[:：–—-])\s*")
 
@@ -70,6 +70,12 @@ class Statement:
     label: str = ""  #: its bold beginning: "Root cause"
     is_quoted: bool = False  #: somebody else says it
     is_planned: bool = False  #: a plan of the agent, which the user's client sent as a prompt
+
+
+def own_words(prompt: str) -> str:
+    """Return what the user says in a prompt, without what it quotes."""
+    said = statements_of([Turn(0, 0, 0, 0, "user", None, prompt, "", None)])
+    return "\n".join(one.text for one in said if not one.is_quoted and not one.is_planned)
 
 
 def statements_of(turns: Iterable[Turn], unanswered: int | None = None) -> list[Statement]:
@@ -101,7 +107,7 @@ def _of_message(text: str, source: str, round_: int, turn: int) -> tuple[Stateme
     is_planned = source == "prompt" and bool(_PLANNED.match(text))
     return tuple(
         Statement(
-            text=_COMMIT.sub("", _with_items(parts, at, source)),
+            text=COMMIT_LABEL.sub("", _with_items(parts, at, source)),
             source=source,
             round=round_,
             turn=turn,

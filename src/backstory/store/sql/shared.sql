@@ -673,6 +673,15 @@ VALUES
    :files_read, :files_modified, :tool_name, :tool_input_json, :tool_response_text, '', :provider, :instead_of, :importance, :at)
 RETURNING id;
 
+-- name: observation_continue
+-- An observation of an earlier piece of its round tells the round so far.
+UPDATE observations SET memory_session_id = :memory_id, type = :type, mark = :mark, title = :title, subtitle = :subtitle,
+  narrative = :narrative, facts = :facts, fact_marks = :fact_marks, concepts = :concepts, files_read = :files_read,
+  files_modified = :files_modified, tool_name = :tool_name, tool_input_json = :tool_input_json,
+  tool_response_text = :tool_response_text, observed_json = '', provider = :provider, instead_of = :instead_of,
+  importance = :importance, created_at = :at
+WHERE id = :id;
+
 -- name: observation_from_event
 INSERT INTO observation_events (observation_id, event_id) VALUES (:observation_id, :event_id) ON CONFLICT DO NOTHING;
 

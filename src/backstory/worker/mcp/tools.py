@@ -14,7 +14,7 @@ from backstory import ids
 from backstory.capture import bodies
 from backstory.capture.processes import processes
 from backstory.errors import BadInput, NotFound
-from backstory.labels import labelled, unlabelled
+from backstory.labels import labelled, unlabelled, unlabelled_lines
 from backstory.model import ClaimMark
 from backstory.text import cut, harmless, local
 from backstory.worker.endpoints import Endpoint, perform
@@ -352,7 +352,7 @@ def _observation_lines(row: dict[str, Any]) -> Iterator[str]:
     yield f"{_item_line(row)} (session S{row['session_id']})"
     for text in (row["subtitle"], row["narrative"]):
         if text:
-            yield cut("\n".join(map(unlabelled, text.splitlines())), LONGEST)
+            yield cut(unlabelled_lines(text), LONGEST)
     if row.get("asked"):
         yield f"Asked: {unlabelled(row['asked'])}"
     facts = zip(row["fact_marks"], row["facts"], strict=True)
