@@ -130,7 +130,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as data:  # one for each: a fork's copies are not stored twice
             settings = Settings(data_dir=Path(data))
             store = open_store(settings)
-            intake = Intake(settings, store, lambda *_: None, lambda _: None, {})
+            intake = Intake(settings, store, lambda *_: None, lambda _: None, {}, b"")
             made = asyncio.run(turns_of(file, store, Backfill(intake, b"")))
             store.close()
         read = plain(file)

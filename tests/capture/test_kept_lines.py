@@ -59,7 +59,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     settings.paths.prepare()
     store = open_store(settings)
     roots = {"claude-code": (tmp_path / "projects",)}
-    intake = Intake(settings, store, lambda *_: None, lambda _: None, roots)
+    intake = Intake(settings, store, lambda *_: None, lambda _: None, roots, b"k" * 32)
     made = Desk(store, KeptTranscripts(store, intake, roots, b"k" * 32, asyncio.Event()), tmp_path / "projects")
     made.script.prompt("Ask.")
     made.script.lines.append(MODE)

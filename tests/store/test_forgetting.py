@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from backstory import ids
+from backstory.errors import LeaseLost
 from backstory.model import ContentId, Kind, Observation, Reply, Report, Session, Summary
 from backstory.paths import Paths
 from backstory.project import Project
@@ -151,3 +153,122 @@ def test_a_text_is_known_again_at_its_moment_and_by_its_key_only(store: Store, t
     paths = Paths(tmp_path / "data")
     assert forgotten.key(paths) == forgotten.key(paths) != forgotten.key(Paths(tmp_path / "other"))
     assert paths.forgotten_key.stat().st_mode & 0o077 == 0
+
+
+REPLY = (
+    "We looked at it. The dingo handler rounded twice. It is the fault of dingoside.\n\n"
+    "- **Decision:** we use dingocents for all totals.\n- The till stays as it was.\n\nThe dingotoken (a name) stays."
+)
+
+
+TITLES = ("The dingo handler rounded twice", "Decision: we use dingocents for all totals")
+
+
+def told(store: Store, session: str, reply: str = REPLY, titles: tuple[str, ...] = TITLES) -> list[int]:
+    """A round whose reply has several statements. Return an observation of each of these."""
+
+    def take(tx: Tx) -> Session:
+        row = sessions.get_or_create(tx, report("session_start", session), Project("shop", "shop"))
+        number = sessions.add_prompt(tx, row, "Please look at the till.", AT).number
+        turns.add_reply(tx, row, number, reply, AT)
+        events.add(tx, row, report("stop", session, last_assistant_message=reply))
+        events.close_round(tx, row.id)
+        return row
+
+    store.write(take)
+    claim = store.write(lambda tx: events.claim(tx, 60_000))
+    assert claim
+    seen = [Observation("decision", title, event_ids=(claim.round.events[0].id,)) for title in titles]
+    stored = store.write(lambda tx: events.finish(tx, claim, Stored(Reply(tuple(seen), Summary()), "offline")))
+    return list(stored.observation_ids)
+
+
+def forget_by(store: Store, *steps: tuple[str, Any]) -> None:
+    for how, what in steps:
+        if how == "words":
+            forget_matching(store, what)
+            continue
+        gone, work_of = forget_rows.Forgotten(key=KEY), {"id": forget.observation, "session": forget.session}[how]
+
+        def run(tx: Tx, gone: forget_rows.Forgotten = gone, do: Any = work_of, number: int = what) -> None:
+            do(tx, number, gone)
+            forget.finish(tx, gone)
+
+        store.write(run)
+
+
+LATER = ids.from_ms(ids.at_ms(AT) + forgotten.NEAR_MS + 1)
+
+
+@pytest.mark.parametrize("way", ["words", "session", "id, then session", "ids, then words", "id, then words"])
+def test_i16_a_text_is_known_as_it_was_before_something_was_cut_from_it(store: Store, way: str) -> None:
+    """A copy has the text as a whole, whatever went from ours before the rest of it was forgotten."""
+    first, second = told(store, "gone")
+    number = store.read(lambda tx: tx.one("observation_by_id", id=first) or {})["session_id"]
+    steps = {"words": [("words", "dingo")], "session": [("session", number)]}.get(way, [])
+    if "," in way:
+        steps = [("id", first), ("id", second)] if way.startswith("ids") else [("id", second)]
+        steps.append(("words", "dingo") if "words" in way else ("session", number))
+    forget_by(store, *steps)
+    assert holding(store, "dingo") == []
+    payload = {"text": REPLY}
+
+    def left(at: str) -> str:
+        def read(tx: Tx) -> str:
+            whole = forgotten.without(tx, KEY, payload, at)
+            return str(forgotten.redacted(tx, KEY, whole, at).get("text", ""))
+
+        return store.read(read)
+
+    assert left(AT) == ""
+    if way == "words":
+        assert left(LATER) == "", "whatever time the copy has"
+    else:
+        assert left(LATER) == REPLY or "words" in way, "what is said again is remembered again"
+
+
+def test_i16_a_sentence_with_the_words_is_kept_out_of_a_longer_text(store: Store) -> None:
+    """A copy may be quoted, or be a part of another message. The rest of that comes in."""
+    told(store, "gone")
+    forget_matching(store, "dingo")
+    quoted = f"Before it said this. {REPLY} After it said that."
+    left = store.read(lambda tx: forgotten.cut(tx, KEY, quoted, LATER))
+    assert "dingo" not in left
+    assert "Before it said this." in left and "The till stays as it was." in left and "After it said that." in left
+
+
+def test_i16_the_summary_of_a_compaction_loses_the_sentence_in_its_copy_too(store: Store) -> None:
+    """It is in no turn, so it is taken from the event."""
+    text = "The till was looked at. The wombat handler was renamed yesterday. The rest stays."
+    said = "The wombat handler was renamed yesterday."
+    (first,) = told(store, "gone", f"{said} We use cents.", (said,))
+
+    def compact(tx: Tx) -> None:
+        row = sessions.by_content_id(tx, "claude-code", ContentId("gone"))
+        assert row
+        events.add(tx, row, replace(report("post_compact", "gone", compact_summary=text), occurred_at=LATER))
+
+    store.write(compact)
+    forget_by(store, ("id", first))
+    assert holding(store, "wombat handler was renamed") == []
+    assert store.read(lambda tx: forgotten.cut(tx, KEY, text, LATER)) == "The till was looked at. The rest stays."
+
+
+def test_i16_who_is_observing_what_is_forgotten_starts_again(store: Store) -> None:
+    """An answer that was asked for before may say it."""
+
+    def take(tx: Tx) -> None:
+        row = sessions.get_or_create(tx, report("session_start", "s"), Project("shop", "shop"))
+        number = sessions.add_prompt(tx, row, "Please look at the till.", AT).number
+        turns.add_reply(tx, row, number, "The dingo is gone.", AT)
+        events.add(tx, row, report("stop", "s", last_assistant_message="It stays."))
+        events.close_round(tx, row.id)
+
+    store.write(take)
+    claim = store.write(lambda tx: events.claim(tx, 60_000))
+    assert claim
+    forget_matching(store, "dingo")
+    answer = Stored(Reply((Observation("change", "The dingo is gone"),)), "claude")
+    with pytest.raises(LeaseLost):
+        store.write(lambda tx: events.finish(tx, claim, answer))
+    assert holding(store, "dingo") == []

@@ -194,6 +194,26 @@ def test_i16_what_waits_in_the_spool_is_forgotten_with_the_rest(box: Box) -> Non
     assert box.rows("SELECT COUNT(*) AS n FROM events WHERE reason = 'forgotten'")[0]["n"] == 4
 
 
+def test_i16_a_file_of_the_spool_that_comes_late_brings_nothing_back(running: Box) -> None:
+    """It tells the same under another session id, from before it was forgotten. What is said again is remembered."""
+    work(running, WHOLE)
+    rows = running.rows("SELECT event_id, kind FROM events WHERE prompt_number = 1 ORDER BY id")
+    running.cli("forget", "--matching", CANARY, "--yes")
+    (running.data / "spool").mkdir(mode=0o700, exist_ok=True)
+    names = {"prompt": WHOLE[1], "tool": WHOLE[2], "stop": WHOLE[3]}
+    for row in rows:
+        if row["kind"] in names:
+            event, payload = names[row["kind"]]
+            name = f"{row['event_id'].partition('-')[0]}-{'0' * 16}.claude-code.{event}.json"
+            raw = json.dumps(payload | {"session_id": "s-fork", "tool_use_id": "toolu_fork", "prompt_id": "p-fork"})
+            (running.data / "spool" / name).write_text(raw)
+    until(lambda: not running.spooled(), "the spool to be empty")
+    running.settle()
+    assert_nowhere(running, CANARY)
+    work(running, [(event, payload | {"prompt_id": "p-again"}) for event, payload in WHOLE[1:2]], "s-again")
+    assert CANARY in str(running.rows("SELECT prompt FROM user_prompts"))
+
+
 def test_i16_a_forgotten_session_stays_forgotten(running: Box) -> None:
     """What comes of it later leaves a number and a tombstone, and it is not listed."""
     work(running, WHOLE)
@@ -317,20 +337,28 @@ def script(box: Box, session: str, word: str, use: str) -> Script:
         told.prompt(f"Please mend {word}prompt{number} now")
         told.uses("Edit", {"file_path": f"/w/{word}file{number}.py", "old_string": f"{word}old"}, f"{use}{number}")
         told.answers(f"{use}{number}", f"{word}result of the edit")
-        told.says(f"I mended {word}reply{number} in {word}file{number}.")
+        told.says(reply(word, number))
     return told
+
+
+def reply(word: str, number: int) -> str:
+    """Several statements, each of which becomes an observation or a sentence of a summary."""
+    return (
+        f"I mended {word}reply{number} in {word}file{number}. It was the fault of {word}cause{number}.\n\n"
+        f"Decision: we use {word}cents{number} for all totals. The {word}token{number} stays."
+    )
 
 
 def test_i16_a_copy_under_another_session_id_brings_nothing_back(running: Box) -> None:
     """With ids of its own for every line, message and tool use: it is known by what it says. Told by hooks or by an
     import, forgotten by its session or by a word."""
     for by in ("hooks", "import"):
-        for way in ("session", "matching"):
+        for way in ("session", "matching", "observations, then session"):
             a_copy_brings_nothing_back(running, by, way)
 
 
 def a_copy_brings_nothing_back(running: Box, by: str, way: str) -> None:
-    name = f"{by}{way}"
+    name = f"{by}{way.replace(', then ', '')}"
     folder, canary, wombat = running.root / f"transcripts-{name}", CANARY + name, f"wombat{name}"
     first = script(running, f"s-gone-{name}", canary, f"use-{name}")
     copy = script(running, f"s-copy-{name}", canary, f"other-{name}")
@@ -351,12 +379,14 @@ def a_copy_brings_nothing_back(running: Box, by: str, way: str) -> None:
                 "tool_input": edit,
             }
             running.hook("PostToolUse", use | {"tool_response": f"{canary}result of the edit"})
-            says = f"I mended {canary}reply{number} in {canary}file{number}."
+            says = reply(canary, number)
             running.hook("Stop", {"session_id": f"s-gone-{name}", "last_assistant_message": says})
     else:
         running.cli("import", "claude-code", str(first.write(folder)))
     running.settle()
-    words = ["--session", f"s-gone-{name}"] if way == "session" else ["--matching", canary]
+    words = ["--session", f"s-gone-{name}"] if "session" in way else ["--matching", canary]
+    if way.startswith("observations"):
+        running.cli("forget", *map(str, holding(running, canary)), "--yes")
     running.cli("forget", *words, "--yes")
     assert_nowhere(running, canary)
     for file in (copy.write(folder), other.write(folder)):

@@ -10,11 +10,11 @@ from itertools import groupby
 
 from backstory import ids
 from backstory.batches import batches
-from backstory.capture.intake import WORK, Intake, take_event
+from backstory.capture.intake import WORK, Intake, take_event, without_forgotten
 from backstory.errors import NotFound
 from backstory.model import OBSERVED, Report, Session, SessionStatus
 from backstory.project import Project, group_of
-from backstory.store import events, forgotten, rounds, sessions, turns
+from backstory.store import events, rounds, sessions, turns
 from backstory.store.db import Tx
 from backstory.store.events import StoredEvent
 
@@ -58,14 +58,10 @@ class Backfill:
         return replace(where, branch=report.git_branch)
 
     def _take(self, tx: Tx, report: Report, where: Project) -> str:
-        left = forgotten.without(tx, self._key, report.payload, report.occurred_at)
-        if left is not report.payload:
-            # It has a forgotten text. An empty prompt counts as private, and the events of its round are not kept.
-            if report.kind not in ("prompt", "stop"):
-                return "skipped" if report.kind not in ("reply", "title") else ""
-            report = replace(report, payload={**left, "prompt": ""} if report.kind == "prompt" else left)
-        if report.kind not in ("tool", "tool_failure"):
-            report = replace(report, payload=forgotten.redacted(tx, self._key, report.payload, report.occurred_at))
+        left = without_forgotten(tx, self._key, report)
+        if left is None:
+            return "skipped" if report.kind not in ("reply", "title") else ""
+        report = left
         settings, session = self._intake.settings, sessions.by_content_id(tx, report.agent, report.content_id)
         if report.kind in ("reply", "title"):
             taken = (

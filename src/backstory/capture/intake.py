@@ -24,7 +24,7 @@ from backstory.paths import OBSERVING
 from backstory.project import Project, group_of, of_group
 from backstory.sessions import lock
 from backstory.settings import ConfigWatch, Settings
-from backstory.store import events, feed, observations, rounds, sessions, titles, turns
+from backstory.store import events, feed, forgotten, observations, rounds, sessions, titles, turns
 from backstory.store import projects as known_projects
 from backstory.store.db import Row, Store, Tx
 from backstory.store.index import chunks
@@ -62,9 +62,16 @@ class Intake:
     """Stores the reports of hooks, routes and the spool."""
 
     def __init__(
-        self, settings: Settings, store: Store, announce: Announce, wake: Callable[[int], None], roots: Roots
+        self,
+        settings: Settings,
+        store: Store,
+        announce: Announce,
+        wake: Callable[[int], None],
+        roots: Roots,
+        key: bytes,
     ) -> None:
         self.settings, self._store, self._send, self._wake, self._roots = settings, store, announce, wake, roots
+        self._key = key  #: of the digests by which forgotten texts are recognised
         self._projects: dict[str, tuple[float, Project]] = {}
         self._past: dict[str, Project] = {}  #: directories that are gone
         self._config = ConfigWatch(settings.paths.config)
@@ -122,16 +129,21 @@ class Intake:
         report = await self._complete(report, where)
         work = WORK.get(report.kind, take_event)
 
-        def store(tx: Tx) -> Receipt:
-            if untold != "take" and rounds.is_prompt_missing(tx, _session(tx, report), report):
-                return take_untold(tx, self.settings, report, where, untold)
-            receipt = work(tx, self.settings, report, where, number)
-            if report.kind == "prompt" and receipt.session and receipt.prompt_number and not receipt.skipped:
+        def store(tx: Tx) -> tuple[Report, Receipt]:
+            left: Report | None = report
+            if forgotten.is_any_since(tx, report.occurred_at):  # it is late, and may repeat what is forgotten by now
+                left = without_forgotten(tx, self._key, report)
+            if left is None:
+                return report, Receipt(report.event_id, skipped="private")
+            if untold != "take" and rounds.is_prompt_missing(tx, _session(tx, left), left):
+                return left, take_untold(tx, self.settings, left, where, untold)
+            receipt = work(tx, self.settings, left, where, number)
+            if left.kind == "prompt" and receipt.session and receipt.prompt_number and not receipt.skipped:
                 told = feed.prompt_told(tx, receipt.session.id, receipt.prompt_number)
-                return replace(receipt, told=told)
-            return receipt
+                return left, replace(receipt, told=told)
+            return left, receipt
 
-        taken = await self.write(store)
+        report, taken = await self.write(store)
         if report.kind == "prompt" and taken.is_private:
             self.wipe()
         self._announce(report, taken)
@@ -214,6 +226,19 @@ class Intake:
             self._send("session_completed", about | {"reason": report.payload.get("reason")})
         if report.kind in rests and not taken.skipped:
             self._send("processing_status", {"is_processing": rests[report.kind]} | about)
+
+
+def without_forgotten(tx: Tx, key: bytes, report: Report) -> Report | None:
+    """Return a report without what was forgotten; None if nothing of it may be stored."""
+    left = forgotten.without(tx, key, report.payload, report.occurred_at)
+    if left is not report.payload:
+        # It has a forgotten text. An empty prompt counts as private, and the events of its round are not kept.
+        if report.kind not in ("prompt", "stop"):
+            return None
+        report = replace(report, payload={**left, "prompt": ""} if report.kind == "prompt" else left)
+    if report.kind in ("tool", "tool_failure"):
+        return report
+    return replace(report, payload=forgotten.redacted(tx, key, report.payload, report.occurred_at))
 
 
 def _session(tx: Tx, report: Report) -> Session | None:

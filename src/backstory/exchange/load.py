@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from backstory import gate, ids
 from backstory.errors import BadInput
 from backstory.exchange.rows import BadRow, checked
-from backstory.model import Session, Summary
+from backstory.model import Session
 from backstory.store import (
     events,
     forget,
+    forget_rows,
     forgotten,
     kept,
     marked,
@@ -30,8 +31,6 @@ from backstory.store.payloads import read_or_nothing
 from backstory.store.tables import Table
 
 _INDEXED = {"observations": "observation", "session_summaries": "summary", "user_prompts": "prompt"}
-#: Columns with the texts of a summary.
-_SUMMARY = tuple(each.name for each in fields(Summary))
 #: Columns that identify a row.
 _IDS = frozenset({"content_session_id", "memory_session_id", "event_id", "tool_use_id", "prompt_id", "mark"})
 
@@ -149,8 +148,8 @@ class Load:
             if memory_id and sessions.has_memory_id(tx, memory_id):
                 row["memory_session_id"] = f"{memory_id}-{ids.new_event_id()}"
             row["force_init"] = int(bool(memory_id))  # the observer's conversation belongs to the other store
-            if self._is_forgotten(tx, row["title"], row["created_at"]):
-                row["title"] = None
+            for name in ("title", "first_user_prompt"):
+                row[name] = self._left(tx, row[name], row["created_at"])
             return True
         if "session_id" not in row or table.columns["session_id"].parent is None:
             return True
@@ -159,28 +158,34 @@ class Load:
         if table.name in ("session_titles", "session_tags", "kept_transcripts"):
             return not is_gone and not self._is_refused(tx, table, row, session)
         if table.name == "observations":
-            return not is_gone and not forget.is_forgotten_observation(tx, row)
+            texts = {name: row[name] for name in forget_rows.OBSERVED}
+            is_said = forgotten.without(tx, self._key, texts, row["created_at"]) is not texts
+            return not (is_gone or is_said or forget.is_forgotten_observation(tx, row))
         if table.name == "session_summaries":
             mark = f"{row['prompt_number']}:{row['source']}"
-            row.update(forgotten.redacted(tx, self._key, {name: row[name] for name in _SUMMARY}, row["created_at"]))
+            row.update({name: self._left(tx, row[name], row["created_at"]) or "" for name in forget_rows.SUMMARY})
             return not is_gone and not forget.is_forgotten(tx, row["session_id"], "summary", mark)
-        if table.name == "user_prompts" and (is_gone or self._is_forgotten(tx, row["prompt"], row["created_at"])):
+        if table.name == "user_prompts" and is_gone:
             row["prompt"] = None
         if table.name == "turns":
             turns.fit_in(tx, session, row)
-            if self._is_forgotten(tx, row["text"], row["at"]):
-                row["text"] = None
         if table.name == "events" and (is_gone or self._holds_forgotten(tx, row)):
             row.update(status="tombstone", payload=None, reason="forgotten")
         self._cut(tx, table, row)
         return True
 
+    def _left(self, tx: Tx, text: str | None, at: str) -> str | None:
+        """Return a text without what was forgotten here."""
+        if not text or self._is_forgotten(tx, text, at):
+            return None
+        return forgotten.cut(tx, self._key, text, at) or None
+
     def _cut(self, tx: Tx, table: Table, row: Row) -> None:
-        """Remove sentences that were forgotten here."""
-        if table.name == "user_prompts" and row["prompt"]:
-            row["prompt"] = forgotten.cut(tx, self._key, row["prompt"], row["created_at"]) or None
-        elif table.name == "turns" and row["text"]:
-            row["text"] = forgotten.cut(tx, self._key, row["text"], row["at"]) or None
+        """Remove texts and sentences that were forgotten here."""
+        if table.name == "user_prompts":
+            row["prompt"] = self._left(tx, row["prompt"], row["created_at"])
+        elif table.name == "turns":
+            row["text"] = self._left(tx, row["text"], row["at"])
         elif table.name == "events" and row["payload"] and row["kind"] not in ("tool", "tool_failure"):
             payload = read_or_nothing(row["payload"])
             left = forgotten.redacted(tx, self._key, payload, row["occurred_at"])

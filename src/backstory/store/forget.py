@@ -172,18 +172,24 @@ def _has_words(tx: Tx, item: Row, words: str) -> bool:
 
 def matching(tx: Tx, words: str, project_name: str, gone: Forgotten) -> None:
     """Forget everything that contains these words, until nothing does."""
-    by_kind = {"observation": observation, "summary": summary, "prompt": prompt, "turn": turn}
+    whole = {"summary": summary, "prompt": prompt, "turn": turn}
     gone.needles, gone.project = _needles(words), project_name
     for _ in range(1000):
         matches = find(tx, words, project_name)
         before = gone.size
+        # Observations come last, because what they say is cut from the texts. A copy has the texts as they were.
         for item in matches.items:
-            if item["kind"] != "observation" or item["id"] not in gone.observations:
-                by_kind[item["kind"]](tx, item["id"], gone)
+            if item["kind"] != "observation":
+                whole[item["kind"]](tx, item["id"], gone)
         for event in matches.events:
             gone.unkept_sessions.add(event["session_id"])
             forget_rows.events(tx, [event], gone)
             _summary_and_replies(tx, event["session_id"], event["prompt_number"], gone)
+        if gone.size > before:
+            continue
+        for item in matches.items:
+            if item["kind"] == "observation" and item["id"] not in gone.observations:
+                observation(tx, item["id"], gone)
         if gone.size == before:
             break
     gone.unkept_sessions |= kept.containing(tx, [in_json(needle) for needle in gone.needles], project_name)
@@ -204,7 +210,10 @@ def _summary_and_replies(tx: Tx, session_id: int, number: int, gone: Forgotten) 
 
 
 def finish(tx: Tx, gone: Forgotten) -> None:
-    """Rebuild the index of sessions from which turns were deleted, and remove the transcripts that say the same."""
+    """Rebuild the index of sessions from which turns were deleted, and remove the transcripts that say the same. Who is
+    observing a round has read it as it was, so every round that is claimed is observed anew."""
+    tx.run("queue_release_all")
+    sessions.force_init(tx)
     for number in gone.changed_sessions:
         chunks.rebuild(tx, number)
         observations.reindex_session(tx, number)

@@ -100,6 +100,7 @@ class _Session:
             return
         tx, kind = self._tx, "prompt" if turn.role == "user" else "reply"
         forget_rows.passage(tx, cut, turn.at, (kind, self._id, turn.prompt_number), self._gone)
+        forget_rows.mark(tx, self._id, "cut", "")
         if turn.role != "user":
             forget_rows.mark(tx, self._id, "round", str(turn.prompt_number))
         session = sessions.get(tx, self._id)
@@ -120,6 +121,9 @@ class _Session:
         cuts = {n: passages.cut_quoted(text, self._said) for n, text in payload.items() if isinstance(text, str)}
         if not any(cut.removed for cut in cuts.values()):
             return
+        forget_rows.mark(self._tx, self._id, "cut", "")
+        for cut in cuts.values():
+            forget_rows.keep_out_passages(self._tx, cut, event["occurred_at"], self._gone)
         left = {name: cuts[name].text if name in cuts else value for name, value in payload.items()}
         self._tx.run("event_put_payload", id=event["id"], payload=json.dumps(left, ensure_ascii=False))
         if event["kind"] != "prompt":

@@ -56,6 +56,11 @@ def is_any(tx: Tx) -> bool:
     return tx.one("forgotten_texts_any") is not None
 
 
+def is_any_since(tx: Tx, at: str) -> bool:
+    """Whether any text was forgotten after a moment."""
+    return tx.one("forgotten_texts_since", at=at) is not None
+
+
 def is_any_of(tx: Tx, session_id: int) -> bool:
     """Whether something of a session was forgotten."""
     return tx.one("forgotten_any_of", session_id=session_id) is not None

@@ -130,10 +130,12 @@ def append(
     if forgotten.is_any(tx):
         tool_uses = _forgotten_tool_uses(tx, key.session.id)
         for each in entries:
-            each.replace(_without_forgotten(tx, each.entry, tool_uses, secret))
-    if _hold_forgotten(tx, entries, secret):
-        forget(tx, key.session.id)
-        return 0
+            each.replace(transcript_gate.changed(each.entry, lambda text: text, tool_uses))
+        if _hold_forgotten(tx, entries, secret):
+            forget(tx, key.session.id)
+            return 0
+        for each in entries:
+            each.replace(_without_forgotten(tx, each.entry, (), secret))
     kept = _hold(tx, key, source)
     added = 0
     for entry in entries:
@@ -160,8 +162,6 @@ def _nth(tx: Tx, kept: KeptTranscript, entry: TranscriptEntry) -> int:
 
 def _hold_forgotten(tx: Tx, entries: Iterable[TranscriptEntry], secret: bytes) -> bool:
     """Whether an entry says what was forgotten, in this session or in another copy of it."""
-    if not forgotten.is_any(tx):
-        return False
     for each in entries:
         at = each.entry.get("timestamp")
         values = {str(number): value for number, value in enumerate(transcript_gate.values(each.entry))}

@@ -126,7 +126,7 @@ class App:
             listener=self._observed,
         )
         self.forgotten_key = forgotten.key(settings.paths)
-        self.intake = Intake(settings, store, self.live.publish, self.wake, roots)
+        self.intake = Intake(settings, store, self.live.publish, self.wake, roots, self.forgotten_key)
         self.backfill = Backfill(self.intake, self.forgotten_key)
         spool_looked, caught_up = asyncio.Event(), asyncio.Event()
         self.kept = KeptTranscripts(store, self.intake, roots, self.forgotten_key, spool_looked)

@@ -645,6 +645,9 @@ UPDATE events SET status = 'dead', lease_until = NULL, lease_owner = NULL, last_
 -- Releases every lease: there is one worker, and it has just started.
 UPDATE events SET status = 'queued', lease_until = NULL, lease_owner = NULL WHERE status = 'leased';
 
+-- name: queue_release_all
+UPDATE events SET status = 'queued', lease_until = NULL, lease_owner = NULL WHERE status = 'leased';
+
 -- name: queue_counts
 SELECT status, COUNT(*) AS count FROM events WHERE status IN ('queued', 'leased') GROUP BY status
 UNION ALL SELECT 'dead', COUNT(*) FROM events WHERE status = 'dead';
@@ -851,6 +854,13 @@ SELECT id, payload FROM transcript_entries WHERE transcript_id = :transcript_id 
 -- name: forgotten_texts_any
 SELECT 1 AS found FROM forgotten_texts LIMIT 1;
 
+-- name: forgotten_cut
+-- Whether sentences were cut from the texts of a session. Earlier versions marked only the rounds of replies.
+SELECT 1 AS found FROM forgotten WHERE session_id = :session_id AND kind IN ('cut', 'round') LIMIT 1;
+
+-- name: forgotten_texts_since
+SELECT 1 AS found FROM forgotten_texts WHERE forgotten_at > :at LIMIT 1;
+
 -- name: private_prompt_ids
 SELECT DISTINCT prompt_id FROM user_prompts WHERE session_id = :session_id AND is_private = 1 AND prompt_id IS NOT NULL;
 
@@ -1042,7 +1052,7 @@ WHERE session_id = :session_id AND payload IS NOT NULL
 
 -- name: events_spoken
 -- The events that say what was said in a session.
-SELECT id, event_id, tool_use_id, prompt_number, kind, payload FROM events
+SELECT id, event_id, tool_use_id, prompt_number, kind, payload, occurred_at FROM events
 WHERE session_id = :session_id AND kind IN ('prompt', 'stop', 'subagent_stop', 'post_compact') AND payload IS NOT NULL;
 
 -- name: events_of_session_after
@@ -1110,7 +1120,7 @@ INSERT INTO forgotten_texts (mark, moment, forgotten_at) VALUES (:mark, :moment,
 UPDATE sdk_sessions SET git_branch = NULL WHERE id = :id;
 
 -- name: event_payload
-SELECT payload, occurred_at FROM events WHERE id = :id;
+SELECT payload, occurred_at, session_id FROM events WHERE id = :id;
 
 -- name: erasure_add
 INSERT INTO erasures (asked_at) VALUES (:at) RETURNING id;

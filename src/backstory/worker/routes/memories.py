@@ -196,7 +196,6 @@ class Memories:
         def delete(tx: Tx) -> None:
             work(tx, gone)
             forget.finish(tx, gone)
-            sessions.force_init(tx)
             forget.request_erasure(tx)
 
         await self._intake.write(delete)
