@@ -36,6 +36,7 @@ class Paths:
         self.modes = data / "modes"  #: modes that the user has defined
         self.installs = data / "installs"  #: copies of agents' settings files from before backstory edited them
         self.forgotten_key = data / "forgotten.key"  #: key of the hashes in tombstones; without it they reveal nothing
+        self.forgetting = data / "forgetting"  #: what is to be forgotten, until no file has it any more
         # The worker
         self.socket = data / "worker.sock"
         self.worker = data / "worker.json"  #: `{pid, port, version, started_at}` of the running worker

@@ -122,12 +122,15 @@ def session(tx: Tx, number: int, gone: Forgotten) -> None:
     gone.sessions += 1
 
 
+def check_project(tx: Tx, name: str) -> None:
+    """Raise `NotFound` if there is no project of this name or key."""
+    if not tx.all("sessions_of_project", project=name):
+        raise NotFound("There is no such project.", "`backstory stats` lists them.")
+
+
 def project(tx: Tx, name: str, gone: Forgotten) -> None:
     """Forget every session of a project, by its name or key."""
-    rows = tx.all("sessions_of_project", project=name)
-    if not rows:
-        raise NotFound("There is no such project.", "`backstory stats` lists them.")
-    for row in rows:
+    for row in tx.all("sessions_of_project", project=name):
         session(tx, row["id"], gone)
 
 

@@ -46,6 +46,7 @@ from backstory.store.observations import StoredRows
 from backstory.worker import endpoints, guard
 from backstory.worker.context_replies import ContextReplies
 from backstory.worker.endpoints import Endpoint
+from backstory.worker.forgetting import Forgetting
 from backstory.worker.forgotten_files import ForgottenFiles
 from backstory.worker.group_memory import GroupMemory
 from backstory.worker.jobs.embedding import EmbeddingJob
@@ -144,18 +145,11 @@ class App:
         self.archives = Archives(store, settings.paths.data, settings.assistant_name, self.forgotten_key)
         self.pointers = Pointers(store, settings.paths.data, self.archives)
         self.sweep = Sweep(settings, store, self.archives, self.live.publish)
-        forgotten_archives = ForgottenArchives(store, settings.paths.data, self.archives, self.pointers.forget)
-        self.memories = Memories(
-            store,
-            self.intake,
-            self.spool,
-            self.live,
-            self.embedding,
-            self.own_transcripts,
-            ForgottenFiles(settings.paths, store, self.forgotten_key, forgotten_archives, self.sweep.session_archives),
-            self.forgotten_key,
-        )
-        self.intake.wipe = self.memories.job.start
+        archives = ForgottenArchives(store, settings.paths.data, self.archives, self.pointers.forget)
+        files = ForgottenFiles(settings.paths, store, self.forgotten_key, archives, self.sweep.session_archives)
+        beside = (self.live, self.embedding, self.own_transcripts, files)
+        self.forgetting = Forgetting(store, self.intake, self.spool, *beside, self.forgotten_key)
+        self.intake.wipe = self.forgetting.job.start
         self.group_memory = GroupMemory(settings, store, self.vectors, self.pointers)
         memory = self.group_memory
         # An agent is not told of the prompt that it answers.
@@ -173,7 +167,7 @@ class App:
             self.kept.job,
             self.maintenance.job,
             self.sweep.job,
-            self.memories.job,
+            self.forgetting.job,
             self.reindex.job,
             self.embedding.job,
             self.queue_counts.job,
@@ -185,7 +179,7 @@ class App:
         confined = ConfinedStore(store)
         search = MemorySearch(confined, self.vectors)
         parts = GroupParts(
-            self.pointers, self.archives, self.group_memory, self.group_runs, self.memories.forget_project
+            self.pointers, self.archives, self.group_memory, self.group_runs, self.forgetting.forget_project
         )
         table = [
             *Admin(settings, store, self.live, self.wake, self._state).table(),
@@ -203,7 +197,7 @@ class App:
             *AgentSessions(store, self.intake).table(),
             *KeptTranscriptRoutes(store, self.kept).table(),
             *self.embedding.table(),
-            *self.memories.table(),
+            *Memories(store, self.intake, self.live, self.embedding, self.forgetting).table(),
             *Curation(store, self.intake, self.live, self.embedding).table(),
             *endpoints.confinable(Overview(settings, confined, search).table()),
             *StatRoutes(settings, store).table(),
@@ -226,6 +220,7 @@ class App:
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
         asyncio.get_running_loop().set_exception_handler(_log_failure)
         await asyncio.to_thread(self.own_transcripts.remove)  # those of the previous worker are not continued
+        await self.forgetting.resume()
         for job in self.jobs:
             job.start()
         with contextlib.suppress(StoreUnavailable):

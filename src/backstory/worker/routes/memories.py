@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -15,24 +13,18 @@ import msgspec
 from backstory import ids
 from backstory.capture.intake import Intake
 from backstory.capture.processes import processes
-from backstory.capture.spool import Spool
-from backstory.errors import BadInput, NotFound, StoreUnavailable
-from backstory.jobs import Job
+from backstory.errors import BadInput
 from backstory.model import OURSELVES, ContentId, Event, Observation, Reply, Report, Round, Session
-from backstory.observe.own_transcripts import OwnTranscripts
 from backstory.project import Project
 from backstory.store import events, feed, forget, memories, observations, projects, sessions
 from backstory.store.db import Row, Store, Tx
 from backstory.store.forget_rows import Forgotten
 from backstory.text import cut, one_line
 from backstory.worker.endpoints import Call, Endpoint, needs_write
-from backstory.worker.forgotten_files import ForgottenFiles
+from backstory.worker.forgetting import Forgetting
 from backstory.worker.jobs.embedding import EmbeddingJob
 from backstory.worker.live import Live
 
-log = logging.getLogger(__name__)
-#: Seconds until an erasure that a reader held up is tried again.
-RETRY_S = 5.0
 Text = Annotated[str, msgspec.Meta(max_length=100_000)]
 Short = Annotated[str, msgspec.Meta(max_length=500)]
 Path = Annotated[str, msgspec.Meta(max_length=4096)]
@@ -77,29 +69,14 @@ class Gone(msgspec.Struct):
     items: list[dict[str, Any]] = []
 
 
-class _DryRun(Exception):
-    """Rolls the transaction of a dry run back."""
-
-
 class Memories:
     """The routes that change memory."""
 
     def __init__(
-        self,
-        store: Store,
-        intake: Intake,
-        spool: Spool,
-        live: Live,
-        embedding: EmbeddingJob,
-        own_transcripts: OwnTranscripts,
-        files: ForgottenFiles,
-        key: bytes,
+        self, store: Store, intake: Intake, live: Live, embedding: EmbeddingJob, forgetting: Forgetting
     ) -> None:
-        self._store, self._intake, self._spool, self._live = store, intake, spool, live
-        self._embedding, self._own_transcripts, self._files = embedding, own_transcripts, files
-        self._key = key
-        self._wiping = asyncio.Lock()
-        self.job = Job("wipe", self._wipe_until_done)
+        self._store, self._intake, self._live, self._embedding = store, intake, live, embedding
+        self._forgetting = forgetting
 
     def table(self) -> list[Endpoint]:
         return [
@@ -142,95 +119,22 @@ class Memories:
 
     async def forget_one(self, call: Call) -> Gone:
         """Forget an observation."""
-        number = call.number("id")
-        return await self._forget(lambda tx, gone: forget.observation(tx, number, gone))
+        order = await self._forgetting.order([call.number("id")])
+        return _to_gone(*await self._forgetting.forget(order))
 
     async def forget(self, call: Call) -> Gone:
         """Forget observations, a session, a project, or all rows with some words. This cannot be undone."""
         body: Forget = call.body
-        if not (body.ids or body.sessions or body.project or body.matching.strip()):
+        matching = body.matching.strip()
+        if not (body.ids or body.sessions or body.project or matching):
             raise BadInput("There is nothing to forget.", "Send `ids`, `sessions`, a `project`, or `matching` words.")
-        items: list[Row] = []
-
-        def work(tx: Tx, gone: Forgotten) -> None:
-            if body.matching.strip():
-                items.extend(forget.find(tx, body.matching, body.project).items)
-                forget.matching(tx, body.matching, body.project, gone)
-            elif body.project:
-                forget.project(tx, body.project, gone)
-            for number in body.ids:
-                forget.observation(tx, number, gone)
-            for number in body.sessions:
-                forget.session(tx, number, gone)
-
+        order = await self._forgetting.order(body.ids, body.sessions, body.project, matching)
         if not body.dry_run:
-            return await self._forget(work)
-        gone = await self._dry_run(work)
+            return _to_gone(*await self._forgetting.forget(order))
+        find = partial(forget.find, words=matching, project_name=body.project)
+        items = (await asyncio.to_thread(self._store.read, find)).items if matching else []
+        gone = await self._forgetting.preview(order)
         return _to_gone(gone, False, items or list(_listed(gone)))
-
-    async def forget_project(self, name: str) -> int:
-        """Forget all sessions of a project. Return how many there were."""
-        try:
-            return (await self._forget(lambda tx, gone: forget.project(tx, name, gone))).sessions
-        except NotFound:
-            return 0
-
-    async def _dry_run(self, work: Callable[[Tx, Forgotten], None]) -> Forgotten:
-        """Delete in a transaction that is rolled back."""
-        gone = Forgotten(key=self._key)
-
-        def roll_back(tx: Tx) -> None:
-            work(tx, gone)
-            forget.unkeep(tx, gone)
-            raise _DryRun
-
-        with contextlib.suppress(_DryRun):
-            await self._intake.write(roll_back)
-        return gone
-
-    async def _forget(self, work: Callable[[Tx, Forgotten], None]) -> Gone:
-        # Entries of the spool are stored first, so that they are forgotten with the rest.
-        await self._spool.drain()
-        gone = Forgotten(key=self._key)
-
-        def delete(tx: Tx) -> None:
-            work(tx, gone)
-            forget.finish(tx, gone)
-            forget.request_erasure(tx)
-
-        await self._intake.write(delete)
-        self._live.clear()
-        counts = {name: getattr(gone, name) for name in ("sessions", "summaries", "prompts")}
-        self._live.publish("gone", {"observations": sorted(gone.observations)} | counts)
-        if any(counts.values()):
-            self._live.publish("reset", {})  # their ids are not known any more
-        await self._embedding.forget()
-        await asyncio.to_thread(self._spool.forget, gone.names)
-        # The conversations of the observer quote it, and are sent again with each round that continues them.
-        await asyncio.to_thread(self._own_transcripts.remove)
-        if not (wiped := await self._wipe(gone)):
-            self.job.start()
-        return _to_gone(gone, wiped)
-
-    async def _wipe_until_done(self) -> None:
-        """Finish an erasure that the previous worker left, or that a reader held up."""
-        while not await self._wipe():
-            await asyncio.sleep(RETRY_S)
-
-    async def _wipe(self, gone: Forgotten | None = None) -> bool:
-        """Remove deleted text from the files. Return False if somebody uses them."""
-        async with self._wiping:
-            try:
-                erasure = await asyncio.to_thread(self._store.read, forget.open_erasure)
-                if erasure is None:
-                    return await asyncio.to_thread(self._files.clean_marked)
-                await asyncio.to_thread(self._files.clean, gone or Forgotten())
-                await asyncio.to_thread(self._store.scrub)
-            except StoreUnavailable as error:
-                log.warning("%s", error)
-                return False
-            await self._intake.write(lambda tx: forget.finish_erasures(tx, erasure))
-            return await asyncio.to_thread(self._files.clean_marked)
 
 
 def _to_gone(gone: Forgotten, wiped: bool, items: list[Row] | None = None) -> Gone:
