@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 from acted import edited, ran, stopped, told, used
 
@@ -189,6 +192,116 @@ def test_a_check_is_told_by_its_output(command: str, hidden: bool) -> None:
 )
 def test_what_an_output_does_not_show_is_not_told(command: str, output: str) -> None:
     assert told_of(ran(command, output)) == ""
+
+
+def cuts(lines: list[str]) -> Iterator[tuple[str, str]]:
+    """Every way to show a part of an output: the rest of the command line, and the part."""
+    for number in range(1, len(lines) + 1):
+        yield f" 2>&1 | tail -{number}", "\n".join(lines[-number:])
+        yield f" | head -n {number}", "\n".join(lines[:number])
+        yield " | grep -i a", lines[number - 1]
+        yield f" | sed -n '{number},$p'", "\n".join(lines[number - 1 :])
+        yield f" | tail -n{number} || true", "\n".join(lines[-number:])
+    yield " || true", "\n".join(lines)
+    yield "; echo done", "\n".join([*lines, "done"])
+    yield "", "\n".join(lines)
+
+
+@pytest.mark.parametrize("command", OUTPUTS)
+def test_no_part_of_a_failing_output_passes(command: str) -> None:
+    """Cut, piped, coloured, behind what hides the exit code, and with an exit code of 0. By a script that calls it,
+    too, which prints `ok` at the end."""
+    lines = OUTPUTS[command][0].strip("\n").split("\n")
+    for rest, part in cuts(lines):
+        assert "passes" not in told_of(ran(command + rest, part)), (rest, part)
+        coloured = "\n".join(f"\x1b[1m\x1b[31m{line}\x1b[0m" for line in part.split("\n"))
+        assert "passes" not in told_of(ran(command + rest, coloured)), (rest, part)
+        assert "passes" not in told_of(ran(f"make test{rest}", f"{part}\nok")), (rest, part)
+
+
+@pytest.mark.parametrize("command", OUTPUTS)
+def test_a_check_that_prints_nothing_is_told_by_its_own_exit_code_only(command: str) -> None:
+    name = OUTPUTS[command][3].partition(" passes")[0]
+    assert told_of(ran(command, "")) == f"{name} passes."
+    assert told_of(ran(f"cd shop && {command} && echo ok", "ok")) == f"{name} passes."
+    assert told_of(ran(f"cd shop && {command}", "", 1)) == f"{name} fails."
+    hiding = (
+        "{} | tail -1",
+        "{} || true",
+        "{}; echo ok",
+        "{} & wait",
+        "! {}",
+        "if {}; then echo ok; fi",
+        "{}\necho ok",
+    )
+    for line in hiding:
+        for code in (0, 1):
+            assert told_of(ran(line.format(command), "ok", code)) == "", (line, code)
+    for before in ("npm ci", "./setup.sh"):
+        assert told_of(ran(f"{before} && {command}", "", 1)) == "", before
+    for code in (124, 126, 127, 137):
+        assert told_of(ran(command, "", code)) == "", code
+
+
+@pytest.mark.parametrize("agent_tells", ["ok", "Done.", {"output": "ok"}, [{"type": "text", "text": "ok"}]])
+@pytest.mark.parametrize("command", ["pytest -q", "make test", "ruff check ."])
+def test_an_exit_code_that_is_not_told_is_not_known(command: str, agent_tells: Any) -> None:
+    """Other agents tell only what a command printed."""
+    assert told_of(used("Bash", {"command": command}, agent_tells)) == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "told"),
+    [
+        (
+            "pytest -q",
+            "FAILED tests/a.py::test_x - AssertionError\n1 failed",
+            "pytest fails (1 failed: tests/a.py::test_x).",
+        ),
+        (
+            "pytest -q | tail -2",
+            "FAILED tests/a.py::test_x - Error\n1 failed",
+            "pytest fails (1 failed: tests/a.py::test_x).",
+        ),
+        ("pytest -qq || true", "FAILED tests/a.py::test_x", "pytest fails (1 failed: tests/a.py::test_x)."),
+        ("pytest | tail -1 | cut -d' ' -f2-", "1 failed, 3 passed", "pytest fails (1 failed, 3 passed)."),
+        ("pytest -q | tail -1 | cut -c1-9", "34 passed", ""),
+        ("pytest -q | grep -o '[0-9]* passed.*'", "34 passed in 0.1s", ""),
+        ("pytest -q | head -c 20", "34 passed in 0.1s", ""),
+        ("npx playwright test | tail -1", "  12 passed (2.1s)", ""),
+        ("npx playwright test | tail -9", "  12 passed (2.1s)", "playwright test passes (12 passed)."),
+        ("dotnet test | tail -1", "Passed!  - Failed:     0, Passed:    13, Skipped:     0, Total:    13", ""),
+        ("flake8 --exit-zero", "", ""),
+        ("npm run test --if-present", "", ""),
+        ("make -i test", "", ""),
+        ("cargo test --no-run", "", ""),
+        ("mypy .", "app.py:3: error: Name 'x' is not defined", ""),
+        ("flake8", "./a.py:1:1: F401 'os' imported but unused\n1 error", ""),
+        ("npm test", "not ok 2 - adds up", ""),
+        ("pytest -q", "bash: pytest: command not found", ""),
+    ],
+)
+def test_a_short_output_tells_what_it_shows(command: str, output: str, told: str) -> None:
+    assert told_of(ran(command, output)) == told
+
+
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [
+        ("pytest -q", "bash: pytest: command not found"),
+        ("cd nowhere && pytest -q", "bash: cd: nowhere: No such file or directory"),
+        ("python -m pytest", "/usr/bin/python: No module named pytest"),
+        ("pytest -q", "Command timed out after 2m 0.0s"),
+        ("pytest -q | grep -c ERROR", "0"),
+    ],
+)
+def test_a_check_that_did_not_run_has_not_failed(command: str, output: str) -> None:
+    assert told_of(ran(command, output, 1)) == ""
+
+
+def test_a_command_that_was_moved_to_the_background_has_not_passed() -> None:
+    response = {"stdout": "", "stderr": "", "interrupted": False, "backgroundTaskId": "b1"}
+    assert told_of(used("Bash", {"command": "pytest"}, response)) == ""
 
 
 def test_a_check_in_the_background_has_not_passed() -> None:

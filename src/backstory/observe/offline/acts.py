@@ -49,6 +49,7 @@ class Act:
     response: Any
     output: str
     failed: bool
+    exit_code: int | None  #: of the whole command line; None if the agent did not tell it
     path: str
     cwd: str
     home: str  #: the directory from which files are named
@@ -93,7 +94,7 @@ def _read(event: Event, at: int, round_: Round) -> Act | None:
     inputs = mapping(given)
     tool = event.tool_name if isinstance(event.tool_name, str) else ""
     verb = verb_of(tool, inputs)
-    failed, output = _outcome(event, payload, response, verb)
+    failed, output, code = _outcome(event, payload, response, verb)
     if verb == "skip" or (failed and _REJECTED.search(output[:400])):
         return None
     home, here = (each if isinstance(each, str) else "" for each in (round_.home, round_.cwd))
@@ -101,7 +102,7 @@ def _read(event: Event, at: int, round_: Round) -> Act | None:
     cwd = cwd if isinstance(cwd, str) and cwd else here
     where = first(inputs, *_PATH_KEYS)
     path = relative(where, home, cwd) if isinstance(where, str) else ""
-    return Act(event.id, at, verb, tool, inputs, response, output, failed, path, cwd, home)
+    return Act(event.id, at, verb, tool, inputs, response, output, failed, code, path, cwd, home)
 
 
 def verb_of(tool: str, inputs: Mapping[str, Any]) -> str:
@@ -125,17 +126,20 @@ def _verb_by_input(inputs: Mapping[str, Any]) -> str:
     return "ask"
 
 
-def _outcome(event: Event, payload: Mapping[str, Any], response: Any, verb: str) -> tuple[bool, str]:
+def _outcome(event: Event, payload: Mapping[str, Any], response: Any, verb: str) -> tuple[bool, str, int | None]:
+    """Return whether it failed, its output, and the exit code of a command."""
     failed = event.kind == "tool_failure"
     raw = text_of(payload.get("error") if failed else response)
     if failed and not raw:
         raw = text_of(response)
     raw = raw.removeprefix("<tool_use_error>").removesuffix("</tool_use_error>")
-    if code := _EXIT.match(raw):
-        failed = failed or code.group(1) != "0"
-        raw = raw[code.end() :]
+    code = None
+    if told := _EXIT.match(raw):
+        code = int(told.group(1))
+        failed = failed or code != 0
+        raw = raw[told.end() :]
     if isinstance(response, Mapping) and not failed:
-        status = first(response, "exit_code", "exitCode", "returncode", "code") if verb == "run" else 0
+        status = first(response, "exit_code", "exitCode", "returncode", "code") if verb == "run" else None
         failed = (
             (isinstance(status, int) and status != 0)
             or response.get("is_error") is True
@@ -143,9 +147,12 @@ def _outcome(event: Event, payload: Mapping[str, Any], response: Any, verb: str)
             or (response.get("success") is False)
             or response.get("interrupted") is True
         )
+        # Claude Code tells a code only if it is not 0, in another event. A command in the background has none yet.
+        is_told = isinstance(status, int) or ("stdout" in response and not response.get("backgroundTaskId"))
+        code = (status if isinstance(status, int) else 0) if is_told and not failed else code
     elif isinstance(response, str) and verb != "run" and raw.startswith(("Error: ", "Error calling tool")):
         failed = True
-    return failed, clean_output(raw)
+    return failed, clean_output(raw), code
 
 
 def text_of(value: Any, depth: int = 0) -> str:

@@ -31,6 +31,7 @@ class CheckResult:
 
     passed: bool
     detail: str  #: `1 failed, 3 passed: test_cart`
+    is_last: bool = True  #: nothing above it, which `tail` may have cut off, can say otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +42,20 @@ class Runner:
     result: re.Pattern[str]
     name: re.Pattern[str]  #: the line of a failure
     counts_errors: bool  #: and not tests
+    is_last: bool  #: what passed is told after all that failed
+    part: re.Pattern[str]  #: a result of which the rest was cut off: a failure
 
 
-def _runner(programs: str, result: str, name: str = r"(?!)", counts_errors: bool = False) -> Runner:
-    return Runner(programs, re.compile(result, re.M), re.compile(name, re.M), counts_errors)
+def _runner(
+    programs: str,
+    result: str,
+    name: str = r"(?!)",
+    counts_errors: bool = False,
+    is_last: bool = True,
+    part: str = r"(?!)",
+) -> Runner:
+    patterns = [re.compile(pattern, re.M) for pattern in (result, name, part)]
+    return Runner(programs, patterns[0], patterns[1], counts_errors, is_last, patterns[2])
 
 
 RUNNERS = (
@@ -52,6 +63,7 @@ RUNNERS = (
         "pytest py.test",
         r"^(?:[=!]+ )?(?:\d+ [a-z]+, ){0,6}\d+ (?:passed|failed|errors?)\b.* in \d.*",
         r"^(?:FAILED|ERROR) (\S+?(?:\[.*?\])?)(?: - .*)?$",
+        part=r"^(?:[=!]+ )?(?:\d+ [a-z]+, ){0,6}\d+ (?:failed|errors?)\b(?:, \d+ [a-z]+)*[ =]*$",
     ),
     _runner(
         "unittest manage.py trial",
@@ -65,8 +77,9 @@ RUNNERS = (
     ),
     _runner(
         "cargo",
-        r"^test result: .*|^[ \t]*Summary \[.*|^(?P<bad>error: could not compile)",
+        r"^test result: .*|^[ \t]*Summary \[.*|^(?P<bad>error: (?:could not compile|test failed|\d+ targets? failed))",
         r"^test (\S+)(?: - .*?)? \.\.\. FAILED",
+        is_last=False,
     ),
     _runner(
         "go gotestsum",
@@ -86,11 +99,11 @@ RUNNERS = (
         r"^\d+ tests? completed.*|^BUILD (?:SUCCESSFUL|(?P<bad>FAILED))",
         r"^(\S+ > .+) FAILED$",
     ),
-    _runner("dotnet", r"^(?:Failed|Passed)! +- Failed:.*", r"^[ \t]*(?:X|Failed) (\S+)"),
+    _runner("dotnet", r"^(?:Failed|Passed)! +- Failed:.*", r"^[ \t]*(?:X|Failed) (\S+)(?= \[|$)", is_last=False),
     _runner("ctest", r"\d+% tests passed, .*", r"^[ \t]+\d+ - (\S+) \("),
-    _runner("node", r"^(?:#|ℹ) (?:pass|fail) \d+", r"^[ \t]*not ok \d+ (?:- )?(.+?)(?: # .*)?$"),
+    _runner("node", r"^(?:#|ℹ) (?:pass|fail) \d+", r"^[ \t]*not ok \d+ (?!.* # (?:TODO|SKIP))(?:- )?(.+?)(?: # .*)?$"),
     _runner("bun", r"^[ \t]*\d+ (?:pass|fail)$", r"^\(fail\) (.+?)(?: \[.*\])?$"),
-    _runner("playwright", r"^[ \t]*\d+ (?:passed \(|failed$).*", r"^[ \t]+\[\w+\] › (.+?)[ \t─]*$"),
+    _runner("playwright", r"^[ \t]*\d+ (?:passed \(|failed$).*", r"^[ \t]+\[\w+\] › (.+?)[ \t─]*$", is_last=False),
     _runner("mypy", r"^Found \d+ errors? in .*|^Success: no issues", r"^(\S+?:\d+)(?::\d+)?: error: ", True),
     _runner(
         "ruff",
@@ -109,6 +122,22 @@ RUNNERS = (
 )
 
 
+#: What hardly any check prints if all is well. A passing exit code beside it may be that of something else.
+_DOUBT = re.compile(
+    r"\b[1-9]\d* (?:tests? |checks? )?(?:failed|failing|failures?|errors?|problems?)\b"
+    r"|^[ \t]*(?:FAIL|FAILED|FAILURES?|ERRORS?)\b|\bFAILED(?:[ \t]*$|[ \t]*[\[(])|\.\.\. (?:FAIL|ERROR)"
+    r"|^[ \t]*not ok\b|^[ \t]*[✕✗✘✖×]|AssertionError|^panic: |^Traceback |\bBUILD FAIL"
+    r"|^(?:\S+: )?(?:fatal )?error\b[:\[ ]|: (?:fatal )?error\b|[ -]error TS\d",
+    re.MULTILINE,
+)
+
+
+def is_doubtful(output: str) -> bool:
+    """Whether an output without a result has something of a failure."""
+    lines = "\n".join(line[:LINE].rstrip() for line in output.split("\n"))
+    return _DOUBT.search(lines) is not None
+
+
 def read_result(output: str, program: str) -> CheckResult | None:
     """Return the result that an output shows; None if it shows none.
 
@@ -116,15 +145,17 @@ def read_result(output: str, program: str) -> CheckResult | None:
     """
     output = "\n".join(line[:LINE].rstrip() for line in output.split("\n"))
     known = [one for one in RUNNERS if program in one.programs.split()]
-    results = [(one, result) for one in known or RUNNERS if (result := _read(one, output))]
+    results = [(one, result) for one in known or RUNNERS if (result := _read(one, output, bool(known)))]
     certain = [result for one, result in results if known or not (one.counts_errors and result.passed)]
     return min(certain, key=lambda result: result.passed, default=None)
 
 
-def _read(runner: Runner, output: str) -> CheckResult | None:
-    results = list(runner.result.finditer(output))
+def _read(runner: Runner, output: str, is_known: bool) -> CheckResult | None:
+    results = list(runner.result.finditer(output)) or (list(runner.part.finditer(output)) if is_known else [])
     if not results:
-        return None
+        # A summary that was cut off, or left out to be quiet: the failures are named above it.
+        names = _names(runner, output) if is_known and not runner.counts_errors else []
+        return CheckResult(False, f"{len(names)} failed: {joined(names, NAMES)}") if names else None
     groups = [result.groupdict() for result in results]
     tally = "\n".join(group.get("tally") or result[0] for group, result in zip(groups, results, strict=True))
     names = _names(runner, output)
@@ -134,7 +165,7 @@ def _read(runner: Runner, output: str) -> CheckResult | None:
     if passed is None and total is not None:
         passed = max(total - (failed or 0), 0)
     if not failed:
-        return None if passed == 0 else CheckResult(True, f"{passed} passed" if passed else "")
+        return None if passed == 0 else CheckResult(True, f"{passed} passed" if passed else "", runner.is_last)
     numbers = [plural(failed, "error") if runner.counts_errors else f"{failed} failed"]
     tally = ", ".join([*numbers, f"{passed} passed"] if passed else numbers)
     return CheckResult(False, f"{tally}: {joined(names, NAMES)}" if names else tally)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from backstory.model import ClaimMark, Event, Round
 from backstory.observe.offline.acts import Act, mapping, read_acts, text_of, verb_of
-from backstory.observe.offline.checks import read_result
+from backstory.observe.offline.checks import CheckResult, is_doubtful, read_result
 from backstory.observe.offline.commits import Commit, read_commits
 from backstory.observe.offline.edits import Change, read_changes
 from backstory.observe.offline.shell import QUIET, Command, read_commands
@@ -26,11 +26,25 @@ _NEXT = re.compile(
     r"[^.!?]*\?",
     re.IGNORECASE,
 )
-_HEAD = re.compile(r"\|\s*head\b(?:\s*-n?\s*(\d{1,6}))?")
-#: Picks lines of an output, but not those of failures.
-_PICKS = re.compile(r"\|\s*(?:grep|rg)\b(?!.*(?:-v|fail))", re.IGNORECASE)
+_ENDS = re.compile(r"\|&?\s*(?P<end>head|tail)\b(?:\s+-(?P<bytes>c)\S*|\s*(?:-n|--lines=)?\s*-?(?P<lines>\d{1,6}))?")
+#: Picks lines of an output, but not those of failures, or all but those.
+_PICKS = re.compile(
+    r"\|&?\s*(?:(?:[ef]?grep|rg|ag|findstr|select-string)\b(?:(?!.*fail)(?!.*\s-\w*v)|(?=.*\s-\w*v).*fail|.*\s-\w*[clo])|(?:awk|sed)\b)",
+    re.IGNORECASE,
+)
 #: The exit code of such a line is not that of each command in it.
-_HIDES_EXIT_CODE = re.compile(r"[|;]|(?<!\\)\n|(?<![&>])&(?![&>])")
+_HIDES_EXIT_CODE = re.compile(
+    r"[|;]|(?<!\\)\n|(?<![&>])&(?![&>])|(?:^|[\s(])!\s|--exit-zero\b|--issues-exit-code[= ]0\b|--if-present\b"
+    r"|\bskipTests\b|\bmaven\.test\.|\bmake\s+-[a-z]*[in]"
+)
+#: What a shell prints if a check did not run, or did not end.
+_NOT_RUN = re.compile(
+    r"command not found|^\S+: (?:line \d+: )?(?:cd: |\S+: (?:not found|No such file))|: No module named \S+$"
+    r"|^Command timed out after ",
+    re.MULTILINE,
+)
+#: Exit codes of a program that was not found or could not be started, was ended by `timeout`, or was killed.
+_NOT_RUN_CODES = frozenset((124, 126, 127, 130, 137, 143))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,25 +157,31 @@ def _check(commands: Sequence[Command], act: Act) -> Check | None:
     if main is None or _was_interrupted(act):
         return None
     result = read_result(act.output, main.words[0])
-    passed: bool | None = None
+    return Check(main.name, _has_passed(commands, main, act, result), result.detail if result else "", act)
+
+
+def _has_passed(commands: Sequence[Command], main: Command, act: Act, result: CheckResult | None) -> bool | None:
+    """Whether a check passed; None if neither its output nor an exit code that is its own tells."""
     if result and not result.passed:
-        passed = False
-    elif act.failed:
-        later = commands[commands.index(main) + 1 :]
-        is_certain = all(one is main or not one.purpose for one in commands)
-        passed = False if is_certain and all(one.words[0] in QUIET for one in later) else None
-    elif result:
-        passed = None if _is_cut(act) else True
-    elif not _HIDES_EXIT_CODE.search(act.command) and not act.input.get("run_in_background"):
-        passed = True
-    return Check(main.name, passed, result.detail if result else "", act)
+        return False
+    is_own = not _HIDES_EXIT_CODE.search(act.command) and not act.input.get("run_in_background")
+    is_run = act.exit_code not in _NOT_RUN_CODES and not _NOT_RUN.search(act.output[:1000])
+    if act.failed:
+        others = (one for one in commands if one is not main)
+        return False if is_own and is_run and all(one.words[0] in QUIET for one in others) else None
+    if result:
+        return None if _is_cut(act, result) else True
+    return True if is_own and is_run and act.exit_code == 0 and not is_doubtful(act.output) else None
 
 
-def _is_cut(act: Act) -> bool:
+def _is_cut(act: Act, result: CheckResult) -> bool:
     """Whether the output may go on with failures that are not shown."""
-    head = _HEAD.search(act.command)
-    is_long = head is not None and act.output.count("\n") + 1 >= int(head[1] or 10)
-    return is_long or _PICKS.search(act.command) is not None
+    lines = act.output.count("\n") + 1
+    for cut in _ENDS.finditer(act.command):
+        is_long = cut["bytes"] is not None or lines >= int(cut["lines"] or 10)
+        if is_long and (cut["end"] == "head" or not result.is_last):
+            return True
+    return _PICKS.search(act.command) is not None
 
 
 def _was_interrupted(act: Act) -> bool:

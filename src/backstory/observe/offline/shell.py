@@ -43,7 +43,10 @@ _STARTERS = {
 #: Options of wrappers and task runners that are followed by a value.
 _WITH_VALUE = _words("-C -F -n -p -u -w --cwd --extra --filter --group --package --prefix --python --with")
 #: Words that make a check show something else instead.
-_ONLY_SHOWS = _words("--version version --help -h --collect-only --co --listTests --list-tests --init")
+_ONLY_SHOWS = _words(
+    "--version version --help -h --collect-only --co --listTests --list-tests --init --dry-run --just-print --no-run"
+    " --list -list --fixtures --setup-plan --show-config --showConfig --print-config --show-settings --show-files"
+)
 #: What a program checks, by its name, or by its name and its sub-command.
 _PURPOSES = _by_name(
     {
