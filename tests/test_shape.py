@@ -237,6 +237,7 @@ NAMES_CLAUDE = {
     "groups/runs.py": "loads the Claude Agent SDK",
     "observe/providers/__init__.py": "the list of providers names each of them",
     "observe/model_observer.py": "hands the setting `claude_path` to the provider",
+    "observe/offline/acts.py": "which agents report a command that failed as a failure",
     "observe/prices.py": "models have that name",
     "sessions/capture.py": "reports what the hooks of Claude Code would",
     "sessions/options.py": "options of the Claude Agent SDK",

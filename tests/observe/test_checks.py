@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from acted import edited, ran, stopped, told, used
+from acted import a_round, edited, ran, stopped, told, used
 
 from backstory.model import Event
+from backstory.observe.offline import tell
 from backstory.observe.offline.checks import read_result
 
 #: What each runner prints when something fails, and when all is well.
@@ -145,6 +147,12 @@ OUTPUTS = {
         "All checks passed!\n",
         "ruff passes",
     ),
+    "golangci-lint run ./...": (
+        "cart.go:31:5: G104: Errors unhandled (gosec)\n\tf.Close()\n\t^\n1 issues:\n* gosec: 1\n",
+        "golangci-lint fails (1 error: cart.go:31)",
+        "0 issues.\n",
+        "golangci-lint passes",
+    ),
     "npx eslint src": (
         "/shop/a.js\n  1:7  error  'x' is not defined  no-undef\n\n✖ 3 problems (2 errors, 1 warning)\n",
         "eslint fails (2 errors)",
@@ -246,8 +254,12 @@ def test_a_check_that_prints_nothing_is_told_by_its_own_exit_code_only(command: 
 @pytest.mark.parametrize("agent_tells", ["ok", "Done.", {"output": "ok"}, [{"type": "text", "text": "ok"}]])
 @pytest.mark.parametrize("command", ["pytest -q", "make test", "ruff check ."])
 def test_an_exit_code_that_is_not_told_is_not_known(command: str, agent_tells: Any) -> None:
-    """Other agents tell only what a command printed."""
-    assert told_of(used("Bash", {"command": command}, agent_tells)) == ""
+    """Other agents tell only what a command printed. Claude Code reports what failed as a failure."""
+    events = (edited("cart.py", "a", "b"), used("Bash", {"command": command}, agent_tells), stopped(""))
+    summary = tell(replace(a_round("Check it.", *events), agent="another")).summary
+    assert summary and f"{summary.completed}{summary.next_steps}" == ""
+    summary = tell(a_round("Check it.", *events)).summary
+    assert summary and " passes" in summary.completed
 
 
 @pytest.mark.parametrize(
@@ -302,6 +314,7 @@ def test_a_check_that_did_not_run_has_not_failed(command: str, output: str) -> N
 def test_a_command_that_was_moved_to_the_background_has_not_passed() -> None:
     response = {"stdout": "", "stderr": "", "interrupted": False, "backgroundTaskId": "b1"}
     assert told_of(used("Bash", {"command": "pytest"}, response)) == ""
+    assert told_of(used("Bash", {"command": "pytest"}, "Command running in background with ID: b1")) == ""
 
 
 def test_a_check_in_the_background_has_not_passed() -> None:

@@ -32,6 +32,8 @@ VERBS = {
 _VERB_OF = {name: verb for verb, names in VERBS.items() for name in names.split()}
 _PATH_KEYS = ("file_path", "filePath", "notebook_path", "path", "target_file", "filename", "absolute_path", "file")
 _EXIT = re.compile(r"(?:Error: )?Exit code:? (\d{1,6})\s*")
+#: Agents that report every exit code but 0 as a failure.
+_TELL_FAILURES = frozenset(("claude-code",))
 _REJECTED = re.compile(
     r"doesn't want to proceed with this tool use|^\[Request interrupted by user|user rejected|^Permission to use "
 )
@@ -95,6 +97,8 @@ def _read(event: Event, at: int, round_: Round) -> Act | None:
     tool = event.tool_name if isinstance(event.tool_name, str) else ""
     verb = verb_of(tool, inputs)
     failed, output, code = _outcome(event, payload, response, verb)
+    if round_.agent in _TELL_FAILURES and code is None and not failed and not mapping(response).get("backgroundTaskId"):
+        code = 0
     if verb == "skip" or (failed and _REJECTED.search(output[:400])):
         return None
     home, here = (each if isinstance(each, str) else "" for each in (round_.home, round_.cwd))
@@ -147,9 +151,7 @@ def _outcome(event: Event, payload: Mapping[str, Any], response: Any, verb: str)
             or (response.get("success") is False)
             or response.get("interrupted") is True
         )
-        # Claude Code tells a code only if it is not 0, in another event. A command in the background has none yet.
-        is_told = isinstance(status, int) or ("stdout" in response and not response.get("backgroundTaskId"))
-        code = (status if isinstance(status, int) else 0) if is_told and not failed else code
+        code = status if isinstance(status, int) else code
     elif isinstance(response, str) and verb != "run" and raw.startswith(("Error: ", "Error calling tool")):
         failed = True
     return failed, clean_output(raw), code

@@ -17,7 +17,7 @@ LINE = 500
 NAMES = 3
 NAME = 160
 _FAILED = re.compile(
-    r"\b(\d+)(?: tests?)? (?:failed|failing|fail|failures?|errors?|remaining)\b"
+    r"\b(\d+)(?: tests?)? (?:failed|failing|fail|failures?|errors?|remaining|issues)\b"
     r"|(?<!expected )\b(?:fail|failures=|errors=|failures:|errors:|failed:)\s*(\d+)",
     re.IGNORECASE,
 )
@@ -111,6 +111,7 @@ RUNNERS = (
         r"^(?: *--> )?([^\s:]+:\d+):\d+",
         True,
     ),
+    _runner("golangci-lint", r"^(?P<tally>\d+ issues)[.:]", r"^(\S+:\d+):\d+: ", True),
     _runner("eslint", r"^✖ \d+ problems? \(\d+ errors?", counts_errors=True),
     _runner("pyright", r"^\d+ errors?, \d+ warnings?", r"^ *(\S+?:\d+):\d+ - error", True),
     _runner(

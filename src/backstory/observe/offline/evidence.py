@@ -40,7 +40,7 @@ _HIDES_EXIT_CODE = re.compile(
 #: What a shell prints if a check did not run, or did not end.
 _NOT_RUN = re.compile(
     r"command not found|^\S+: (?:line \d+: )?(?:cd: |\S+: (?:not found|No such file))|: No module named \S+$"
-    r"|^Command timed out after ",
+    r"|^Command timed out after |^Command (?:is )?running in (?:the )?background|moved to the background",
     re.MULTILINE,
 )
 #: Exit codes of a program that was not found or could not be started, was ended by `timeout`, or was killed.
