@@ -116,7 +116,7 @@ def test_without_a_credential_only_what_the_guard_leaves_open_can_be_used(app: A
     async def test() -> None:
         public = {(method, path) for method, path, needs in await every_route(app) if ANONYMOUS.may(needs)}
         assert public == {OPEN_ROUTE, ("GET", "/"), ("GET", "/assets/1"), *(("GET", path) for path in OPEN_PATHS)}
-        assert all(is_open(method, path) or path in OPEN_PATHS for method, path in public)
+        assert all(is_open(method, path) for method, path in public)
         for method, path in (
             ("GET", "/assets"),
             ("POST", "/assets/x"),
@@ -210,8 +210,9 @@ def test_the_guard_says_who_calls(tmp_path: Path) -> None:
     assert who("/api/sessions", {"Authorization": "Bearer another", "Principal": "owner"}) == 401
     assert who("/open", {}, method="POST") is ANONYMOUS
     assert who("/api/health", {}) is ANONYMOUS
-    # Host and origin are not looked at there, so a credential may be another page's doing.
-    assert who("/api/health", token | {"Origin": "http://evil.example"}) is ANONYMOUS
+    assert who("/api/health", token) is OWNER
+    assert who("/api/health", {"Host": "evil.example"}) == 403
+    assert who("/api/health", token | {"Origin": "http://evil.example"}) == 403
     open_settings = Settings(data_dir=tmp_path, auth="off")
     assert caller_of(open_settings, browsers, "/api/sessions", {}) is OWNER
     assert caller_of(open_settings, browsers, "/api/sessions", {"Origin": "http://evil.example"}) == 403

@@ -114,6 +114,9 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._wait_for_request(self._limits.body_s)
+        if not self.url.startswith(b"/"):
+            # `GET http://evil.example/` names a host beside the header that is checked. Only proxies are asked so.
+            raise ValueError  # answered by `send_400_response`
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
@@ -134,7 +137,8 @@ class Connection(HttpToolsProtocol):
         self._wait_for_reader(self.transport.get_write_buffer_size() > 0)
 
     def send_400_response(self, msg: str) -> None:
-        self._refuse(400, "This is not HTTP, or its URL is longer than 64 KiB.", "Send long queries with POST.")
+        problem = "This is not HTTP, its target is not a path, or its URL is longer than 64 KiB."
+        self._refuse(400, problem, "Ask for a path, such as /api/health, and send long queries with POST.")
 
     def _wait_for_request(self, seconds: float | None) -> None:
         if self._reading is not None:

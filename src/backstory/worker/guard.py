@@ -13,15 +13,17 @@ from pathlib import Path
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from backstory.errors import BackstoryError, BadSetting, Refused, Stranger, TooMany
+from backstory.errors import BackstoryError, BadInput, BadSetting, Refused, Stranger, TooMany
 from backstory.paths import locked, write_private
 from backstory.settings import Settings
 from backstory.worker.endpoints import error_response
 from backstory.worker.principal import ANONYMOUS, OWNER, Principal
 from backstory.worker.viewer.browsers import Browsers
 
-#: Paths that need no credential. They show only whether the worker is healthy.
+#: Paths that need no credential. Who has none learns only that the worker is there.
 OPEN_PATHS = frozenset({"/api/health", "/health"})
+#: Headers that decide who may ask. Of two, a proxy or a library may believe the one, and we the other.
+SINGLE = ("host", "origin", "authorization", "content-length", "sec-fetch-site")
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::[0-9]{1,5})?")
 #: The route that exchanges a code for a session. It needs no credential either.
 OPEN_ROUTE = ("POST", "/open")
@@ -101,6 +103,9 @@ class Guard:
         if server and server[1] is None:
             return OWNER  # only the owner can open the socket
         headers = Headers(scope=scope)
+        for name in SINGLE:
+            if len(headers.getlist(name)) > 1:
+                raise BadInput(f"The request has several `{name}` headers.", "Send each header once.")
         scheme, _, credential = headers.get("authorization", "").partition(" ")
         scheme, credential = scheme.lower(), credential.strip()
         by_session = scheme == SESSION and self._browsers.knows(credential)
@@ -109,8 +114,6 @@ class Guard:
         (self._owner if trusted else self._strangers).count()
         if trusted and "admit" in scope:
             scope["admit"]()
-        if scope["path"] in OPEN_PATHS:
-            return ANONYMOUS  # even with a credential, because host and origin are not checked
         self._check_host(headers)
         self._check_origin(headers)
         if by_session:
@@ -143,7 +146,7 @@ class Guard:
 def is_open(method: str, path: str) -> bool:
     """Return whether a route needs no credential, although host and origin are checked."""
     if method in ("GET", "HEAD"):
-        return path == PAGE or path.startswith(ASSETS)
+        return path == PAGE or path in OPEN_PATHS or path.startswith(ASSETS)
     return (method, path) == OPEN_ROUTE
 
 
