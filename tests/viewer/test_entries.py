@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from box import Box, until
 from playwright.sync_api import Page, expect
 from viewer_page import Opener, address, find_violations, remember
@@ -244,14 +246,51 @@ def test_forgetting_can_be_undone_for_ten_seconds_and_is_final_then(machine: Box
     expect(page.locator("article", has_text=gone["title"])).to_have_count(0)
 
 
-def test_who_leaves_the_page_while_it_forgets_has_decided(machine: Box, open_page: Opener) -> None:
-    row = remember(machine, "The spare key hangs behind the boiler")
+LEAVES: dict[str, Callable[[Page], Any]] = {
+    "reload": lambda page: page.reload(),
+    "close": lambda page: page.close(),
+    "close at once": lambda page: page.close(run_before_unload=False),
+    "elsewhere": lambda page: page.goto("about:blank"),
+    "elsewhere and back": lambda page: (page.goto("about:blank"), page.go_back()),
+}
+
+
+@pytest.mark.parametrize("leaves", LEAVES)
+def test_who_leaves_the_page_while_it_forgets_has_not_decided(machine: Box, open_page: Opener, leaves: str) -> None:
+    """A reload, a closed tab, another page: forgetting is final, and each of them happens for other reasons."""
+    row = remember(machine, f"The spare key hangs behind boiler {leaves}")
     page = open_page(f"#/o/{row['id']}")
+    asked: list[str] = []
+    page.context.on("request", lambda request: asked.append(request.url))
+    page.clock.install()
     page.get_by_role("button", name="Forget").click()
     expect(page.get_by_role("heading", name="is being forgotten")).to_be_visible()
-    page.close(run_before_unload=False)
+    expect(page.get_by_text("if this page stays open")).to_be_visible()
+    LEAVES[leaves](page)
+    if not page.is_closed() and page.url != "about:blank":
+        expect(page.get_by_role("heading", name=row["title"])).to_be_visible()
+        page.clock.run_for(20_000)
+        expect(page.get_by_role("heading", name=row["title"])).to_be_visible()
+    # What a page sends while it closes arrives before what the next one asks.
+    other = open_page(f"#/o/{row['id']}")
+    expect(other.get_by_role("heading", name=row["title"])).to_be_visible()
+    assert not [url for url in asked if url.endswith("/api/forget")]
+    assert machine.client.get(f"/api/observations/{row['id']}")["title"] == row["title"]
 
-    def is_gone() -> bool:
-        return all(one["id"] != row["id"] for one in machine.client.get("/api/feed")["items"])
 
-    until(is_gone, "it to be forgotten")
+def test_another_tab_does_not_end_the_time_to_undo(machine: Box, open_page: Opener) -> None:
+    """It shows the observation until it is forgotten. What closes is that tab alone."""
+    row = remember(machine, "The fuse box of hall G is behind the fern")
+    page = open_page(f"#/o/{row['id']}")
+    other = page.context.new_page()
+    other.goto(address(machine, f"#/o/{row['id']}"))
+    expect(other.get_by_role("heading", name=row["title"])).to_be_visible()
+    page.clock.install()
+    page.get_by_role("button", name="Forget").click()
+    expect(page.get_by_role("heading", name="is being forgotten")).to_be_visible()
+    other.reload()
+    expect(other.get_by_role("heading", name=row["title"])).to_be_visible()
+    other.close()
+    page.clock.run_for(11_000)
+    expect(page.get_by_text(f"#{row['id']} is forgotten.")).to_be_visible()
+    assert all(one["id"] != row["id"] for one in machine.client.get("/api/feed")["items"])

@@ -93,7 +93,7 @@ export function get<T>(path: string, params: Params = {}, abort?: AbortSignal): 
   return request<T>("GET", withQuery(path, params), undefined, abort ? { signal: abort } : {});
 }
 
-export const post = <T>(path: string, body: unknown = {}, more?: RequestInit) => request<T>("POST", path, body, more);
+export const post = <T>(path: string, body: unknown = {}) => request<T>("POST", path, body);
 export const patch = <T>(path: string, body: unknown) => request<T>("PATCH", path, body);
 
 export interface Load<T> {

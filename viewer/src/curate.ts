@@ -7,11 +7,12 @@ import type { Observation } from "./types";
 
 /** Seconds in which forgetting can be taken back. */
 const UNDO_S = 10;
+/** What takes back each forgetting that waits. */
+const waiting = new Set<() => void>();
 /** Ids of observations that lists leave out, because they were hidden or forgotten here. */
 export const leaving = signal<ReadonlySet<number>>(new Set());
 /** Ids of observations that are forgotten, or wait for it. */
 export const forgotten = signal<ReadonlySet<number>>(new Set());
-const waiting = new Set<number>();
 
 const plus = (set: ReadonlySet<number>, ids: number[]) => new Set([...set, ...ids]);
 const minus = (set: ReadonlySet<number>, ids: number[]) => new Set([...set].filter((id) => !ids.includes(id)));
@@ -45,7 +46,7 @@ export async function hide(ids: number[]): Promise<boolean> {
     stay(ids);
     return false;
   }
-  toast(`${ids.length === 1 ? `#${ids[0]} is` : `${ids.length} observations are`} hidden.`, { undo: () => show(ids) });
+  toast(`${named(ids)} ${ids.length === 1 ? "is" : "are"} hidden.`, { undo: () => show(ids) });
   return true;
 }
 
@@ -70,27 +71,29 @@ export async function supersede(id: number, by: number | null): Promise<Observat
   return row;
 }
 
-/** Forgets observations after ten seconds in which it can be undone. */
+/** Forgets observations after ten seconds, unless it is undone or the page is left before: forgetting is final, and a
+ * page may be left or loaded again for any reason. */
 export function forget(ids: number[]): void {
   leave(ids);
   forgotten.value = plus(forgotten.value, ids);
-  for (const id of ids) waiting.add(id);
-  const settle = () => ids.filter((id) => waiting.delete(id));
-  toast(`${ids.length === 1 ? `#${ids[0]} is` : `${ids.length} observations are`} being forgotten, for good.`, {
+  const takeBack = toast(`${named(ids)} will be forgotten for good in ${UNDO_S} seconds, if this page stays open.`, {
     seconds: UNDO_S,
     undo: () => {
-      settle();
+      waiting.delete(takeBack);
       stay(ids);
     },
     done: async () => {
-      const left = settle();
-      if (left.length && !(await tried(() => post("/api/forget", { ids: left })))) stay(left);
+      waiting.delete(takeBack);
+      if (await tried(() => post("/api/forget", { ids }))) toast(`${named(ids)} ${ids.length === 1 ? "is" : "are"} forgotten.`);
+      else stay(ids);
     },
   });
+  waiting.add(takeBack);
 }
 
-// Somebody who closes the page has decided.
+const named = (ids: number[]) => (ids.length === 1 ? `#${ids[0]}` : plural(ids.length, "observation"));
+
+// A page that was left may be shown again as it was. Nothing waits to be forgotten then.
 addEventListener("pagehide", () => {
-  if (waiting.size) void post("/api/forget", { ids: [...waiting] }, { keepalive: true });
-  waiting.clear();
+  for (const takeBack of [...waiting]) takeBack();
 });

@@ -25,8 +25,8 @@ interface ToastOptions {
   seconds?: number;
 }
 
-/** Shows a message for some seconds. */
-export function toast(text: string, { undo, done, seconds = undo ? 10 : 4 }: ToastOptions = {}): void {
+/** Shows a message for some seconds. Returns what takes it back. */
+export function toast(text: string, { undo, done, seconds = undo ? 10 : 4 }: ToastOptions = {}): () => void {
   const message: Message = { id: ++count, text, seconds, undo };
   // Of those that cannot be undone, only the last few: an undo stays for its time.
   const old = messages.value.filter((one) => !one.undo).slice(0, -(MOST - 1));
@@ -35,6 +35,7 @@ export function toast(text: string, { undo, done, seconds = undo ? 10 : 4 }: Toa
     if (!undone.delete(message.id)) done?.();
     close(message);
   }, seconds * 1000);
+  return () => takeBack(message);
 }
 
 /** Runs a change, and says why it failed if it does. Returns null then. */
