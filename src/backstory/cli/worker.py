@@ -196,6 +196,7 @@ def foreground(options: argparse.Namespace) -> None:
 
 def status(options: argparse.Namespace) -> int:
     from backstory.cli.agents import installed
+    from backstory.cli.doctor import problems_at_once
     from backstory.worker import process
 
     try:
@@ -221,6 +222,7 @@ def status(options: argparse.Namespace) -> int:
         "config": problem,
         "port_wanted": chosen.port,
         "installed": installed(chosen),
+        "problems": sorted({*health.get("problems", ()), *problems_at_once()}) if health else [],
     }
     if not show.printed_json(options, report):
         _print_status(report)
@@ -271,24 +273,8 @@ def _put(label: str, text: str, code: str = "") -> None:
 def _print_status(report: dict[str, Any]) -> None:
     from backstory.agents import DEFAULT_AGENT
 
-    health = report["health"]
-    if health:
-        up = show.duration(health["uptime_s"])
-        _put("worker", f"running for {up}: pid {health['pid']}, version {health['version']}", show.GREEN)
-        _put("viewer", f"{report['address']} (`backstory open`)")
-        if report["port_wanted"] and not report["address"].endswith(f":{report['port_wanted']}/"):
-            _put("", f"another program uses port {report['port_wanted']}; hooks do not need it")
-        for failing in health.get("failing", []):
-            _put("failing", f"{failing}; see `backstory doctor`", show.RED)
-        if health["status"] != "ok" and not health.get("failing"):
-            _put("database", "the database cannot be read; see worker.log in the data directory", show.RED)
-        if health.get("notice"):
-            _put("notice", f"{health['notice']}; see `backstory doctor`", show.YELLOW)
-        _put("queue", _queue_line(health["queue"]))
-        _put("observer", _observer_line(health))
-        if health.get("provider_trouble"):
-            _put("", health["provider_trouble"], show.YELLOW)
-        _put("search", _search_line(report["vectors"]))
+    if report["health"]:
+        _print_health(report, report["health"])
     elif report["pid"]:
         _put("worker", f"pid {report['pid']} does not answer; restart it with `backstory restart`", show.RED)
     else:
@@ -304,7 +290,29 @@ def _print_status(report: dict[str, Any]) -> None:
         _put("database", report["database"])
     if report["config"]:
         _put("config", report["config"], show.RED)
+    if names := report["problems"]:
+        _put("problems", f"{', '.join(names)} (`backstory doctor`)", show.RED)
     _put("agents", ", ".join(report["installed"]) or f"none; run `backstory install --agent {DEFAULT_AGENT}`")
+
+
+def _print_health(report: dict[str, Any], health: dict[str, Any]) -> None:
+    """Print what the worker says of itself."""
+    up = show.duration(health["uptime_s"])
+    _put("worker", f"running for {up}: pid {health['pid']}, version {health['version']}", show.GREEN)
+    _put("viewer", f"{report['address']} (`backstory open`)")
+    if report["port_wanted"] and not report["address"].endswith(f":{report['port_wanted']}/"):
+        _put("", f"another program uses port {report['port_wanted']}; hooks do not need it")
+    for failing in health.get("failing", []):
+        _put("failing", f"{failing}; see `backstory doctor`", show.RED)
+    if "database-unreadable" in health.get("problems", ()):
+        _put("database", "the database cannot be read; see worker.log in the data directory", show.RED)
+    if health.get("notice"):
+        _put("notice", f"{health['notice']}; see `backstory doctor`", show.YELLOW)
+    _put("queue", _queue_line(health["queue"]))
+    _put("observer", _observer_line(health))
+    if health.get("provider_trouble"):
+        _put("", health["provider_trouble"], show.YELLOW)
+    _put("search", _search_line(report["vectors"]))
 
 
 def open_page(options: argparse.Namespace) -> None:

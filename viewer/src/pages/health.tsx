@@ -1,7 +1,7 @@
 // Health: the worker, its provider, what doctor finds, and the queue.
 import { useEffect, useState } from "preact/hooks";
 import { address, href, setParam } from "../address";
-import { get, post, useLoad } from "../api";
+import { get, type Load, post, useLoad } from "../api";
 import { Badge, Button, Confirm, Copy, State, Text, Time, toast, tried } from "../components";
 import { duration } from "../format";
 import { useEvents } from "../stream";
@@ -22,13 +22,14 @@ export default function HealthPage() {
     const timer = setInterval(load.reload, LOOK_MS);
     return () => clearInterval(timer);
   }, []);
+  const doctor = useLoad<{ findings: Finding[] }>((abort) => get("/api/doctor", {}, abort), []);
   const health = load.data;
   if (!health) return <State loading={load.loading} error={load.error} retry={load.reload} />;
   return (
     <>
       <header>
         <h1>Health</h1>
-        <Badge tone={health.status === "ok" ? "ok" : "warn"}>{health.status === "ok" ? "healthy" : health.status}</Badge>
+        <Verdict problems={health.problems} findings={doctor.data?.findings} />
       </header>
       <p class="meta">
         <span>backstory {health.version}</span>
@@ -47,9 +48,17 @@ export default function HealthPage() {
         <h2>Provider</h2>
         <Provider health={health} />
       </section>
-      <Findings />
+      <Findings load={doctor} />
     </>
   );
+}
+
+/** Whether all is well: what the worker knows itself, and what doctor finds. */
+function Verdict({ problems, findings }: { problems: string[]; findings: Finding[] | undefined }) {
+  const found = findings?.filter((finding) => finding.level !== "note").map((finding) => finding.name) ?? [];
+  const names = new Set([...problems, ...found]);
+  if (names.size) return <Badge tone="warn">{plural(names.size, "problem")}</Badge>;
+  return findings ? <Badge tone="ok">healthy</Badge> : <Badge>looking …</Badge>;
 }
 
 const STATES = [
@@ -173,8 +182,7 @@ function EventText({ row }: { row: QueueRow }) {
   );
 }
 
-function Findings() {
-  const load = useLoad<{ findings: Finding[] }>((abort) => get("/api/doctor", {}, abort), []);
+function Findings({ load }: { load: Load<{ findings: Finding[] }> }) {
   const findings = load.data?.findings ?? [];
   return (
     <section>

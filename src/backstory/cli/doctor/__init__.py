@@ -64,6 +64,22 @@ def _find() -> list[Finding]:
     return [finding for check in checks() for finding in check(machine)]
 
 
+def problems_at_once() -> list[str]:
+    """The names of the problems that are found without reading the whole database or every transcript."""
+    from backstory.cli.doctor import files, hooks
+    from backstory.cli.doctor.finding import look
+
+    machine, slow = look(), (files.database, hooks.transcripts)
+    findings = (finding for check in checks() if check not in slow for finding in check(machine))
+    return list(dict.fromkeys(finding.name for finding in findings if not finding.note))
+
+
+def _is_well(problems: list[Finding]) -> bool:
+    from backstory.worker.problems import verdict
+
+    return verdict([finding.name for finding in problems]) == "ok"
+
+
 def _print(findings: list[Finding]) -> None:
     for finding in findings:
         text = f"{finding.name}{' (a note)' if finding.note else ''}: {finding.says}"
@@ -78,7 +94,7 @@ def doctor(options: argparse.Namespace) -> int:
     findings = _find()
     problems = [finding for finding in findings if not finding.note]
     if options.json:
-        show.as_json({"ok": not problems, "findings": [finding.shown() for finding in findings]})
+        show.as_json({"ok": _is_well(problems), "findings": [finding.shown() for finding in findings]})
         return 1 if problems else 0
     _print(findings)
     if any(finding.repair for finding in problems):
@@ -101,7 +117,7 @@ def repair(options: argparse.Namespace) -> int:
     left = _find()
     problems = [finding for finding in left if not finding.note]
     if options.json:
-        show.as_json({"ok": not problems, "repairs": repairs, "findings": [finding.shown() for finding in left]})
+        show.as_json({"ok": _is_well(problems), "repairs": repairs, "findings": [finding.shown() for finding in left]})
         return 1 if problems else 0
     _print(left)
     if problems:

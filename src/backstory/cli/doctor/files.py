@@ -159,7 +159,7 @@ def spool(machine: Machine) -> Iterator[Finding]:
         client = connect(machine.settings)
         until = time.monotonic() + DRAIN_S
         while waiting := [file for file in files if file.exists()]:
-            if time.monotonic() > until or client.get("/api/health")["status"] != "ok":
+            if time.monotonic() > until or "database-unreadable" in client.get("/api/health")["problems"]:
                 raise BackstoryError(f"{show.count(len(waiting), 'event')} still to be read. worker.log may say why.")
             time.sleep(0.1)
         return f"the worker read {show.count(len(files), 'event')}."

@@ -24,6 +24,7 @@ from backstory.observe.model_observer import ProviderState
 from backstory.settings import Settings, environment
 from backstory.store import backups, check, events
 from backstory.store.db import Store, Tx
+from backstory.worker import problems
 from backstory.worker.endpoints import Call, Endpoint, needs_admin, needs_public, needs_read, openapi
 from backstory.worker.live import Live
 from backstory.worker.routes.recall import Limit, Page, page_of, parse_cursor
@@ -52,6 +53,7 @@ class Health(msgspec.Struct):
     model: str | UnsetType = UNSET
     provider_trouble: str | UnsetType = UNSET  #: why the rules observe instead of the model
     provider_lasts: bool | UnsetType = UNSET  #: the trouble does not pass until the user does something
+    problems: list[str] | UnsetType = UNSET  #: what the worker knows of what `doctor` finds; `status` is ok without any
     failing: list[str] | UnsetType = UNSET  #: background jobs that failed recently: name, type and place of the error
 
 
@@ -125,11 +127,13 @@ class Admin:
         try:
             counts = await asyncio.to_thread(self._store.read, events.counts)
             provider, failing = await self._state()
-            status = "degraded" if failing else "ok"
+            dead = counts.get("dead", 0)
+            known = await asyncio.to_thread(lambda: list(problems.found(self._settings, provider, failing, dead)))
         except StoreUnavailable:
-            counts, status, provider, failing = {}, "degraded", ProviderState(self._settings.provider), []
+            counts, provider, failing = {}, ProviderState(self._settings.provider), []
+            known = ["database-unreadable"]
         return Health(
-            status=status,
+            status=problems.verdict(known),
             version=__version__,
             pid=os.getpid(),
             uptime_s=round(time.monotonic() - self._started, 3),
@@ -140,6 +144,7 @@ class Admin:
             model=provider.model,
             provider_trouble=provider.trouble,
             provider_lasts=provider.needs_action,
+            problems=known,
             failing=failing,
         )
 
