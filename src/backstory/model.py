@@ -26,11 +26,14 @@ Kind = Literal[
     "memory",
     "reply",  # a message of the assistant, from a transcript; stored as a turn, not as an event
     "title",  # the title of the session in the agent, from a transcript; not stored as an event
+    "usage",  # tokens that models used in a part of a session, from a transcript; not stored as an event
 ]
 #: Prefix of the event id of a report that comes from a line of a transcript.
 FROM_LINE = "transcript-"
 #: The agent of the sessions `manual:{project}`, which hold what people add by hand.
 OURSELVES = "backstory"
+#: Kinds of reports that are no events. They are not counted.
+NO_EVENTS: frozenset[str] = frozenset({"reply", "title", "usage"})
 #: Kinds of events that the observer reads. The others are done when they are stored.
 OBSERVED: frozenset[str] = frozenset({"tool", "tool_failure", "stop", "subagent_stop"})
 

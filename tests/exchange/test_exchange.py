@@ -81,6 +81,8 @@ def fill(box: Box) -> None:
         # A parent that comes later in the file.
         db.execute("UPDATE sdk_sessions SET parent_id = (SELECT MAX(id) FROM sdk_sessions) WHERE id = 1")
         db.execute("INSERT INTO agent_sessions VALUES (1, 'm', 4, 2, 900, 80, 1200, 'end_turn')")
+        db.execute("INSERT INTO session_usage VALUES (1, 'u1', 'm', 900, 90000, 400, 0, 80, NULL)")
+        db.execute("INSERT INTO session_usage VALUES (1, '', '', 0, 0, 0, 0, 0, 1200)")
         db.execute("INSERT INTO sessions VALUES ('main', 'abc', 3, NULL)")
         db.execute("INSERT INTO groups VALUES ('main', 'main', 3, '2026-01-01', NULL)")
         db.execute("INSERT INTO archives VALUES (5, 'main', 'old', 'T', 'clear', NULL, 'm', '2026-01-02', 'old.md')")

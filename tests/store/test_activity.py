@@ -22,13 +22,13 @@ def test_days_files_and_waiting_times(store: Store) -> None:
     put(store, "a", kind="stop")
     made = Observation("change", "By a model", files_read=("a.py",), files_modified=("a.py", "b.py"))
     observe(store, Reply((made,), Summary(request="x"), provider="anthropic", calls=(CALL,)))
-    days = store.read(lambda tx: activity.days(tx, "", 3, 4000))
+    days = store.read(lambda tx: activity.days(tx, "", 3))
     assert [day["observations"] for day in days] == [0, 0, 1]
     assert days[-1]["day"] == ids.today()
     assert (days[-1]["summaries"], days[-1]["tokens_spent"], days[-1]["cost_micros"]) == (1, 1050, 75)
     (row,) = store.read(lambda tx: projects.listed(tx, 10))
-    assert store.read(lambda tx: activity.days(tx, row["name"], 1, 4000))[0]["observations"] == 1
-    assert store.read(lambda tx: activity.days(tx, "elsewhere", 1, 4000))[0]["observations"] == 0
+    assert store.read(lambda tx: activity.days(tx, row["name"], 1))[0]["observations"] == 1
+    assert store.read(lambda tx: activity.days(tx, "elsewhere", 1))[0]["observations"] == 0
     where = store.read(lambda tx: activity.where_learned(tx, ""))
     assert [(file["path"], file["observations"]) for file in where["files"]] == [("a.py", 1), ("b.py", 1)]
     assert where["types"] == [{"type": "change", "observations": 1}]

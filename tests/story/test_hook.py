@@ -164,11 +164,10 @@ def test_a_worker_on_a_full_disk_says_503_and_the_hook_keeps_the_event(box: Box)
         box.cli("start")
         shim = small / "data" / "bin" / "backstory-hook"
         ballast = small / "ballast"
-        with ballast.open("wb") as out:
+        with ballast.open("wb", buffering=0) as out:  # what a buffer holds could not be written when it is closed
             try:
                 while True:
                     out.write(bytes(1 << 16))
-                    out.flush()
             except OSError:
                 pass
         raw = json.dumps(TOOL | {"cwd": "/", "tool_response": "z" * 200_000}).encode()

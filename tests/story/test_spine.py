@@ -270,15 +270,19 @@ def test_i15_rendering_context_writes_nothing(replayed: Box) -> None:
 
     def at_rest() -> dict[str, list[dict[str, Any]]] | None:
         """The end of the last round is looked at once more, a moment later, whether its transcript has more."""
-        seen = replayed.dump()
+        seen = stored()
         time.sleep(0.5)
-        return seen if seen == replayed.dump() else None
+        return seen if seen == stored() else None
+
+    def stored() -> dict[str, list[dict[str, Any]]]:
+        return replayed.dump() | {"contexts": replayed.rows("SELECT * FROM contexts")}
 
     before = until(at_rest, "the worker to rest")
     for _ in range(5):
         replayed.client.get("/api/context/inject", project="shop")
+        replayed.client.get("/api/context", project="shop")
         replayed.cli("context")
-    assert replayed.dump() == before
+    assert stored() == before
 
 
 def test_nothing_inside_can_close_the_fence(running: Box) -> None:

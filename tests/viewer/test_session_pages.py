@@ -10,7 +10,7 @@ import pytest
 from box import Box
 from playwright.sync_api import expect
 from transcripts import Script
-from viewer_page import Opener, address
+from viewer_page import Opener, address, remember
 
 from backstory.groups.names import WORKSPACE, GroupPaths
 from backstory.store import groups
@@ -183,8 +183,9 @@ def test_a_session_that_a_program_drives_has_tokens_and_cost(open_page: Opener, 
     number = machine.client.post("/api/agent-sessions/33333333-aaaa-4000-8000-000000000000", move)["id"]
     page = open_page(f"#/s/{number}")
     page.locator("details.details summary").click()
-    expect(page.locator(".facts")).to_contain_text("12.3K read, 678 written, m-1")
-    expect(page.locator(".facts")).to_contain_text("$1.23")
+    expect(page.locator(".facts")).to_contain_text("12.3K read, 678 written")
+    expect(page.locator(".facts")).to_contain_text("m-1")
+    expect(page.locator(".facts")).to_contain_text("$1.23, as the agent counted it")
 
 
 def test_a_session_is_hidden_and_forgotten(open_page: Opener, machine: Box) -> None:
@@ -292,3 +293,37 @@ def test_a_group_is_archived_and_its_session_goes_on(open_page: Opener, machine:
     page.get_by_role("button", name="Archive now").click()
     expect(page.get_by_text("There is nothing new to archive.")).to_be_visible()
     assert len(machine.client.get("/api/groups/garden")["archives"]) == 1
+
+
+def test_a_session_shows_what_it_was_told_and_used(open_page: Opener, machine: Box) -> None:
+    """Each observation leads to its page, until it is hidden or forgotten. Nothing is said that is not known."""
+    fact = remember(machine, "The tugboat is painted every third spring")
+    used = {"part": "u1", "used": [{"model": "claude-opus-5", "cached_tokens": 900_000, "output_tokens": 12_000}]}
+    about = {"session_id": "painted", "occurred_at": "2026-01-01T10:00:00Z", "cwd": str(machine.project)}
+    report(machine, "painted", "SessionStart", source="startup")
+    converse(machine, "painted", "Which boat is next?", "The tugboat is next.")
+    one = {"kind": "usage", "event_id": "transcript-u1", "payload": used} | about
+    machine.client.post("/api/import/reports", {"reports": [one]})
+    machine.settle()
+    session = machine.client.get("/api/sessions/painted")
+    (told,) = session["told"]
+    assert fact["id"] in {each["id"] for each in told["observations"]}
+    page = open_page(f"#/s/{session['id']}")
+    summary = page.locator(".details summary")
+    expect(summary).to_contain_text(f"told about {told['tokens']} tokens")
+    summary.click()
+    facts = page.locator(".details .facts")
+    expect(facts).to_contain_text("900K read (900K from the cache), 12K written")
+    expect(facts).to_contain_text("claude-opus-5")
+    expect(facts).to_contain_text("about $0.7500 at list prices")
+    expect(facts.get_by_role("link", name="The tugboat is painted")).to_have_attribute("href", f"#/o/{fact['id']}")
+    expect(facts).to_contain_text("at its start (startup)")
+    machine.client.post("/api/forget", {"ids": [fact["id"]]})
+    page.reload()
+    page.locator(".details summary").click()
+    expect(facts).to_contain_text("1 hidden or forgotten since")
+    expect(facts).not_to_contain_text("tugboat")
+    page.goto(address(machine, f"#/s/{machine.client.get('/api/sessions/first')['id']}"))
+    page.locator(".details summary").click()
+    expect(facts).to_contain_text("what models used is not known")
+    expect(facts).not_to_contain_text("$")

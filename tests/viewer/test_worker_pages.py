@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import sqlite3
 import tomllib
 from typing import Any
@@ -156,6 +157,45 @@ def test_doctor_says_what_is_wrong(open_page: Opener, machine: Box) -> None:
     expect(doctor.locator(".line")).to_have_count(len(found))
     for finding in found:
         expect(doctor).to_contain_text(finding["name"])
+
+
+def test_the_verdict_of_the_page_is_that_of_doctor(open_page: Opener, machine: Box) -> None:
+    """Of status, too: it is never healthy above a problem."""
+    wrong = {one["name"] for one in machine.client.get("/api/doctor")["findings"] if one["level"] == "wrong"}
+    health = machine.client.get("/api/health")
+    assert "hooks-missing" in wrong
+    assert (health["status"], set(health["problems"]) - wrong) == ("degraded", set())
+    assert {"hooks-missing"} <= set(health["problems"])
+    status = json.loads(machine.cli("status", "--json").stdout)
+    assert set(status["problems"]) == wrong
+    page = open_page("#/health")
+    expect(page.get_by_text(f"{len(wrong)} problem")).to_be_visible()
+    expect(page.get_by_text("healthy", exact=True)).to_have_count(0)
+    page.route("**/api/doctor", lambda route: route.fulfill(json={"ok": True, "findings": []}))
+    page.route("**/api/health", lambda route: route.fulfill(json=health | {"status": "ok", "problems": []}))
+    page.reload()
+    expect(page.get_by_text("healthy", exact=True)).to_be_visible()
+
+
+def test_tokens_that_were_told_are_counted_and_unknown_costs_are_not_nothing(open_page: Opener, machine: Box) -> None:
+    page = open_page("#/stats")
+    days = machine.client.get("/api/stats/days", days=30)["items"]
+    expect(page.locator(".tiles")).not_to_contain_text("saved")
+    tile = page.locator(".tiles div", has_text="tokens told, about").locator("dd")
+    expect(tile).to_have_text(short(sum(day["tokens_told_estimate"] for day in days)))
+    cost = page.locator(".tiles div", has_text="cost of observing").locator("dd")
+    expect(cost).to_have_text("$0.00")
+    for micros, text in ((0, "not known"), (2_500_000, "over $2.50")):
+        priced = [day | {"cost_micros": 0, "calls_without_price": 0} for day in days]
+        priced[-1] |= {"cost_micros": micros, "calls_without_price": 3}
+        page.route("**/api/stats/days*", lambda route, _, rows=priced: route.fulfill(json={"items": rows}))
+        page.reload()
+        expect(cost).to_have_text(text)
+
+
+def short(number: int) -> str:
+    """A number below ten thousand as the page writes it."""
+    return str(number) if number < 1000 else f"{number / 1000:.1f}".removesuffix(".0") + "K"
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -48,7 +48,7 @@ def test_a_conversation_has_rounds_with_tool_uses(shared: Box) -> None:
     assert page == {"items": [], "next": "0"}  # nothing was said before the first prompt
     page = shared.client.get(f"/api/sessions/{session['id']}/rounds", limit=1, cursor=page["next"])
     assert ([each["number"] for each in page["items"]], page["next"]) == ([1], "1")
-    assert session["totals"] is None
+    assert session["usage"] is None
     assert (session["counts"]["tools"], session["counts"]["turns"]) == (2, 3)
 
     use = shared.client.get(f"/api/events/{first['steps'][1]['id']}")

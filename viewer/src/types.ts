@@ -187,6 +187,7 @@ export interface Health {
   provider_trouble: string;
   store: string;
   notice: string;
+  problems: string[];
   failing: string[];
 }
 
@@ -219,8 +220,29 @@ export interface WholeSession extends SessionRow {
   prompts: Prompt[];
   summaries: Summary[];
   observations: Observation[];
-  totals: { model: string; input_tokens: number; output_tokens: number; cost_micros: number } | null;
+  usage: SessionUsage | null;
+  told: ToldContext[];
   counts: { turns: number; tools: number; characters: number };
+}
+
+/** What a session used, if its agent tells. */
+export interface SessionUsage {
+  models: { model: string }[];
+  input_tokens: number;
+  cached_tokens: number;
+  output_tokens: number;
+  cost_micros: number | null;
+  cost_source: "agent" | "estimate" | "";
+  models_without_price: string[];
+}
+
+/** What a session was told at a moment. `gone` are observations that are hidden or forgotten since. */
+export interface ToldContext {
+  cause: string;
+  at: string;
+  tokens: number;
+  gone: number;
+  observations: { id: number; type: string; title: string }[];
 }
 
 export interface TurnStep {
@@ -348,7 +370,9 @@ export interface StatDay {
   summaries: number;
   tokens_spent: number;
   cost_micros: number;
-  tokens_saved_estimate: number;
+  calls_without_price: number;
+  contexts: number;
+  tokens_told_estimate: number;
 }
 
 export interface WhereLearned {

@@ -12,7 +12,7 @@ from backstory import ids
 from backstory.batches import batches
 from backstory.capture.intake import WORK, Intake, take_event, without_forgotten
 from backstory.errors import NotFound
-from backstory.model import OBSERVED, Report, Session, SessionStatus
+from backstory.model import NO_EVENTS, OBSERVED, Report, Session, SessionStatus
 from backstory.project import Project, group_of
 from backstory.store import events, rounds, sessions, turns
 from backstory.store.db import Tx
@@ -46,7 +46,7 @@ class Backfill:
             for report in group:
                 where = await self._where(report, project)
                 if await self._intake.unwanted(report, where):
-                    counts["skipped"] += report.kind not in ("reply", "title")
+                    counts["skipped"] += report.kind not in NO_EVENTS
                 else:
                     wanted.append((replace(report, occurred_at=min(report.occurred_at, ids.now())), where))
             counts += await self._intake.store_past(wanted, self._take)
@@ -60,10 +60,10 @@ class Backfill:
     def _take(self, tx: Tx, report: Report, where: Project) -> str:
         left = without_forgotten(tx, self._key, report)
         if left is None:
-            return "skipped" if report.kind not in ("reply", "title") else ""
+            return "skipped" if report.kind not in NO_EVENTS else ""
         report = left
         settings, session = self._intake.settings, sessions.by_content_id(tx, report.agent, report.content_id)
-        if report.kind in ("reply", "title"):
+        if report.kind in NO_EVENTS:
             taken = (
                 None if _is_copy(tx, session, report, where) else WORK[report.kind](tx, settings, report, where, None)
             )

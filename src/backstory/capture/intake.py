@@ -24,7 +24,7 @@ from backstory.paths import OBSERVING
 from backstory.project import Project, group_of, of_group
 from backstory.sessions import lock
 from backstory.settings import ConfigWatch, Settings
-from backstory.store import events, feed, forgotten, observations, rounds, sessions, titles, turns
+from backstory.store import events, feed, forgotten, observations, rounds, sessions, titles, turns, usage
 from backstory.store import projects as known_projects
 from backstory.store.db import Row, Store, Tx
 from backstory.store.index import chunks
@@ -356,6 +356,14 @@ def _take_title(tx: Tx, settings: Settings, report: Report, where: Project, numb
     return Receipt(report.event_id, session, skipped="duplicate")
 
 
+def _take_usage(tx: Tx, settings: Settings, report: Report, where: Project, number: int | None) -> Receipt:
+    """Store what models used in a part of a session that is known."""
+    session = _session(tx, report)
+    if session and not session.forgotten_at:
+        usage.put(tx, session, report.payload)
+    return Receipt(report.event_id, session, skipped="duplicate")
+
+
 def _keep_title(tx: Tx, session: Session, report: Report) -> None:
     """Store the title that a hook reports with a start or a prompt."""
     if isinstance(title := report.payload.get("session_title"), str):
@@ -374,4 +382,5 @@ WORK: dict[str, Callable[[Tx, Settings, Report, Project, int | None], Receipt]] 
     "post_compact": _take_compacted,
     "reply": _take_reply,
     "title": _take_title,
+    "usage": _take_usage,
 }

@@ -122,7 +122,7 @@ def _with_end(reports: Iterable[Report]) -> Iterator[Report]:
     """The reports, followed by a `session_end` for each conversation that counts as ended."""
     last: dict[str, Report] = {}
     for report in reports:
-        if report.payload.get("agent_id") is None and report.kind != "title":
+        if report.payload.get("agent_id") is None and report.kind not in ("title", "usage"):
             last[report.content_id] = report
         yield report
     for report in last.values():

@@ -104,10 +104,10 @@ def _print_days(client: Client, options: argparse.Namespace) -> None:
     queue = client.get("/api/stats/queue")
     if show.printed_json(options, {"days": days, "queue": queue} | where):
         return
-    print(f"{'day':<12}{'sessions':>9}{'prompts':>9}{'observations':>14}{'tokens spent':>14}{'saved, about':>14}")
+    print(f"{'day':<12}{'sessions':>9}{'prompts':>9}{'observations':>14}{'tokens spent':>14}{'told, about':>14}")
     for row in days:
         counted = f"{row['sessions']:>9,}{row['prompts']:>9,}{row['observations']:>14,}"
-        print(f"{row['day']:<12}{counted}{row['tokens_spent']:>14,}{row['tokens_saved_estimate']:>14,}")
+        print(f"{row['day']:<12}{counted}{row['tokens_spent']:>14,}{row['tokens_told_estimate']:>14,}")
     for row in where["files"]:
         show.line(f"{row['observations']:>6} {row['path']} ({row['project']})")
     if queue["rounds"]:
@@ -135,7 +135,9 @@ def _print_project(row: dict[str, Any], name: str) -> None:
     if row["observations"]:
         told, sources = row["context_tokens_estimate"], row["stands_for_tokens_estimate"]
         whole = row["events_tokens_estimate"]
-        text = f"Its context has about {told:,} tokens and stands for {sources:,} of {whole:,} tokens of events."
+        text = (
+            f"A new session is told about {told:,} tokens, made from about {sources:,} of {whole:,} tokens of events."
+        )
         show.paragraph(text, "  ")
 
 

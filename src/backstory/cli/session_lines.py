@@ -69,6 +69,25 @@ def branch(row: Row) -> str:
     return f", branch {row['git_branch']}" if row["git_branch"] not in (None, "", "HEAD") else ""
 
 
+def used(usage: Row) -> str:
+    """Return the tokens that a session used, its models, and what they cost."""
+    cached = f" ({usage['cached_tokens']:,} from the cache)" if usage["cached_tokens"] else ""
+    models = ", ".join(one["model"] for one in usage["models"])
+    tokens = f"Tokens: {usage['input_tokens']:,} read{cached}, {usage['output_tokens']:,} written; {models}."
+    return f"{tokens} Cost: {_cost(usage)}."
+
+
+def _cost(usage: Row) -> str:
+    without = usage["models_without_price"]
+    if usage["cost_micros"] is None:
+        return "unknown, because no price of the model is known" if without else "unknown"
+    dollars = f"${usage['cost_micros'] / 1_000_000:,.2f}"
+    if usage["cost_source"] == "agent":
+        return f"{dollars}, as the agent counted it"
+    rest = f", without {', '.join(without)}" if without else ""
+    return f"about {dollars} at list prices{rest}"
+
+
 def details(row: Row, indent: str) -> None:
     """Print what was asked in a session, how it ended, and what was found in it."""
     labelled("Asked", row["asked"][0] if row["asked"] else "(private)", indent)

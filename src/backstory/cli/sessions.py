@@ -135,7 +135,22 @@ def put(row: Row) -> None:
         show.paragraph(f"Tags: {', '.join(row['tags'])}")
     for link in row["links"]:
         show.line(f"{link['relation'].capitalize()} {link['id']}: {show.titled(link)}")
+    if row["usage"]:
+        show.paragraph(session_lines.used(row["usage"]))
+    _print_told(row["told"])
     _print_rounds(row)
+
+
+def _print_told(told: list[Row]) -> None:
+    """Print what the session was told, and when."""
+    for one in told:
+        count = len(one["observations"]) + one["gone"]
+        gone = f", {one['gone']} of them hidden or forgotten since" if one["gone"] else ""
+        cause = "with a prompt" if one["cause"] == "prompt" else f"at its start ({one['cause']})"
+        about = f"{show.count(count, 'observation')}{gone}"
+        show.paragraph(f"Told {cause}, {show.when(one['at'])}: about {one['tokens']:,} tokens, {about}", hang="  ")
+        for observation in one["observations"]:
+            show.line(f"  #{observation['id']} {observation['type']}: {observation['title']}")
 
 
 def _print_rounds(row: Row) -> None:

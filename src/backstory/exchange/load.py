@@ -31,6 +31,8 @@ from backstory.store.payloads import read_or_nothing
 from backstory.store.tables import Table
 
 _INDEXED = {"observations": "observation", "session_summaries": "summary", "user_prompts": "prompt"}
+#: Tables of a session that go with it.
+_OF_SESSION = frozenset({"session_titles", "session_tags", "kept_transcripts", "contexts", "session_usage"})
 #: Columns that identify a row.
 _IDS = frozenset({"content_session_id", "memory_session_id", "event_id", "tool_use_id", "prompt_id", "mark"})
 
@@ -155,7 +157,7 @@ class Load:
             return True
         session = sessions.get(tx, row["session_id"])
         is_gone = session.forgotten_at is not None
-        if table.name in ("session_titles", "session_tags", "kept_transcripts"):
+        if table.name in _OF_SESSION:
             return not is_gone and not self._is_refused(tx, table, row, session)
         if table.name == "observations":
             texts = {name: row[name] for name in forget_rows.OBSERVED}
@@ -194,6 +196,8 @@ class Load:
 
     def _is_refused(self, tx: Tx, table: Table, row: Row, session: Session) -> bool:
         """Whether a transcript, a title or a tag would bring back what was forgotten here."""
+        if table.name in ("contexts", "session_usage"):
+            return False  # numbers
         if table.name == "kept_transcripts":
             return kept.is_refused(tx, session)
         text = row["title"] if table.name == "session_titles" else row["tag"]

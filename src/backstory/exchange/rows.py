@@ -28,7 +28,7 @@ _WORDS = frozenset({"agent", "kind", "type", "provider", "memory_provider", "ins
 _WORDS |= {"from_status", "to_status", "cause", "start_source", "tool_name", "model", "day", "reason", "end_reason"}
 _NAMES = frozenset({"content_session_id", "memory_session_id", "event_id", "tool_use_id", "prompt_id", "mark"})
 _NAMES |= {"project", "project_key", "cwd", "git_branch", "transcript_path", "path", "speaker", "group_folder", "name"}
-_NAMES |= {"root"}
+_NAMES |= {"root", "part"}
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _KINDS = frozenset(get_args(Kind))
 

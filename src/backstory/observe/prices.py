@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from backstory.model import ModelCall
+from backstory.store.usage import ModelUsage
 
 #: As of 2026-11-15. The ledger keeps what earlier calls cost.
 PRICES: dict[str, tuple[float, float, float]] = {
@@ -28,6 +29,9 @@ PRICES: dict[str, tuple[float, float, float]] = {
 }
 #: Claude Code's short names for the current models.
 PRICES |= {name: PRICES[f"claude-{name}-5-5"] for name in ("haiku", "sonnet", "opus")}
+#: What writing to the cache costs, in prices of input: for five minutes, and for an hour.
+CACHE_5M = 1.25
+CACHE_1H = 2.0
 # A vendor before the name, as brokers write it, and a date after it.
 _PREFIX_OR_SUFFIX = re.compile(r"^(?:[\w.-]+/)*|(?:-20\d{6}|-20\d\d-\d\d-\d\d|-latest|\[1m\])$")
 
@@ -46,3 +50,14 @@ def cost_micros(call: ModelCall) -> int | None:
     input_price, cached_price, output_price = model_price
     uncached = max(call.input_tokens - call.cached_tokens, 0)
     return round(uncached * input_price + call.cached_tokens * cached_price + call.output_tokens * output_price)
+
+
+def list_price_micros(used: ModelUsage) -> int | None:
+    """What a session's use of a model costs at list prices, in millionths of a dollar; None if they are not known."""
+    model_price = price(used.model)
+    if model_price is None:
+        return None
+    input_price, cached_price, output_price = model_price
+    written = used.cache_5m_tokens * CACHE_5M + used.cache_1h_tokens * CACHE_1H
+    whole = (used.input_tokens + written) * input_price
+    return round(whole + used.cached_tokens * cached_price + used.output_tokens * output_price)

@@ -9,8 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from backstory import ids
-from backstory.recall import stats
-from backstory.store import activity, counts, projects
+from backstory.store import activity, contexts, counts, projects
 from backstory.store.activity import HourCount
 from backstory.store.db import Tx
 
@@ -33,35 +32,32 @@ class DayCounts:
     observations: int = 0
     summaries: int = 0
     tokens_spent: int = 0
-    cost_micros: int = 0
-    tokens_saved_estimate: int = 0
+    cost_micros: int = 0  #: of the calls whose price is known
+    calls_without_price: int = 0
+    contexts: int = 0  #: that sessions were given
+    tokens_told_estimate: int = 0
 
 
-def days(tx: Tx, project: str, number: int, budget: int) -> list[dict[str, Any]]:
-    """Return the last days, oldest first. Days on which nothing happened are among them.
-
-    Tokens are saved when a session starts: it is told observations and need not read what they were made from. What a
-    session of a project saves now is the estimate for its earlier ones.
-    """
+def days(tx: Tx, project: str, number: int) -> list[dict[str, Any]]:
+    """Return the last days, oldest first. Days on which nothing happened are among them."""
     today = datetime.now().astimezone()
     found = {
         day: DayCounts(day) for day in (f"{today - timedelta(days=n):%Y-%m-%d}" for n in range(number - 1, -1, -1))
     }
     first = today - timedelta(days=number - 1)
     since = ids.from_ms(int(first.replace(hour=0, minute=0, second=0, microsecond=0).timestamp() * 1000))
-    for kind in ("prompts", "observations", "summaries"):
+    for kind in ("sessions", "prompts", "observations", "summaries"):
         for day, count in _by_day(activity.rows(tx, kind, project, since)).items():
             if day in found:
                 setattr(found[day], kind, count)
-    started = activity.sessions(tx, project, since)
-    saved = _saved(tx, project, budget) if started else {}
-    for hour in started:
-        if (day := local_day(hour.hour)) in found:
-            found[day].sessions += hour.count
-            found[day].tokens_saved_estimate += hour.count * saved.get(hour.project_key, 0)
+    for told in contexts.by_hour(tx, project, since):
+        if (day := local_day(told.hour)) in found:
+            found[day].contexts += told.contexts
+            found[day].tokens_told_estimate += told.tokens
     for cost in activity.costs(tx, project, f"{first:%Y-%m-%d}"):
         if cost.day in found:
             found[cost.day].tokens_spent, found[cost.day].cost_micros = cost.tokens, cost.cost_micros or 0
+            found[cost.day].calls_without_price = cost.calls_without_price
     return [asdict(day) for day in found.values()]
 
 
@@ -78,12 +74,6 @@ def local_day(hour: str) -> str:
         return f"{datetime.fromisoformat(f'{hour}:00').replace(tzinfo=UTC).astimezone():%Y-%m-%d}"
     except (ValueError, OverflowError):
         return hour[:10]
-
-
-def _saved(tx: Tx, project: str, budget: int) -> dict[str, int]:
-    """Return key of a project -> the tokens that one of its sessions saves."""
-    rows = stats.projects(tx, project, budget)
-    return {row["key"]: max(row["stands_for_tokens_estimate"] - row["context_tokens_estimate"], 0) for row in rows}
 
 
 def where_learned(tx: Tx, project: str) -> dict[str, list[dict[str, Any]]]:

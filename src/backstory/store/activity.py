@@ -11,6 +11,7 @@ from backstory.store.db import Tx
 from backstory.text import json_list
 
 _HOURS = {
+    "sessions": "hours_of_sessions",
     "prompts": "hours_of_prompts",
     "observations": "hours_of_observations",
     "summaries": "hours_of_summaries",
@@ -23,7 +24,6 @@ class HourCount:
 
     hour: str  #: in UTC: 2026-02-21T03
     count: int
-    project_key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,8 @@ class DayCost:
 
     day: str
     tokens: int
-    cost_micros: int | None  #: None if no price is known
+    cost_micros: int | None  #: of the calls whose price is known; None if there are none
+    calls_without_price: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +45,8 @@ class ObservedFiles:
     created_at: str
 
 
-def sessions(tx: Tx, project: str, since: str) -> list[HourCount]:
-    """Count the sessions of all projects or of one, by the hour of their start and by project."""
-    return [HourCount(**row) for row in tx.all("hours_of_sessions", project=project, since=since)]
-
-
 def rows(tx: Tx, kind: str, project: str, since: str) -> list[HourCount]:
-    """Count prompts, observations or summaries by hour."""
+    """Count sessions, prompts, observations or summaries of all projects or of one, by hour."""
     return [HourCount(**row) for row in tx.all(_HOURS[kind], project=project, since=since)]
 
 

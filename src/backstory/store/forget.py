@@ -11,6 +11,7 @@ from backstory.errors import NotFound
 from backstory.model import OURSELVES
 from backstory.store import (
     agent_sessions,
+    contexts,
     forget_quoted,
     forget_rows,
     kept,
@@ -21,6 +22,7 @@ from backstory.store import (
     sessions,
     titles,
     turns,
+    usage,
 )
 from backstory.store.db import LAST, Row, Tx
 from backstory.store.forget_rows import Forgotten, digest_of, in_json
@@ -115,6 +117,8 @@ def session(tx: Tx, number: int, gone: Forgotten) -> None:
     forget_rows.titles(tx, titles.remove_all(tx, number), gone)
     # A session of memories that people add by hand is not closed: more of them may come.
     agent_sessions.forget(tx, number)
+    usage.forget(tx, number)
+    contexts.forget(tx, number)
     tx.run("session_forget", id=number, at=None if known.agent == OURSELVES else ids.now())
     if not tx.one("project_key_of", project=known.project_key):
         ledger.forget_project(tx, known.project_key)  # this was the last session of the project

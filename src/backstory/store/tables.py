@@ -29,6 +29,7 @@ NATURAL = {
     "session_history": ("group_folder", "session_id"),
     "archives": ("group_folder", "session_id", "last_mark"),
     "forgotten": ("session_id", "kind", "mark"),
+    "contexts": ("session_id", "at", "cause"),
     "turns": ("session_id", "number"),
     "kept_transcripts": ("session_id", "project_key", "subpath"),
     "transcript_entries": ("transcript_id", "mark"),

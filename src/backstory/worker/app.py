@@ -200,7 +200,7 @@ class App:
             *Memories(store, self.intake, self.live, self.embedding, self.forgetting).table(),
             *Curation(store, self.intake, self.live, self.embedding).table(),
             *endpoints.confinable(Overview(settings, confined, search).table()),
-            *StatRoutes(settings, store).table(),
+            *StatRoutes(store).table(),
             *Exchange(store, self.wake, self.forgotten_key).table(),
             *self.reindex.table(),
             *Reobserve(store, self.model, self.wake).table(),

@@ -7,7 +7,7 @@ import { download } from "../download";
 import { money } from "../format";
 import { isOfSession, useEvents } from "../stream";
 import { plural, short } from "../text";
-import type { WholeSession } from "../types";
+import type { SessionUsage, ToldContext, WholeSession } from "../types";
 import { Conversation } from "./conversation";
 import { Status } from "./sessions";
 
@@ -204,14 +204,14 @@ function Forget({ session, close }: { session: WholeSession; close: () => void }
 }
 
 function Details({ session }: { session: WholeSession }) {
-  const { totals, counts } = session;
+  const { usage, counts, told } = session;
   const said = Math.round(counts.characters / CHARACTERS);
-  const spent = totals && `${short(totals.input_tokens)} read, ${short(totals.output_tokens)} written`;
   return (
     <details class="details">
       <summary>
         {plural(session.prompt_counter, "prompt")}, {plural(counts.turns, "turn")}, {plural(counts.tools, "tool use")},{" "}
         {plural(session.observations.length, "observation")}
+        {told.length > 0 && `, told about ${short(told.reduce((sum, one) => sum + one.tokens, 0))} tokens`}
       </summary>
       <dl class="facts">
         <dt>Resume</dt>
@@ -225,9 +225,17 @@ function Details({ session }: { session: WholeSession }) {
           <code>{session.content_session_id}</code>
         </dd>
         <dt>Tokens</dt>
-        <dd>{spent ? `${spent}${totals.model ? `, ${totals.model}` : ""}` : `about ${short(said)} in what was said`}</dd>
+        <dd>{usage ? spent(usage) : `about ${short(said)} in what was said; what models used is not known`}</dd>
+        {usage && (
+          <>
+            <dt>Models</dt>
+            <dd>{usage.models.map((one) => one.model).join(", ")}</dd>
+          </>
+        )}
         <dt>Cost</dt>
-        <dd>{totals ? money(totals.cost_micros) : "not reported by the agent"}</dd>
+        <dd>{usage ? cost(usage) : "not known"}</dd>
+        <dt>Told</dt>
+        <dd>{told.length ? <Told told={told} /> : "nothing on record"}</dd>
         {session.segments.length > 1 && (
           <>
             <dt>Compactions</dt>
@@ -246,5 +254,45 @@ function Details({ session }: { session: WholeSession }) {
         </dd>
       </dl>
     </details>
+  );
+}
+
+function spent(usage: SessionUsage): string {
+  const cached = usage.cached_tokens ? ` (${short(usage.cached_tokens)} from the cache)` : "";
+  return `${short(usage.input_tokens)} read${cached}, ${short(usage.output_tokens)} written`;
+}
+
+function cost({ cost_micros, cost_source, models_without_price }: SessionUsage): string {
+  const rest = models_without_price.length ? `no price is known for ${models_without_price.join(", ")}` : "";
+  if (cost_micros === null) return rest ? `not known: ${rest}` : "not known";
+  if (cost_source === "agent") return `${money(cost_micros)}, as the agent counted it`;
+  return `about ${money(cost_micros)} at list prices${rest && `; ${rest}`}`;
+}
+
+/** What the agent was told, when, and of which observations. */
+function Told({ told }: { told: ToldContext[] }) {
+  return (
+    <ol class="moves">
+      {told.map((one, index) => (
+        <li key={index}>
+          <Time at={one.at} /> <span>{one.cause === "prompt" ? "with a prompt" : `at its start (${one.cause})`}</span>{" "}
+          <span class="quiet">
+            about {one.tokens.toLocaleString("en")} tokens, {plural(one.observations.length + one.gone, "observation")}
+            {one.gone > 0 && `, ${one.gone} hidden or forgotten since`}
+          </span>
+          {one.observations.length > 0 && (
+            <ul>
+              {one.observations.map((row) => (
+                <li key={row.id}>
+                  <a href={href(`/o/${row.id}`)}>
+                    #{row.id} <Text text={row.title} />
+                  </a>
+                </li>
+              ))}
+            </ul>
+          )}
+        </li>
+      ))}
+    </ol>
   );
 }

@@ -1,4 +1,4 @@
-// Statistics: what happened by day, what models cost and saved, what was learned where, the queue and the store.
+// Statistics: what happened by day, what models cost, what sessions were told, what was learned where, the queue and the store.
 import { useMemo } from "preact/hooks";
 import { address, href, setParam } from "../address";
 import { get, useLoad } from "../api";
@@ -50,6 +50,12 @@ export default function StatsPage() {
 
 const sum = (values: (number | null)[]): number => values.reduce<number>((total, value) => total + (value ?? 0), 0);
 
+/** Calls whose price is not known are not free. */
+function costOf(micros: number, withoutPrice: number): string {
+  if (!withoutPrice) return money(micros);
+  return micros ? `over ${money(micros)}` : "not known";
+}
+
 function ByDay({ project, days }: { project: string; days: number }) {
   const load = useLoad<{ items: StatDay[] }>((abort) => get("/api/stats/days", { project, days }, abort), [project, days]);
   const rows = useKept(load.data)?.items;
@@ -58,7 +64,7 @@ function ByDay({ project, days }: { project: string; days: number }) {
     return {
       labels: (rows ?? []).map((row) => day(row.day)),
       activity: [column("observations", "observations"), column("summaries", "summaries"), column("prompts", "prompts")],
-      tokens: [column("spent", "tokens_spent"), column("saved, about", "tokens_saved_estimate")],
+      tokens: [column("spent to observe", "tokens_spent"), column("told, about", "tokens_told_estimate")],
     };
   }, [rows]);
   if (!rows) {
@@ -73,9 +79,9 @@ function ByDay({ project, days }: { project: string; days: number }) {
     ["sessions", short(total("sessions"))],
     ["prompts", short(total("prompts"))],
     ["observations", short(total("observations"))],
-    ["tokens saved, about", short(total("tokens_saved_estimate"))],
-    ["tokens spent", short(total("tokens_spent"))],
-    ["cost of models", money(total("cost_micros"))],
+    ["tokens told, about", short(total("tokens_told_estimate"))],
+    ["tokens spent to observe", short(total("tokens_spent"))],
+    ["cost of observing", costOf(total("cost_micros"), total("calls_without_price"))],
   ];
   const rest = (series: { values: (number | null)[] }) => short(sum(series.values));
   return (
@@ -102,8 +108,8 @@ function ByDay({ project, days }: { project: string; days: number }) {
           <Chart title="Activity by day" labels={shown.labels} series={shown.activity} kind="bars" unit="Day" rest={rest} />
           <Chart title="Tokens by day" labels={shown.labels} series={shown.tokens} kind="bars" unit="Day" rest={rest} />
           <p class="quiet">
-            Models spend tokens to observe; the provider offline spends none. A session saves tokens when it is told observations and
-            need not read again what they were made from. What one would save now is the estimate for each that started.
+            Models spend tokens to observe; the provider offline spends none. Told is what agents took, at the start of a session and
+            with prompts: {plural(total("contexts"), "context")} in these days.
           </p>
         </>
       )}

@@ -12,6 +12,7 @@ from backstory import ids
 from backstory.agents.claude_code import lines
 from backstory.agents.claude_code.payloads import NAME, without_reminders
 from backstory.agents.claude_code.transcript_files import entries
+from backstory.agents.claude_code.usage import Usage, counted_cost
 from backstory.agents.transcripts import Mark
 from backstory.model import ContentId, Kind, Report
 
@@ -89,6 +90,9 @@ class Transcript:
         self._titles: dict[str, tuple[str, Any]] = {}  #: who gave it -> title and session
         self._uuids: set[str] = set()  #: of the entries that were read
         self._last: Mapping[str, Any] | None = None
+        self._usage = Usage()
+        self._cost: dict[str, int] = {}  #: session -> what the client counted
+        self._is_copy = False  #: the file begins with another conversation, whose cost the client counts, too
 
     def __iter__(self) -> Iterator[Report]:
         for offset, entry in entries(self._path, self.mark.offset, self._whole):
@@ -100,15 +104,20 @@ class Transcript:
                     self._born = _stamp(entry.get("timestamp")) or ""
                 if title := lines.title(entry, self._uuids):
                     self._titles[title[1]] = (title[0], entry.get("sessionId"))
+                if (cost := counted_cost(entry)) is not None:
+                    self._cost[str(entry.get("sessionId"))] = cost
             elif self._is_ours(entry):
                 self._offset = offset
                 self._uuids.add(entry["uuid"])
-                self._last = entry
                 yield from self._read(entry)
+                self._last = entry
+                self._usage.read(entry)
         yield from self._reply()
         if self._whole or self._round.ended:
             yield from self._end()
         yield from self._titled()
+        yield from self._used()
+        yield from self._counted()
         self.mark = self._marks[0]
 
     @property
@@ -129,6 +138,7 @@ class Transcript:
             return False
         at = _stamp(entry.get("timestamp")) or self._at
         if at < self._born:
+            self._is_copy = True
             return False
         self._at = at
         return True
@@ -142,6 +152,7 @@ class Transcript:
         elif kind == "system":
             if entry.get("subtype") == "compact_boundary":
                 self._boundary = entry
+                yield from self._used()
                 self._keep_mark()
             elif entry.get("subtype") in ("stop_hook_summary", "turn_duration") and self._round.said:
                 self._round.ended = not entry.get("preventedContinuation")
@@ -254,6 +265,7 @@ class Transcript:
         yield from self._end()
         given = entry.get("promptId")
         # Older clients gave a prompt no id of its own; the id of its line serves as well.
+        yield from self._used()
         self._round = _Round(entry["uuid"], given[:512] if isinstance(given, str) and given else entry["uuid"])
         self._keep_mark()
         yield self._report(entry, "prompt", entry["uuid"], {"prompt": text})
@@ -300,6 +312,19 @@ class Transcript:
             if self._last and session in (None, self._last["sessionId"]):
                 name, payload = f"title-{source}-{self._last['uuid']}", {"title": title, "source": source}
                 yield self._report(self._last, "title", name, payload)
+
+    def _used(self) -> Iterator[Report]:
+        """Report what was used since the last mark."""
+        usage, self._usage = self._usage, Usage()
+        if self._last and (used := usage.by_model()):
+            yield self._report(self._last, "usage", f"usage-{usage.part}", {"part": usage.part, "used": used})
+
+    def _counted(self) -> Iterator[Report]:
+        """Report what the whole session cost so far, as the client counted it."""
+        cost = self._cost.get(self._last["sessionId"]) if self._last and not self._is_copy else None
+        if self._last and cost is not None:
+            name = f"cost-{self._last['uuid']}"
+            yield self._report(self._last, "usage", name, {"part": "", "used": [{"model": "", "cost_micros": cost}]})
 
     def _keep_mark(self) -> None:
         # The mark before the newest is used: an answer may come after the next question.

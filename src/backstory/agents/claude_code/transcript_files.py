@@ -21,7 +21,7 @@ TAIL_BYTES = 1 << 20
 MAX_LINE_BYTES = 32 << 20
 _CHAIN = (b'"type":"user"', b'"type":"assistant"', b'"type":"system"', b'"type": "')
 _TITLES = (b'{"type":"custom-title"', b'{"type":"ai-title"', b'{"type":"summary"')
-_BEGINS = (b'{"type":"queue-operation"', *_TITLES, *(b"{" + mark for mark in _CHAIN))
+_BEGINS = (b'{"type":"queue-operation"', b'{"type":"cost-state"', *_TITLES, *(b"{" + mark for mark in _CHAIN))
 
 
 def opened(path: Path) -> IO[bytes]:

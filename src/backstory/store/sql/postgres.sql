@@ -154,7 +154,8 @@ SELECT
   setval(pg_get_serial_sequence('session_summaries', 'id'), (SELECT COALESCE(MAX(id), 0) + 1 FROM session_summaries), false),
   setval(pg_get_serial_sequence('turns', 'id'), (SELECT COALESCE(MAX(id), 0) + 1 FROM turns), false),
   setval(pg_get_serial_sequence('session_history', 'id'), (SELECT COALESCE(MAX(id), 0) + 1 FROM session_history), false),
-  setval(pg_get_serial_sequence('archives', 'id'), (SELECT COALESCE(MAX(id), 0) + 1 FROM archives), false);
+  setval(pg_get_serial_sequence('archives', 'id'), (SELECT COALESCE(MAX(id), 0) + 1 FROM archives), false),
+  setval(pg_get_serial_sequence('contexts', 'id'), (SELECT COALESCE(MAX(id), 0) + 1 FROM contexts), false);
 
 -- name: items_containing
 -- Items that contain a text in any column, ignoring case. `in_json` is the text as JSON escapes it.

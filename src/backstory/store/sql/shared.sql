@@ -91,6 +91,57 @@ SELECT * FROM agent_sessions WHERE session_id = :session_id;
 -- name: agent_session_forget
 DELETE FROM agent_sessions WHERE session_id = :session_id;
 
+-- name: context_add
+INSERT INTO contexts (session_id, cause, at, tokens, observations) VALUES (:session_id, :cause, :at, :tokens, :observations)
+RETURNING id;
+
+-- name: context_observation_add
+-- An observation that was forgotten in the meantime is left out.
+INSERT INTO context_observations (context_id, observation_id)
+SELECT :context_id, o.id FROM observations o WHERE o.id = :observation_id;
+
+-- name: contexts_of_session
+SELECT id, session_id, cause, at, tokens, observations FROM contexts WHERE session_id = :session_id ORDER BY id;
+
+-- name: context_observations_of_session
+-- Those of other groups are left out by their project.
+SELECT t.context_id, o.id, o.type, o.title, o.project_key FROM contexts c
+JOIN context_observations t ON t.context_id = c.id JOIN observations o ON o.id = t.observation_id
+JOIN sdk_sessions s ON s.id = o.session_id
+WHERE c.session_id = :session_id AND o.hidden_at IS NULL AND s.hidden_at IS NULL ORDER BY c.id, o.id;
+
+-- name: contexts_forget
+DELETE FROM contexts WHERE session_id = :session_id;
+
+-- name: usage_put
+INSERT INTO session_usage
+  (session_id, part, model, input_tokens, cached_tokens, cache_5m_tokens, cache_1h_tokens, output_tokens, cost_micros)
+VALUES
+  (:session_id, :part, :model, :input_tokens, :cached_tokens, :cache_5m_tokens, :cache_1h_tokens, :output_tokens, :cost_micros)
+ON CONFLICT (session_id, part, model) DO UPDATE SET
+  input_tokens = excluded.input_tokens, cached_tokens = excluded.cached_tokens, cache_5m_tokens = excluded.cache_5m_tokens,
+  cache_1h_tokens = excluded.cache_1h_tokens, output_tokens = excluded.output_tokens, cost_micros = excluded.cost_micros
+-- A transcript that was cut off has less.
+WHERE excluded.output_tokens >= session_usage.output_tokens AND excluded.input_tokens >= session_usage.input_tokens
+  AND excluded.cached_tokens >= session_usage.cached_tokens
+  AND (excluded.model <> '' OR excluded.cost_micros >= session_usage.cost_micros);
+
+-- name: usage_elsewhere
+SELECT 1 AS found FROM session_usage WHERE part = :part AND session_id <> :session_id LIMIT 1;
+
+-- name: usage_of_session
+SELECT model, CAST(SUM(input_tokens) AS BIGINT) AS input_tokens, CAST(SUM(cached_tokens) AS BIGINT) AS cached_tokens,
+  CAST(SUM(cache_5m_tokens) AS BIGINT) AS cache_5m_tokens, CAST(SUM(cache_1h_tokens) AS BIGINT) AS cache_1h_tokens,
+  CAST(SUM(output_tokens) AS BIGINT) AS output_tokens,
+  CASE WHEN COUNT(*) = COUNT(cost_micros) THEN CAST(SUM(cost_micros) AS BIGINT) END AS cost_micros
+FROM session_usage WHERE session_id = :session_id AND part <> '' GROUP BY model;
+
+-- name: usage_counted
+SELECT cost_micros FROM session_usage WHERE session_id = :session_id AND part = '' AND model = '';
+
+-- name: usage_forget
+DELETE FROM session_usage WHERE session_id = :session_id;
+
 -- name: sessions_idle
 -- Active sessions without an event since a moment.
 SELECT * FROM sdk_sessions WHERE status = 'active' AND last_event_at < :since AND id > :after ORDER BY id LIMIT :limit;
@@ -1232,9 +1283,14 @@ SELECT (SELECT COUNT(*) FROM events e JOIN sdk_sessions s ON s.id = e.session_id
 
 -- name: hours_of_sessions
 -- Counts by hour in UTC, from which days of any time zone can be made.
-SELECT project_key, substr(created_at, 1, 13) AS hour, COUNT(*) AS count FROM sdk_sessions
+SELECT substr(created_at, 1, 13) AS hour, COUNT(*) AS count FROM sdk_sessions
 WHERE created_at >= :since AND forgotten_at IS NULL AND prompt_counter > 0 AND (:project = '' OR project = :project OR project_key = :project)
-GROUP BY project_key, substr(created_at, 1, 13);
+GROUP BY substr(created_at, 1, 13);
+
+-- name: hours_of_contexts
+SELECT substr(c.at, 1, 13) AS hour, COUNT(*) AS contexts, CAST(SUM(c.tokens) AS BIGINT) AS tokens
+FROM contexts c JOIN sdk_sessions s ON s.id = c.session_id
+WHERE c.at >= :since AND (:project = '' OR s.project = :project OR s.project_key = :project) GROUP BY substr(c.at, 1, 13);
 
 -- name: hours_of_prompts
 SELECT substr(created_at, 1, 13) AS hour, COUNT(*) AS count FROM user_prompts
@@ -1249,7 +1305,9 @@ SELECT substr(created_at, 1, 13) AS hour, COUNT(*) AS count FROM session_summari
 WHERE created_at >= :since AND {is_of_project} GROUP BY substr(created_at, 1, 13);
 
 -- name: ledger_days
-SELECT day, CAST(SUM(input_tokens + output_tokens) AS BIGINT) AS tokens, CAST(SUM(cost_micros) AS BIGINT) AS cost_micros FROM model_calls
+SELECT day, CAST(SUM(input_tokens + output_tokens) AS BIGINT) AS tokens, CAST(SUM(cost_micros) AS BIGINT) AS cost_micros,
+  CAST(SUM(CASE WHEN cost_micros IS NULL THEN calls ELSE 0 END) AS BIGINT) AS calls_without_price
+FROM model_calls
 WHERE day >= :since AND (:project = '' OR project = :project OR project_key = :project) GROUP BY day;
 
 -- part: observed_files
@@ -1263,9 +1321,11 @@ WHERE superseded_by IS NULL AND hidden_at IS NULL AND (files_read <> '[]' OR fil
 {observed_files} AND project_key = :project_key ORDER BY created_at DESC, id DESC LIMIT :limit;
 
 -- name: observed_rounds
--- When the end of a round was stored, and when it was observed, the latest first, among the latest events.
+-- When the end of a round was stored, and when it was observed, the latest first, among the latest events. Those that
+-- come from transcripts ended before they were stored.
 SELECT created_at, observed_at FROM events
 WHERE id > (SELECT MAX(id) FROM events) - :among AND kind = 'stop' AND status = 'done' AND observed_at IS NOT NULL
+  AND substr(event_id, 1, 11) <> 'transcript-'
 ORDER BY id DESC LIMIT :limit;
 
 -- name: stats_sample

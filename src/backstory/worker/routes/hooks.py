@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from backstory import ids
 from backstory.agents import AGENTS, DEFAULT_AGENT
+from backstory.agents.agent import Agent
 from backstory.capture import bodies
 from backstory.capture.intake import Intake, Receipt
 from backstory.capture.processes import processes
@@ -22,7 +23,7 @@ from backstory.model import OBSERVED, ContentId, Kind, Report, Session
 from backstory.store import sessions
 from backstory.store.db import Store
 from backstory.truncate import written_size
-from backstory.worker.context_replies import ContextReplies
+from backstory.worker.context_replies import ContextReplies, ContextReply
 from backstory.worker.endpoints import Call, Endpoint, needs_capture, read_bytes
 from backstory.worker.live import Live
 
@@ -143,17 +144,26 @@ class Reporting:
         event = call.request.path_params["event"]
         raw = await read_bytes(call.request)
         event_id = call.request.headers.get("x-backstory-event") or ids.new_event_id()
-        return await self.deliver(agent.name, event, raw, event_id, is_spooled=False)
+        given = await self._answer(agent, event, raw, event_id, is_spooled=False)
+        response = _response(agent, event, given)
+        # Not every agent takes a context at each event, and a hook that has given up has closed its connection.
+        is_told = given and given.text and bytes(response.body) != agent.reply(event, "")
+        if given and is_told and not await call.request.is_disconnected():
+            response.background = self._replies.delivered(given)
+        return response
 
-    async def deliver(
-        self, agent_name: str, event: str, raw: bytes, event_id: str, is_spooled: bool = True
-    ) -> Response:
-        """Store a payload and answer it. The spool delivers its entries here, too."""
-        agent = AGENTS[agent_name]
+    async def deliver(self, agent_name: str, event: str, raw: bytes, event_id: str) -> None:
+        """Store a payload of the spool. Nobody waits for the answer."""
+        await self._answer(AGENTS[agent_name], event, raw, event_id, is_spooled=True)
+
+    async def _answer(
+        self, agent: Agent, event: str, raw: bytes, event_id: str, is_spooled: bool
+    ) -> ContextReply | None:
+        """Store a payload and return the context that its agent is told; None for the end of an unknown session."""
         at = ids.event_time(event_id) or ids.now()
-        about = (agent_name, event, event_id[:512], min(at, ids.now()))
+        about = (agent.name, event, event_id[:512], min(at, ids.now()))
         report, is_dropped = await processes.read(bodies.report, raw, *about)
-        context = ""
+        context = ContextReply()
         # The start of a session changes no order, and its agent waits for the answer.
         if report is not None and report.kind != "session_start" and not is_spooled:
             await self.wait_turn(event_id)
@@ -164,13 +174,15 @@ class Reporting:
                 taken = await self._take(report)
             except NotFound:
                 self._reconcile.soon(report, None)
-                return Response(b"", 200)  # the end of an unknown session
+                return None
             self._reconcile.soon(report, taken.session.id if taken.session else None)
+            if is_spooled:
+                return context
             if report.kind == "session_start" and taken.skipped in (None, "duplicate"):
                 context = await self._replies.at_start(report, taken)
             elif report.kind == "prompt":
                 context = await self._replies.at_prompt(report, taken)
-        return Response(agent.reply(event, context), 200, media_type="application/json")
+        return context
 
     async def _take(self, report: Report) -> Receipt:
         """Store the report of a hook. If its prompt is not known, because that hook was lost or is late, the transcript
@@ -238,6 +250,12 @@ class Reporting:
         """Announce that an agent works or rests."""
         self._live.publish("processing_status", {"is_processing": call.body.is_processing})
         return Ok()
+
+
+def _response(agent: Agent, event: str, given: ContextReply | None) -> Response:
+    if given is None:
+        return Response(b"", 200)
+    return Response(agent.reply(event, given.text), 200, media_type="application/json")
 
 
 async def _to_report(

@@ -20,7 +20,7 @@ from backstory.recall.context import SessionContext
 from backstory.recall.relevance import SessionStart
 from backstory.settings import Settings
 from backstory.store import (
-    agent_sessions,
+    contexts,
     counts,
     feed,
     memories,
@@ -34,6 +34,7 @@ from backstory.store import (
 from backstory.store.db import LAST, Row, Store, Tx
 from backstory.store.projects import KnownProject
 from backstory.text import tokens
+from backstory.worker import session_usage
 from backstory.worker.endpoints import Call, Endpoint, needs_read
 
 T = TypeVar("T")
@@ -304,9 +305,10 @@ def get_session(tx: Tx, name: str) -> Session:
 def whole_session(tx: Tx, session: Session) -> Row:
     """Return a session with its prompts, summaries and observations."""
     (row,) = session_rows.with_titles(tx, [sessions.shown(session)])
-    totals = agent_sessions.get(tx, session.id)
+    used = session_usage.of_session(tx, session.id)
     return row | {
-        "totals": asdict(totals) if totals else None,
+        "usage": asdict(used) if used else None,
+        "told": contexts.of_session(tx, session.id),
         "counts": asdict(counts.session(tx, session.id)),
         "links": session_rows.links(tx, session),
         "directories": sessions.directories(tx, session.project_key, 20),

@@ -7,9 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from backstory.live_settings import LiveSettings
 from backstory.recall import activity
-from backstory.settings import Settings
 from backstory.store import events
 from backstory.store.db import Store, Tx
 from backstory.worker.endpoints import Call, Endpoint, needs_read
@@ -30,7 +28,9 @@ class StatDay(msgspec.Struct):
     summaries: int
     tokens_spent: int
     cost_micros: int
-    tokens_saved_estimate: int
+    calls_without_price: int
+    contexts: int
+    tokens_told_estimate: int
 
 
 class StatDays(msgspec.Struct):
@@ -68,8 +68,8 @@ class QueueStats(msgspec.Struct):
 class StatRoutes:
     """The routes of statistics over time."""
 
-    def __init__(self, settings: Settings, store: Store) -> None:
-        self._settings, self._store = LiveSettings(settings), store
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
     def table(self) -> list[Endpoint]:
         return [
@@ -79,12 +79,9 @@ class StatRoutes:
         ]
 
     async def days(self, call: Call) -> StatDays:
-        """Show what happened on each of the last days, what models cost, and what was saved."""
+        """Show what happened on each of the last days, what models cost, and what sessions were told."""
         query: DaysQuery = call.query
-        budget = self._settings().context_tokens
-        rows = await asyncio.to_thread(
-            self._store.read, lambda tx: activity.days(tx, query.project, query.days, budget)
-        )
+        rows = await asyncio.to_thread(self._store.read, lambda tx: activity.days(tx, query.project, query.days))
         return StatDays([StatDay(**row) for row in rows])
 
     async def files(self, call: Call) -> WhereLearned:
