@@ -31,9 +31,9 @@ MANY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 def secret_part(name: str, sample: str) -> str:
     """What must be gone from a sample: the middle of a private key, of everything else the end."""
-    if name in ("url-password", "pgpass"):
+    if name in ("url-password", "pgpass", "sql-password", "oracle-password"):
         return "pa55" * 3
-    return "EfGh4567AbCd" if name in ("private-key", "cookie") else sample[-12:]
+    return "EfGh4567AbCd" if name in ("private-key", "cookie", "password-hash") else sample[-12:]
 
 
 def surroundings(sample: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ import string
 
 import pytest
 from secret_samples import samples
+from written_secrets import written
 
 from backstory import gate, prefilter
 from backstory.privacy import strip_bytes, strip_json, strip_text
@@ -35,6 +36,81 @@ def test_nearly_all_generated_secrets_are_redacted() -> None:
             unseen.append(sample.text)
     assert not unseen
     assert len(leaked) <= count * 0.03, leaked
+
+
+@pytest.mark.parametrize(("area", "text", "secret"), written())
+def test_secrets_as_they_are_written_are_redacted_alone(area: str, text: str, secret: str) -> None:
+    """Assignments of many languages, commands, settings, prose, tables, colours. What stands around them stays."""
+    head, _, tail = text.partition(secret)
+    for form in (text, f"before\n{text}\nafter", json.dumps({"tool_input": {"command": text}})):
+        clean = strip_bytes(form.encode()).decode()
+        assert prefilter.suspicious(form.encode()), area
+        assert secret not in clean
+        assert strip_bytes(clean.encode()).decode() == clean
+        if form.startswith("{"):
+            json.loads(clean)
+    shown = strip_text(text)
+    assert shown.startswith(head.rstrip("=")), shown
+    assert shown.endswith(tail.lstrip("=")), shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The password is required.",
+        "the password for staging is stored in Vault",
+        "The token is base64-encoded and the key is 256-bit.",
+        "Your password must be at least 12 characters and is hashed with bcrypt2b",
+        "token usage was 12,345 of 200k; the key is in config.yaml",
+        "The secret to good tests is isolation (see RFC-7617).",
+        "password authentication is supported since v2.14.0-rc1",
+        "The API key is read from $API_KEY or ~/.config/tool/key1.json",
+        "api key to use OAuth2 or SHA256withRSA",
+        "| Token | Cost |\n| input token | 0.25 |",
+        "| password | string | required |",
+        'self.password: Optional[str] = None  # "secret" is set by login()',
+        "let token: &str = next_token(input)?;",
+        'public string Password { get; set; } = "";',
+        "ENV PATH /usr/local/bin:$PATH\nENV TOKENIZERS_PARALLELISM false",
+        'variable "token_ttl" {\n  default = "24h"\n}',
+        '{"name": "password", "label": "Password", "value": ""}',
+        '{"name": "api_key", "description": "The key", "default": null}',
+        "expect(screen.getByLabelText('password')).toBeVisible()",
+        "identified by `tool_use_id` and the session",
+        "sudo apt-get install -y p7zip-full mysql-client-8.0",
+        "ssh login -p 2222 and net user documentation",
+        "rabbitmqctl add_user shop $PASS",
+        "Cookie: theme=dark; lang=en-US; consent=yes",
+        "the cookie expires=Wed; max-age=31536000",
+        "const KEY_PAT = '[a-z]+';",
+        "PASS: TestGradientCellsColor256Fallback (0.00s)",
+        "oh-my-posh print primary --pwd 'C:\\Users\\jan\\code'",
+        "mlkem_key: MLKEM768PrivateKey,",
+        "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+        "fn re_Export_all_the_things_from_here() {}",
+        "pip install sdk-python mob-app api-client",
+    ],
+)
+def test_prose_and_declarations_without_a_secret_stay(text: str) -> None:
+    """The value must look like a secret, and not like a word, a type, a version or a file."""
+    assert strip_text(text) == text
+    assert strip_json({"a": text.split("\n")}) == {"a": text.split("\n")}
+
+
+def test_a_secret_is_found_beside_its_name_in_an_object() -> None:
+    """As task definitions and settings of clouds have it, in either order, and over the lines of a patch."""
+    password = "Tulip" + "739!"
+    for value in (
+        {"environment": [{"name": "DB_PASSWORD", "value": password}]},
+        {"value": password, "slotSetting": False, "key": "DB_PASSWORD"},
+        {"lines": ["+env:", "+  - name: DB_PASSWORD", f"+    value: {password}", "+  - name: X"]},
+    ):
+        clean = strip_json(value)
+        assert password not in json.dumps(clean)
+        assert clean.keys() == value.keys()
+        assert strip_json(clean) == clean
+        assert prefilter.suspicious(json.dumps(value).encode())
+    assert len(clean["lines"]) == 4
 
 
 @pytest.mark.parametrize(

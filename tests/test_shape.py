@@ -35,7 +35,17 @@ GROUND = {
     "file_digests",
     "passages",
     "pasted",
-    *("secret_kinds", "secret_formats", "secret_values", "named_secrets", "command_secrets", "key_blocks"),
+    *(
+        "secret_kinds",
+        "secret_formats",
+        "secret_values",
+        "named_secrets",
+        "command_secrets",
+        "cookie_secrets",
+        "secret_assignments",
+        "key_blocks",
+        "wide_tags",
+    ),
     "files",
     "project",
     "repository",
@@ -55,6 +65,7 @@ BARE = {
     "key_blocks",
     "named_secrets",
     "command_secrets",
+    "cookie_secrets",
     "truncate",
 } | {name for name in GROUND if name.startswith("secret_")}
 ROOMS = {"sessions", "store", "agents", "groups", "capture", "observe", "recall", "exchange", "worker", "cli"}

@@ -9,44 +9,28 @@ MANY = 2000  # number of candidate positions from which on checking each of them
 _WORD = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+="
 _HEX = b"0123456789abcdef"
 _NAME = b"abcdefghijklmnopqrstuvwxyz0123456789_-"
-_PRINTABLE = (b"2", b"3", b"4", b"5", b"6", b"7")  # the third digit in the \u escape of a printable character
 #: Bytes that may separate the `<`, the `/` and the letters of a tag: non-ASCII ones, spaces and slashes.
 _BETWEEN = bytes(range(128, 256)) + b" /\\"
 _SIGNS = (b"<", b"lt;", b"60;", b"3c;")  # what opens a tag: `<`, or the end of an entity for it
 _PRIVATE = tuple(sign + b"private" for sign in _SIGNS)
 _REACH = 64  # bytes before a tag name in which its `<` is searched
-#: Fullwidth forms in UTF-8: U+FF1C and U+FE64 for `<`, and the letters of `private` in lower and upper case.
-_WIDE_SIGNS = (b"\xef\xbc\x9c", b"\xef\xb9\xa4")
-_WIDE = (
-    *((sign, b"<") for sign in _WIDE_SIGNS),
-    *((b"\xef\xbd" + bytes([letter + 32]), bytes([letter])) for letter in b"private"),
-    *((b"\xef\xbc" + bytes([letter + 64]), bytes([letter])) for letter in b"private"),
+_WIDE_SIGNS = (b"\xef\xbc\x9c", b"\xef\xb9\xa4")  # fullwidth forms of `<` in UTF-8: U+FF1C and U+FE64
+#: JSON escapes of printable characters, and of the non-ASCII characters that a tag may contain.
+_ESCAPED = tuple(
+    b"\\u002 \\u003 \\u004 \\u005 \\u006 \\u007 \\u00ad \\u00a0 \\u034f \\u061c \\u180e \\u200b \\u200c \\u200d "
+    b"\\u200e \\u200f \\u202a \\u202b \\u202c \\u202d \\u202e \\u206 \\u3000 \\ufe0 \\ufe6 \\ufeff \\uff".split()
 )
-#: JSON escapes of the non-ASCII characters that a tag may contain.
-_IN_TAGS = (
-    *(b"\\u200" + digit for digit in (b"b", b"c", b"d", b"e", b"f")),
-    *(b"\\u202" + digit for digit in (b"a", b"b", b"c", b"d", b"e")),
-    *(b"\\u206", b"\\ufe0", b"\\ufe6", b"\\ufeff", b"\\uff", b"\\u00ad", b"\\u00a0", b"\\u034f", b"\\u061c"),
-    *(b"\\u180e", b"\\u3000"),
-)
-_ESCAPED = (*(b"\\u00" + digit for digit in _PRINTABLE), *_IN_TAGS)
 
 #: (capitals, prefix) of prefixes that contain several capitals. The capitals are searched first, in a copy of the text
 #: that has only capitals, `:` and `.`. In ordinary text that copy is a tenth of the size.
-_CAPITAL = (
-    *((word, word) for word in (b"AKIA", b"ASIA", b"ABIA", b"ACCA", b"ABSK", b"LTAI", b"AKC", b"AQVN", b"ATBB")),
-    *(
-        (word, word)
-        for word in (b"ATATT", b"ATCTT", b"EZAK", b"EZTK", b"EAAA", b"EAAC", b"EAAM", b":AA", b"SG.", b"SK")
-    ),
-    *((b"MT" + third, b"MT" + third) for third in (b"A", b"E", b"I", b"M", b"Q", b"U")),
-    (b"AI", b"AIza"),
-    (b"GR", b"GR1348941"),
-    (b"GESECRETKEY", b"AGE-SECRET-KEY-1"),
-    (b".J", b".eyJ"),
-)
 _NOT_CAPITAL = bytes(b for b in range(256) if b not in b"ABCDEFGHIJKLMNOPQRSTUVWXYZ:.")
-_SMALL = (b"dapi", b"cmVm", b"oy2", b"s.", b"pat", b"-us")
+_CAPITALS = (
+    b"AKIA AKID ASIA ABIA ACCA ABSK LTAI AKC AQVN ATBB ATATT ATCTT EZAK EZTK EAAA EAAC EAAM :AA SG. SK MT ND NT OD OT "
+    b"AIza GR1348941 AGE-SECRET-KEY-1 .eyJ"
+)
+_CAPITAL = tuple((word.translate(None, _NOT_CAPITAL), word) for word in _CAPITALS.split())
+_SMALL = tuple(b"dapi cmVm oy2 s. pat -us cio Mj Mz Nj Nz".split())
+_DISCORD = frozenset(b"MT Mj Mz ND NT Nj Nz OD OT".split())
 
 #: Minimum length of a token in bytes. Shorter runs of token characters are dropped before tokens are searched, which
 #: leaves a twentieth of ordinary text.
@@ -56,57 +40,67 @@ _TOKENS = bytes(120 if b in _IN_TOKEN else 32 for b in range(256))
 _AROUND = 12  # bytes kept before and after a run, to see whether a token can start there
 
 #: Prefixes that end in `_`, `-` or `.`. Splitting the text once at that character is faster than one search per prefix.
+#: Those with a `!` need no check of what follows, because they do not occur in ordinary words.
 _SEPARATED = (
-    (
-        b"_",
-        b"ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ npm_ hf_ api_org_ sbp_ sb_secret_ ntn_ gsk_ r8_ shpat_ shpca_ shpss_ "
-        b"shppa_ secret_ vcp_ nfp_ rnd_ napi_ whsec_ dop_v1_ doo_v1_ dor_v1_ lin_api_ sk_live_ rk_live_ sk_test_ "
-        b"rk_test_ sk_prod_ rk_prod_ fo1_ fm1a_ fm1r_ fm2_ pscale_tkn_ pscale_oauth_ pscale_pw_ ops_ rubygems_ "
-        b"CLOJARS_ dckr_pat_ dckr_oat_ CCIPAT_ CCIPRJ_ bkua_ squ_ sqp_ sqa_ sgp_ rdme_ pnu_ pnb_ sm_aat_ sm_pat_ "
-        b"sm_sat_ lsv2_pt_ lsv2_sk_ duffel_test_ duffel_live_ shippo_live_ shippo_test_ figd_ tfp_ glsa_ glc_ sntrys_ "
-        b"sntryu_ phx_",
-    ),
-    (
-        b"-",
-        b"glpat- gldt- glrt- glcbt- glptt- glft- glimt- glagent- gloas- glsoat- glffct- GOCSPX- xapp- sk- key- pypi- "
-        b"xoxa- xoxb- xoxc- xoxd- xoxe- xoxo- xoxp- xoxr- xoxs- v1.0- HRKU- pul- tskey- A3- API- tk-us- ico- PMAK- "
-        b"s-s4t2ud- s-s4t2af- pplx- xai- sq0atp- sq0csp- FLWSECK- FLWSECK_TEST- access-sandbox- access-development- "
-        b"access-production- xkeysib- xsmtpsib- CFPAT- p8e- dnkey- NRAK- NRJS- NRII-",
-    ),
-    (b".", b"ya29. hvs. hvb. dp.pt. dp.st. dp.ct. dp.sa. dp.scim. dp.audit. dt0c01. pat. sat. sl."),
+    b"ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ npm_ hf_ api_org_ sbp_ sb_secret_! ntn_ gsk_ r8_ shpat_ shpca_ shpss_ "
+    b"shppa_ secret_ vcp_ nfp_ rnd_ napi_ whsec_! dop_v1_ doo_v1_ dor_v1_ lin_api_ sk_live_ rk_live_ sk_test_ "
+    b"rk_test_ sk_prod_ rk_prod_ fo1_! fm1a_! fm1r_! fm2_! pscale_tkn_! pscale_oauth_! pscale_pw_! ops_ rubygems_ "
+    b"CLOJARS_ dckr_pat_! dckr_oat_! CCIPAT_! CCIPRJ_! bkua_ squ_ sqp_ sqa_ sgp_! rdme_ pnu_ pnb_ sm_aat_ sm_pat_ "
+    b"sm_sat_ lsv2_pt_ lsv2_sk_ duffel_test_! duffel_live_! shippo_live_ shippo_test_ figd_! tfp_! glsa_ glc_ "
+    b"sntrys_! sntryu_ phx_ tr_prod_ tr_dev_ tr_stg_ tr_pat_ tgp_v1_! pcsk_! e2b_ key_ sk_ jina_! apify_api_ "
+    b"lin_oauth_ rzp_live_! rzp_test_! re_ waka_ aio_ glpat-! gldt-! glrt-! glcbt-! glptt-! glft-! glimt-! "
+    b"glagent-! gloas-! glsoat-! glffct-! GOCSPX-! xapp-! sk- key- pypi- xoxa- xoxb- xoxc- xoxd- xoxe- xoxo- "
+    b"xoxp- xoxr- xoxs- v1.0- HRKU-! pul- tskey-! A3- API- tk-us-! ico- PMAK- s-s4t2ud- s-s4t2af- pplx- xai- "
+    b"sq0atp-! sq0csp-! FLWSECK-! FLWSECK_TEST-! access-sandbox-! access-development-! access-production-! "
+    b"xkeysib- xsmtpsib- CFPAT-! p8e- dnkey-! NRAK- NRJS- NRII-! nvapi-! fc- tvly-! csk- pat-na1- pat-na2- "
+    b"pat-eu1- pat-ap1- xaat- xapt- sdk- mob- api- ya29.! hvs.! hvb.! dp.pt.! dp.st.! dp.ct.! dp.sa.! dp.scim.! "
+    b"dp.audit.! dt0c01. pat. sat. sl."
 )
-#: The same prefixes, grouped by the two bytes before the separator.
-_BY_SEPARATOR: list[tuple[bytes, dict[bytes, list[bytes]]]] = []
-for _separator, _words in _SEPARATED:
-    _ends: dict[bytes, list[bytes]] = {}
-    for _word in _words.split():
-        _ends.setdefault(_word[-3:-1], []).append(_word)
-    _BY_SEPARATOR.append((_separator, _ends))
-#: Prefixes that need no check of what follows, because they do not occur in ordinary words.
-_CERTAIN = frozenset(
-    b"glpat- gldt- glrt- glcbt- glptt- glft- glimt- glagent- gloas- glsoat- glffct- GOCSPX- xapp- whsec_ HRKU- "
-    b"tskey- sq0atp- sq0csp- FLWSECK- FLWSECK_TEST- access-sandbox- access-development- access-production- CFPAT- "
-    b"dnkey- NRII- tk-us- fo1_ fm1a_ fm1r_ fm2_ figd_ tfp_ duffel_test_ duffel_live_ pscale_tkn_ "
-    b"pscale_oauth_ pscale_pw_ dckr_pat_ dckr_oat_ CCIPAT_ CCIPRJ_ sb_secret_ sgp_ sntrys_ hvs. hvb. ya29. dp.pt. "
-    b"dp.st. dp.ct. dp.sa. dp.scim. dp.audit.".split()
-)
-_SK_KINDS = (b"ant", b"or", b"proj", b"svcacct", b"admin", b"None")
+#: The same prefixes, by their separator and the two bytes before it.
+_BY_SEPARATOR: dict[bytes, dict[bytes, list[bytes]]] = {b"_": {}, b"-": {}, b".": {}}
+for _word in _SEPARATED.replace(b"!", b"").split():
+    _BY_SEPARATOR[_word[-1:]].setdefault(_word[-3:-1], []).append(_word)
+_CERTAIN = frozenset(word[:-1] for word in _SEPARATED.split() if word.endswith(b"!"))
+#: Prefixes that a UUID follows.
+_BEFORE_UUID = frozenset(b"pat-na1- pat-na2- pat-eu1- pat-ap1- xaat- xapt- sdk- mob- api-".split())
+_SK_KINDS = (b"ant", b"or", b"proj", b"svcacct", b"admin", b"None", b"lf")
 
 #: Literals that are rare enough to need no further check.
-_RARE_WORDS = (b"fio-u-", b".atlasv1.", b"_mmk", b"sk.eyJ", b"eyJrIjoi", b"ZXlKaGJHY", b"LS0tLS1CRUdJTi")
+_RARE = (
+    b"fio-u- .atlasv1. _mmk sk.eyJ eyJrIjoi ZXlKaGJHY LS0tLS1CRUdJTi pylf_v 1//0 1\\/\\/0 vercel_blob_rw_ mdb_sa_sk_"
+)
+_RARE_WORDS = (*_RARE.split(), b"A" * 20)
 _KEY_WORDS = (b"b3BlbnNzaC1rZXkt", b"IBAAKCA", b"IBADANBgkq", b"MHcCAQEEI", b"MC4CAQAwBQYDK2Vw")
 #: (a short literal, longer literals around it). The longer ones are searched only near the short one.
-_AROUND_LITERALS = ((b"hook", (b"hooks.slack.com", b"webhooks", b"webhook.office.com")), (b"~", (b"sha256~", b"Q~")))
-#: Commands that take a password as an option or from a pipe. `_is_candidate` detects those that contain `pass`.
-_COMMANDS = (b"curl", b"mysql", b"redis-cli", b" login ", b"sudo -s")
+_AROUND_LITERALS = (
+    (b"hook", (b"hooks.slack.com", b"hooks.zapier.com", b"webhooks", b"webhook.office.com")),
+    (b"~", (b"sha256~", b"Q~")),
+)
+#: Commands that take a password as an option, and the first letters of these options. `command_secrets` reads them.
+#: `_is_candidate` detects what contains `pass`.
+_COMMANDS = tuple(
+    b"curl mysql mariadb mongo cqlsh psexec evil-winrm ldap 7z zip unzip sqlcmd ipmitool mosquitto_ redis-cli keytool "
+    b"jarsigner snmp smbclient lftp openssl login sudo".split()
+)
+_OPTIONS = frozenset(b"%c" % letter for letter in b"pwaukxsnd-b")
+_IN_COMMANDS = bytes(b if chr(b) in "abcdefghijklmnopqrstuvwxyz0123456789_-" else 32 for b in range(256))
+_COMMAND = 300  # bytes between a command and its option
+_ARGUMENTS = (b"net user ", b"rabbitmqctl", b"convertto-sec", b" /p:", b" /pass:")  # of other commands
+_SCHEMES = tuple(b"basic bearer token bot digest apikey".split())  # of an Authorization header
+_HASHES = (b"$6$", b"$5$", b"$1$", b"$apr1$", b"$y$", b"$2a$", b"$2b$", b"$2y$", b"$argon2", b"access_token$")
 #: Every name of a secret contains one of these.
-_STEMS = (b"pass", b"pwd", b"secret", b"token", b"credential", b"auth", b"key", b"_pat")
+_STEMS = tuple(b"pass pwd secret token credential auth key psk _pat _pw".split())
+_PASSWORDS = frozenset((b"pass", b"pwd", b"secret", b"psk", b"_pw"))
 
 #: What may follow a stem within a word.
-_TAILS = (b"in pass:", b"out pass:", b"w", b"phrase", b"s", b"key", b"value", b"hash", b"base", b"data", b"orization")
+_TAILS = (b"in pass:", b"out pass:", *b"w phrase code s key value hash base data orization".split())
+_BEFORE_PASS = (b"sshpass", b"chpass", b"wpa_pass", b"htpass")
 _PASS_OPTIONS = (b"in pass:", b"out pass:", b"wd --stdin", b"word-stdin")
-#: What may follow a name.
-_NAME_ENDS = frozenset(b"%c" % sign for sign in b" \t\\\"'`])=:>,?")
+_NAME_ENDS = frozenset(b"%c" % sign for sign in b" \t\r\n\\\"'`])=:>,?([{!|*<\x1b")  # what may follow a name
+_DIGITS = b"0123456789"
+_IN_SECRETS = b"0123456789!#$%^&*?@~+"  # a secret in prose contains one of these
+_SEPARATORS = frozenset(b"%c" % sign for sign in b":=,>(<|+")  # separators, or their first characters
+_DISTANT = 200  # bytes after a name in which a value that is not assigned directly is searched
 
 
 def suspicious(data: bytes) -> bool:
@@ -182,7 +176,9 @@ def _tags(low: bytes, matches: set[str]) -> None:
     else:
         # Removing spaces, slashes and non-ASCII bytes reduces most spellings of a tag to one.
         bare = low.translate(None, _BETWEEN)
-        if any(tag in bare for tag in _PRIVATE) or _has_fullwidth_tag(low):
+        if b"\xef\xbc" in low or b"\xef\xbd" in low or b"\xef\xb9" in low:
+            bare = _module("wide_tags").narrow(low).translate(None, _BETWEEN)
+        if any(tag in bare for tag in _PRIVATE):
             matches.add("<")
     closing = _positions(low, b"-context")
     if len(closing) > MANY:
@@ -199,16 +195,6 @@ def _is_tag_open(before: bytes) -> bool:
     """Whether bytes end with the start of a tag. True also if they are all spaces: the `<` may precede them."""
     before = before.rstrip(b" /\\")
     return not before or before.endswith(_SIGNS)
-
-
-def _has_fullwidth_tag(low: bytes) -> bool:
-    """Whether bytes contain a tag in fullwidth characters."""
-    if not (b"\xef\xbc" in low or b"\xef\xbd" in low or b"\xef\xb9" in low):
-        return False
-    for wide, sign in _WIDE:
-        low = low.replace(wide, sign)
-    bare = low.translate(None, _BETWEEN)
-    return any(tag in bare for tag in _PRIVATE)
 
 
 def _escapes(low: bytes, matches: set[str]) -> None:
@@ -233,19 +219,19 @@ def _is_prefix_at(data: bytes, at: int, needle: bytes) -> bool:
         return following[:1].isdigit() and not data[at - 8 : at].strip(_HEX)
     if len(following) < 8 or following.strip(_HEX if needle in (b"SK", b"dapi") else _WORD):
         return False
-    if needle == b"s." and not _is_mixed(data[at + 2 : at + 26], data[at + 26 : at + 27]):  # Vault's old tokens
+    if needle == b"s.":  # Vault's old tokens
+        token, behind = data[at + 2 : at + 26], data[at + 26 : at + 27]
+        if not token.isalnum() or token.isalpha() or token.islower() or behind in (b".", b"_", b"-"):
+            return False
+    if needle in _DISCORD and b"." not in data[at + 22 : at + 28]:
         return False
     if needle == b"pat" and data[at + 17 : at + 18] != b".":  # Airtable's
         return False
     return needle[:1] in b".:" or starts(data, at)
 
 
-def _is_mixed(token: bytes, behind: bytes) -> bool:
-    return token.isalnum() and not token.isalpha() and not token.islower() and behind not in (b".", b"_", b"-")
-
-
 def _separated(data: bytes, matches: set[str]) -> None:
-    for separator, ends in _BY_SEPARATOR:
+    for separator, ends in _BY_SEPARATOR.items():
         pieces = data.split(separator, 20 * MANY)
         if len(pieces) > 20 * MANY:
             matches.update(literal.decode() for group in ends.values() for literal in group)
@@ -266,6 +252,10 @@ def _continues(before: bytes, literal: bytes, following: bytes) -> bool:
         return False
     if literal in _CERTAIN or (literal == b"sk-" and following in _SK_KINDS) or following.startswith(b"AgEIcHlwaS5"):
         return True
+    if literal in _BEFORE_UUID:
+        return len(following) == 8 and not following.strip(_HEX)
+    if literal == b"re_":
+        return 6 <= len(following) <= 10 and not (following.isalpha() and following.islower())
     return len(following) >= (6 if literal == b"A3-" else 16) and following[:16].translate(None, b"_-").isalnum()
 
 
@@ -273,6 +263,17 @@ def _literals(data: bytes, low: bytes, tokens: bytes, matches: set[str]) -> None
     matches.update([literal.decode() for literal in _RARE_WORDS if literal in tokens])
     # These may be followed by a slash, which ends a token candidate.
     matches.update([word.decode() for word in (b"whsec_", b"fm2_") if word in data])
+    matches.update([word.decode() for word in (b"ssws", b"sqlplus", b"jdbc:oracle:") if word in low])
+    identified = [low[at : at + 100] for at in _positions(low, b"identified ")]
+    if any(word in window for window in identified for word in (b" by '", b' by "', b" by `", b" by \\")):
+        matches.add("identified")
+    if b"$" in data:
+        matches.update([word.decode() for word in _HASHES if word in data])
+    if b"|" in tokens:
+        matches.update([word.decode() for word in (b"prod:", b"dev:", b"preview:") if word in data])
+    numbers = [at for at in _positions(tokens, b":") if tokens[at - 8 : at].isdigit()]
+    if any(not tokens[at + 1 : at + 33].strip(_HEX) for at in numbers):
+        matches.update(("1/", "2/"))
     if b"432:" in data:
         matches.update([word for word in (":5432:", ":6432:") if word.encode() in data])
     for mark, words in _AROUND_LITERALS:
@@ -282,18 +283,29 @@ def _literals(data: bytes, low: bytes, tokens: bytes, matches: set[str]) -> None
     is_key = b"private" in low and (b"PRIVATE KEY" in data or b"Private-Lines:" in data)
     if is_key or [word for word in _KEY_WORDS if word in tokens]:
         matches.add("PRIVATE KEY")
-    for word, follows in (("bearer", _is_opaque), ("cookie", _is_cookie), ("sig", _is_signature)):
+    for word, follows in (("bearer", _is_opaque), ("sig", _is_signature)):
         positions = _positions(low, word.encode())
         if len(positions) > MANY or [at for at in positions if follows(low, at + len(word))]:
             matches.update(("sig=", "signature=") if word == "sig" else (word,))
-    if [command for command in _COMMANDS if command in low]:
-        _commands(data, matches)
+    if _has_command(low):
+        _find_with("command_secrets", "command", data, matches)
+    if b"cookie" in low:
+        _find_with("cookie_secrets", "cookie", data, matches)
 
 
-def _commands(data: bytes, matches: set[str]) -> None:
+def _find_with(module: str, hint: str, data: bytes, matches: set[str]) -> None:
     text = data.decode("latin-1")
-    if next(_module("command_secrets").find_spans(text, text.lower()), None):
-        matches.add("command")
+    if hint not in matches and next(_module(module).find_spans(text, text.lower()), None):
+        matches.add(hint)
+
+
+def _has_command(low: bytes) -> bool:
+    positions = [at for at in _positions(low, b" -") if low[at + 2 : at + 3] in _OPTIONS]
+    for at in positions[: MANY // 4]:
+        window = low[max(0, at - _COMMAND) : at].replace(b"\\n", b" ").replace(b"\\t", b" ").translate(_IN_COMMANDS)
+        if any(word.startswith(_COMMANDS) for word in window.split()):
+            return True
+    return len(positions) > MANY // 4 or (b"expect" in low and b"send " in low) or any(one in low for one in _ARGUMENTS)
 
 
 def _module(name: str):  # type: ignore[no-untyped-def]
@@ -301,24 +313,10 @@ def _module(name: str):  # type: ignore[no-untyped-def]
     return __import__(f"{__package__}.{name}", fromlist=[name]) if __package__ else __import__(name)
 
 
-def _is_cookie(low: bytes, at: int) -> bool:
-    window = low[at : at + 500].lstrip(b"\\\"'`")
-    name, sign, value = window[1:].lstrip(b" \t\\\"'`").partition(b"=")
-    if window[:1] not in (b":", b",", b"=", b" ") or not sign or len(name) > 60 or name.translate(None, _NAME + b"."):
-        return False
-    values = value.replace(b";", b" ").split(None, 1)
-    return bool(values) and len(values[0]) >= 8 and values[0].translate(None, b"0123456789") != values[0]
-
-
 def _is_signature(low: bytes, at: int) -> bool:
     """Whether `=` or `nature=`, and then a signature, follows the `sig` that ends here."""
     value = low[at : at + 47].removeprefix(b"nature")
     return value[:1] == b"=" and len(value) > 40 and not value[1:41].strip(_WORD + b"%")
-
-
-def _has_auth_scheme(low: bytes, at: int) -> bool:
-    window = low[at : at + 120]
-    return any(scheme in window for scheme in (b"basic", b"bearer", b"token", b"bot", b"digest", b"apikey"))
 
 
 def _is_opaque(low: bytes, at: int) -> bool:
@@ -338,19 +336,22 @@ def _names(data: bytes, low: bytes, matches: set[str]) -> None:
             if tail and _is_candidate(data, low, end, stem, matches):
                 candidates.append((at, stem.decode()))
             at = low.find(stem, end)
-    if candidates and (len(candidates) > MANY or _is_secret_at(data, low, candidates)):
+    texts = (data.decode("latin-1"), low.decode("latin-1")) if candidates else ()
+    if candidates and (len(candidates) > MANY or _module("named_secrets").is_secret_at(*texts, candidates)):
         matches.add("name")
         matches.update(word for word in ("secret", "accountkey", "accesskey") if word.encode() in low)
 
 
-def _is_secret_at(data: bytes, low: bytes, positions: list[tuple[int, str]]) -> bool:
-    return bool(_module("named_secrets").is_secret_at(data.decode("latin-1"), low.decode("latin-1"), positions))
-
-
 def _is_candidate(data: bytes, low: bytes, at: int, stem: bytes, matches: set[str]) -> bool:
-    if stem == b"pass" and (low.startswith(_PASS_OPTIONS, at) or low[at - 7 : at].endswith((b"sshpass", b"chpass"))):
-        _commands(data, matches)
-    elif stem == b"auth" and low.startswith(b"orization", at) and _has_auth_scheme(low, at + 9):
+    if stem == b"pass" and (low.startswith(_PASS_OPTIONS, at) or low[max(0, at - 8) : at].endswith(_BEFORE_PASS)):
+        _find_with("command_secrets", "command", data, matches)
+    elif stem in (b"pass", b"auth") and low[max(0, at - 11) : at].endswith((b"requirepass", b"masterauth")):
+        matches.update(("requirepass", "masterauth"))
+    elif (
+        stem == b"auth"
+        and low.startswith(b"orization", at)
+        and any(word in low[at + 9 : at + 129] for word in _SCHEMES)
+    ):
         matches.add("authorization")
     window = low[at : at + 48]
     rest = window.lstrip(_NAME)
@@ -358,32 +359,32 @@ def _is_candidate(data: bytes, low: bytes, at: int, stem: bytes, matches: set[st
 
 
 def _assigned(data: bytes, low: bytes, at: int, stem: bytes, end: int) -> bool:
-    """Whether the name that ends at `end` has a value that may be a secret: a word that is long enough, and for most
-    stems not all lower case."""
-    if low[end : end + 1] == b" " and low[end + 1 : end + 2] not in (b" ", b":", b"=") and not _may_be_option(low, at):
-        return False
-    window = low[end : end + 120].replace(b"\\t", b" ")
-    value = window.lstrip(b"\\\"'`]) \t")
-    sign = value[:1]
-    if sign not in (b":", b"=", b",", b">"):
-        if window[:1] not in (b" ", b'"', b"'", b"\\") or stem == b"_pat":
-            return False
-        if not value.startswith(b"value=") and not _may_be_option(low, at):  # <add key="password" value="…">
-            return False
-        value = value.removeprefix(b"value=")
-    words = value.lstrip(b":=,> \t\\\"'`").split(None, 1)
-    if not words or len(words[0]) < 4 or value[:2] == b"::":
-        return False
-    if stem in (b"pass", b"pwd", b"secret"):
+    """Whether a value that may be a secret follows the name that ends at `end`, directly or in the same sentence."""
+    window = data[end : end + _DISTANT].replace(b"\\t", b"  ")
+    value = window.lstrip(b"\\\"'`])*!? \t")
+    is_direct = value[:1] in _SEPARATORS and value[:2] != b"::"
+    is_any = stem in _PASSWORDS
+    if is_direct or value.startswith(b"value=") or _may_be_option(low, at):
+        word = b"".join(value.lstrip(b":=,>(<|+- \t\\\"'`").split(None, 1)[:1]).removeprefix(b"value=")
+        upper = is_any or data[at - 1 : at].isupper()
+        if len(word) > (3 if is_any else 7) and (upper or not word.isalpha() or not word.islower()):
+            return True
+    if window[:1] in (b'"', b"'", b"\\") and b"value" in low[max(0, at - _DISTANT) : at]:
         return True
-    mixed = data[end : end + 120].replace(b"\\t", b" ")[len(window) - len(value) :]
-    word = mixed.lstrip(b":=,> \t\\\"'`").split(None, 1)[0]
-    return len(word) > 7 and (data[at - 1 : at].isupper() or not word.isalpha() or not word.islower())
+    if is_any:
+        head, sign, quoted = window[:80].partition(b"=")
+        if sign and b"\n" not in head and quoted.lstrip(b" @bruNL>\\")[:1] in (b'"', b"'", b"`"):
+            return True
+    elif window.translate(None, _DIGITS) == window:
+        return False
+    words = [word.strip(b"\\\"'`*|.,;:()[]{}<>=") for word in window.split(None, 20)]
+    return any(len(word) > 5 and not word.isalpha() and word.translate(None, _IN_SECRETS) != word for word in words)
 
 
 def _may_be_option(low: bytes, at: int) -> bool:
-    """Whether a space may separate name and value, as in `--password …` and in a .netrc file."""
-    return b"--" in low[max(0, at - 56) : at] or b"login " in low[max(0, at - 160) : at]
+    """Whether a space may separate name and value: `--password …`, .netrc files, `ENV NAME …`, `setx NAME …`."""
+    ahead = low[max(0, at - 160) : at]
+    return b"-" in ahead[-56:] or b"login " in ahead or b"set" in ahead[-56:] or b"env " in ahead[-56:]
 
 
 def _urls(data: bytes, matches: set[str]) -> None:

@@ -9,16 +9,18 @@ from __future__ import annotations
 from functools import lru_cache  # comes with re
 
 try:
-    from . import command_secrets, key_blocks, named_secrets, prefilter
+    from . import command_secrets, cookie_secrets, key_blocks, named_secrets, prefilter, secret_assignments
     from .private_tags import KEEP, ROUNDS, compiled, free_key, unescape, untag
     from .secret_formats import FORMATS
     from .secret_kinds import REACHES_BACK, SECRETS, START
     from .truncate import MAX_FIELD_CHARS, shorten
 except ImportError:  # the hook has only this directory on its path
     import command_secrets  # type: ignore[no-redef,import-not-found]
+    import cookie_secrets  # type: ignore[no-redef,import-not-found]
     import key_blocks  # type: ignore[no-redef,import-not-found]
     import named_secrets  # type: ignore[no-redef,import-not-found]
     import prefilter  # type: ignore[no-redef,import-not-found]
+    import secret_assignments  # type: ignore[no-redef,import-not-found]
     from private_tags import KEEP, ROUNDS, compiled, free_key, unescape, untag  # type: ignore[no-redef,import-not-found]
     from secret_formats import FORMATS  # type: ignore[no-redef,import-not-found]
     from secret_kinds import REACHES_BACK, SECRETS, START  # type: ignore[no-redef,import-not-found]
@@ -39,6 +41,7 @@ _NO_SEPARATOR = {ord(sign): " " for sign in ":=,<\n"}
 #: Hints of `prefilter` that are not prefixes in the tables.
 _NAMED = "name"
 _COMMAND = "command"
+_COOKIE = "cookie"
 _BLOCK = "PRIVATE KEY"
 _WORD = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 _LONGEST_BACK = 64  # characters before a prefix that can belong to the secret
@@ -189,6 +192,9 @@ def _redact_all(value: Any, hints: frozenset[str]) -> Any:
     if isinstance(value, list):
         if _BLOCK in hints and all(isinstance(item, str) for item in value):
             value = key_blocks.redact_lines(value)
+        if len(value) > 1 and hints & {_NAMED, _COMMAND} and not any(_is_many_lines(item) for item in value):
+            joined = _redact("\n".join(value), hints).split("\n")  # the lines of a patch belong together
+            value = joined if len(joined) == len(value) else value
         return [_redact_all(item, hints) for item in value]
     if not isinstance(value, dict):
         return value
@@ -196,7 +202,15 @@ def _redact_all(value: Any, hints: frozenset[str]) -> Any:
     for key, item in value.items():
         name = free_key(_redact(key, hints), key, clean, value)
         clean[name] = _redact_named(key, _redact_all(item, hints), hints)
+    if _NAMED in hints and isinstance(clean.get("value"), str):  # {"name": "DB_PASSWORD", "value": "…"}
+        for field in ("name", "key", "Name", "Key"):
+            if isinstance(named := clean.get(field), str):
+                clean["value"] = _redact_named(named, clean["value"], hints)
     return clean
+
+
+def _is_many_lines(item: Any) -> bool:
+    return not isinstance(item, str) or "\n" in item
 
 
 def _redact_named(key: str, value: Any, hints: frozenset[str]) -> Any:
@@ -239,6 +253,8 @@ def _redact_once(text: str, hints: frozenset[str]) -> str:
         replaced = _replace(text, low if folds else text, name, literal, source)
         if replaced != text:
             text, low = replaced, ""
+    if _COOKIE in hints:
+        text = _replace_spans(text, cookie_secrets.find_spans(text, _fold(text)), "[redacted:cookie]")
     if _NAMED in hints:
         text = _replace_spans(text, named_secrets.find_spans(text, _fold(text)))
     if _COMMAND in hints:
@@ -277,18 +293,18 @@ def _match_back(pattern: re.Pattern[str], text: str, at: int, limit: int, litera
     """Match a secret around a position. It starts with the word, at `eyJ` (a JWT), or after the last `-` or `_`."""
     window = text[max(limit, at - (_LONGEST_JWT if literal == ".eyJ" else _LONGEST_BACK)) : at]
     run = window[len(window.rstrip(_WORD)) :]
-    word = named_secrets.without_escape(text[at - len(run) - 1 : at - len(run)], run)
+    word = secret_assignments.without_escape(text[at - len(run) - 1 : at - len(run)], run)
     for start in (0, word.find("eyJ"), max(word.rfind("-"), word.rfind("_")) + 1):
         if start >= 0 and (match := pattern.match(text, at - len(word) + start)):
             return match
     return None
 
 
-def _replace_spans(text: str, spans: Iterator[tuple[int, int]]) -> str:
+def _replace_spans(text: str, spans: Iterator[tuple[int, int]], mark: str = "[redacted:secret]") -> str:
     kept, position = [], 0
     for start, end in sorted(set(spans)):
         if start >= position:
-            kept += [text[position:start], "[redacted:secret]"]
+            kept += [text[position:start], mark]
             position = end
     return "".join(kept) + text[position:] if kept else text
 

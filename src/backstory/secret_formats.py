@@ -4,7 +4,6 @@ Rows have the same form as in `secret_kinds`: name, prefixes, pattern, samples.
 """
 
 _QUOTE = r"\\{0,8}[\"'`]"
-_IN_COOKIE = r"[^\s;\"'`\\]"
 _B64 = "AbCd0123EfGh4567"  # the samples are built from this; it is not a real key
 
 FORMATS: tuple[tuple[str, tuple[str, ...], str, tuple[str, ...]], ...] = (
@@ -43,13 +42,33 @@ FORMATS: tuple[tuple[str, tuple[str, ...], str, tuple[str, ...]], ...] = (
         r"(?i)bearer[ \t]{1,8}(?=[a-z._~+/=-]{0,400}[0-9])([A-Za-z0-9._~+/=-]{16,})",
         ("Bearer " + _B64 * 2,),
     ),
+    ("okta", ("ssws",), r"(?i)ssws[ \t]{1,8}(00[\w-]{30,})", ("SSWS 00" + "aB3dE6_h-" * 5,)),
     (
-        "cookie",
-        ("cookie",),
-        rf"(?i)cookie(?:{_QUOTE})?[ \t]{{0,4}}[:,= ][ \t]{{0,4}}(?:{_QUOTE})?"
-        rf"([\w.-]{{1,60}}=(?={_IN_COOKIE}{{0,400}}[0-9]){_IN_COOKIE}{{8,4000}}"
-        rf"(?:;[ ]?[\w.-]{{1,60}}={_IN_COOKIE}{{1,4000}}){{0,40}})",
-        ("Cookie: sessionid=" + _B64 * 2 + "; csrftoken=" + _B64, "Set-Cookie: session=" + _B64 * 2 + "; HttpOnly"),
+        "sql-password",
+        ("identified",),
+        r"(?i)identified[ \t]{1,8}(?:with[ \t]{1,8}\S{1,64}[ \t]{1,8})?by "
+        rf"{_QUOTE}(?![$<%?:{{])(?=[^\s\"'`]{{0,200}}[0-9!#$%^&*?@])([^\s\"'`\\]{{4,200}})",
+        ("create user shop identified by '" + "pa55" * 3 + "'",),
+    ),
+    (
+        "redis-password",
+        ("requirepass", "masterauth"),
+        rf"(?i)(?:requirepass|masterauth)[ \t]{{1,8}}(?:{_QUOTE})?(?=[^\s\d]{{0,200}}\d)([^\s\"'`\\$<\[]{{4,200}})",
+        ("requirepass " + "pa55" * 3,),
+    ),
+    (
+        "oracle-password",
+        ("jdbc:oracle:", "sqlplus"),
+        r"(?i)(?:jdbc:oracle:[a-z]{2,8}:|sqlplus[ \t]{1,8}(?:-\w{1,9}[ \t]{1,8}){0,4})"
+        r"[\w.$-]{1,64}\\{0,8}/([^@\s\"'`\\/]{3,200})@",
+        ("jdbc:oracle:thin:shop/" + "pa55" * 3 + "@//db:1521/x",),
+    ),
+    (
+        "password-hash",
+        ("$6$", "$5$", "$1$", "$apr1$", "$y$", "$2a$", "$2b$", "$2y$", "$argon2"),
+        r"\$(?:(?:6|5|1|apr1|y)\$(?:rounds=\d{1,9}\$)?[\w./]{1,32}\$([\w./]{22,86})|2[aby]\$\d\d\$[\w./]{53}"
+        r"|argon2(?:id|i|d)\$[\w=,]{1,40}\$[\w=,]{1,40}\$[\w./+]{11,64}\$[\w./+]{22,128})",
+        ("root:$6$aB3dE6gH$" + _B64 * 5 + ":19000:0:99999:7:::",),
     ),
     (
         "url-password",

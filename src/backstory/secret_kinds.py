@@ -11,6 +11,7 @@ START = (
 _B64 = "AbCd0123EfGh4567"  # the samples are built from this; it is not a real key
 _HEX = "0123abcd"
 _UUID = "0123abcd-0123-4abc-8def-0123456789ab"
+_UUID_SHAPE = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(?![A-Za-z0-9])"
 
 #: Kinds whose literal is not at their start: the word before it is part of the secret.
 REACHES_BACK = frozenset(("jwt", "terraform", "azure-ad", "maxmind", "mailchimp"))
@@ -26,12 +27,14 @@ SECRETS: tuple[tuple[str, tuple[str, ...], str, tuple[str, ...]], ...] = (
         ("AKIA" + "ABCD2345" * 2, "ASIA" + "ABCD2345" * 2),
     ),
     ("aws-bedrock", ("ABSK",), r"ABSK[A-Za-z0-9+/]{60,}={0,2}", ("ABSK" + _B64 * 7,)),
+    ("tencent", ("AKID",), r"AKID[A-Za-z0-9]{32}(?![A-Za-z0-9])", ("AKID" + _B64 * 2,)),
     ("alibaba", ("LTAI",), r"LTAI[A-Za-z0-9]{12,26}(?![A-Za-z0-9])", ("LTAI" + "a1B2c" * 4,)),
     ("artifactory", ("AKC",), r"AKCp[A-Za-z0-9]{60,}", ("AKCp" + _B64 * 4 + "aB3dE6gHi",)),
     ("artifactory", ("cmVm",), r"cmVmd[A-Za-z0-9]{59}(?![A-Za-z0-9])", ("cmVmd" + _B64 * 3 + "aB3dE6gHi1j",)),
     ("google-api", ("AIza",), r"AIza[\w-]{35}(?![\w-])", ("AIza" + "SyA1b2C" * 5,)),
     ("google-oauth", ("GOCSPX-",), r"GOCSPX-[\w-]{20,}", ("GOCSPX-" + "aB3dE6_" * 4,)),
     ("google-oauth", ("ya29.",), r"ya29\.[\w-]{20,}", ("ya29." + _B64 * 3,)),
+    ("google-oauth", ("1//0", "1\\/\\/0"), r"1\\{0,8}/\\{0,8}/0[\w-]{40,}", ("1//0" + _B64 * 4,)),
     (
         "digitalocean",
         ("dop_v1_", "doo_v1_", "dor_v1_"),
@@ -85,6 +88,25 @@ SECRETS: tuple[tuple[str, tuple[str, ...], str, tuple[str, ...]], ...] = (
     ("supabase", ("sb_secret_",), r"sb_secret_[\w-]{20,}", ("sb_secret_" + _B64 * 2,)),
     ("tailscale", ("tskey-",), r"tskey-[a-z]{2,12}-[A-Za-z0-9-]{20,}", ("tskey-auth-" + "kAbCd0123EfGh-" + _B64 * 2,)),
     ("vercel", ("vcp_",), r"vcp_[A-Za-z0-9]{24,}", ("vcp_" + "aB3dE6gH" * 4,)),
+    (
+        "vercel",
+        ("vercel_blob_rw_",),
+        r"vercel_blob_rw_[A-Za-z0-9]{8,}_[A-Za-z0-9]{20,}",
+        ("vercel_blob_rw_" + _B64 + "_" + _B64 * 2,),
+    ),
+    (
+        "convex",
+        ("prod:", "dev:", "preview:"),
+        r"(?:prod|dev|preview):[a-z0-9:-]{3,60}\|[A-Za-z0-9+/]{40,}={0,2}",
+        ("prod:happy-otter-123|" + _B64 * 4,),
+    ),
+    (
+        "trigger",
+        ("tr_prod_", "tr_dev_", "tr_stg_", "tr_pat_"),
+        r"tr_[a-z]{3,4}_[A-Za-z0-9]{20,}",
+        ("tr_dev_" + _B64 * 2,),
+    ),
+    ("mongodb-atlas", ("mdb_sa_sk_",), r"mdb_sa_sk_[\w-]{36,}", ("mdb_sa_sk_" + _B64 * 3,)),
     ("netlify", ("nfp_",), r"nfp_[A-Za-z0-9]{36,}", ("nfp_" + _B64 * 3,)),
     ("render", ("rnd_",), r"rnd_[A-Za-z0-9]{28,}", ("rnd_" + _B64 * 2,)),
     ("openshift", ("sha256~",), r"sha256~[\w-]{43}(?![\w-])", ("sha256~" + _B64 * 2 + "aB3dE6gHi1j",)),
@@ -112,6 +134,7 @@ SECRETS: tuple[tuple[str, tuple[str, ...], str, tuple[str, ...]], ...] = (
     ("gitlab", ("GR1348941",), r"GR1348941[\w-]{20,}", ("GR1348941" + "aB3dE" * 4,)),
     ("bitbucket", ("ATBB",), r"ATBB[A-Za-z0-9]{24,}", ("ATBB" + _B64 * 2,)),
     ("atlassian", ("ATATT", "ATCTT"), r"AT[AC]TT[A-Za-z0-9][\w=-]{40,}", ("ATATT3xFf" + _B64 * 5,)),
+    ("crates", ("cio",), r"cio(?=[a-z]{0,31}[A-Z0-9])[A-Za-z0-9]{32}(?![A-Za-z0-9])", ("cio" + _B64 * 2,)),
     ("npm", ("npm_",), r"npm_[A-Za-z0-9]{30,}", ("npm_" + "a1B2" * 9,)),
     ("pypi", ("pypi-",), r"pypi-AgE[\w-]{40,}", ("pypi-AgEIcHlwaS5vcmc" + "aB3dE6_h-" * 10,)),
     ("rubygems", ("rubygems_",), r"rubygems_[0-9a-f]{48}", ("rubygems_" + _HEX * 6,)),
@@ -148,6 +171,19 @@ SECRETS: tuple[tuple[str, tuple[str, ...], str, tuple[str, ...]], ...] = (
     ("groq", ("gsk_",), r"gsk_[A-Za-z0-9]{40,}", ("gsk_" + _B64 * 3 + "aB3d",)),
     ("replicate", ("r8_",), r"r8_[A-Za-z0-9]{30,}", ("r8_" + "aB3dE6gHi" * 4,)),
     ("perplexity", ("pplx-",), r"pplx-[A-Za-z0-9]{40,}", ("pplx-" + _B64 * 3,)),
+    ("nvidia", ("nvapi-",), r"nvapi-[\w-]{40,}", ("nvapi-" + _B64 * 4,)),
+    ("together", ("tgp_v1_",), r"tgp_v1_[\w-]{40,}", ("tgp_v1_" + _B64 * 3,)),
+    ("pinecone", ("pcsk_",), r"pcsk_[A-Za-z0-9]{4,8}_[A-Za-z0-9]{40,}", ("pcsk_aB3dE6_" + _B64 * 4,)),
+    ("e2b", ("e2b_",), r"e2b_[0-9a-f]{40}", ("e2b_" + _HEX * 5,)),
+    ("cursor", ("key_",), r"key_[0-9a-f]{64}(?![A-Za-z0-9])", ("key_" + _HEX * 8,)),
+    ("elevenlabs", ("sk_",), r"sk_[0-9a-f]{48}(?![A-Za-z0-9])", ("sk_" + _HEX * 6,)),
+    ("firecrawl", ("fc-",), r"fc-[0-9a-f]{32}(?![A-Za-z0-9])", ("fc-" + _HEX * 4,)),
+    ("tavily", ("tvly-",), r"tvly-(?:dev-|prod-)?[A-Za-z0-9]{28,}", ("tvly-" + _B64 * 2, "tvly-dev-" + _B64 * 2)),
+    ("langfuse", ("sk-",), rf"sk-lf-{_UUID_SHAPE}", ("sk-lf-" + _UUID,)),
+    ("cerebras", ("csk-",), r"csk-[a-z0-9]{40,}", ("csk-" + "a1b2" * 12,)),
+    ("jina", ("jina_",), r"jina_[A-Za-z0-9_-]{50,}", ("jina_" + _B64 * 4,)),
+    ("apify", ("apify_api_",), r"apify_api_[A-Za-z0-9]{36,}", ("apify_api_" + _B64 * 3,)),
+    ("logfire", ("pylf_v",), r"pylf_v\d_[a-z]{2,8}_[A-Za-z0-9]{30,}", ("pylf_v1_us_" + _B64 * 3,)),
     ("xai", ("xai-",), r"xai-[A-Za-z0-9]{60,}", ("xai-" + _B64 * 5,)),
     (
         "langsmith",
@@ -189,10 +225,22 @@ SECRETS: tuple[tuple[str, tuple[str, ...], str, tuple[str, ...]], ...] = (
         ),
     ),
     (
+        "zapier-webhook",
+        ("hooks.zapier.com",),
+        r"(?i)hooks\.zapier\.com\\{0,8}/hooks\\{0,8}/catch\\{0,8}/([\w/\\-]{8,}\w)",
+        ("https://hooks.zapier.com/hooks/catch/12345678/" + "a1b2c3d/",),
+    ),
+    (
         "discord-bot",
-        ("MTA", "MTE", "MTI", "MTM", "MTQ", "MTU"),
-        r"MT[AEIMQU][w-z0-5][A-Za-z0-9]{19,24}\.[\w-]{6}\.[\w-]{27,}",
-        ("MTAw" + "MTIz" * 5 + ".GaBcDe." + "aB3dE6_h-" * 4,),
+        ("MT", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT"),
+        r"[MNO][TDjz][\w-]{20,25}\.[\w-]{6}\.[\w-]{27,}",
+        ("MTAw" + "MTIz" * 5 + ".GaBcDe." + "aB3dE6_h-" * 4, "OTI4" + "MjAx" * 5 + ".X1bCdE." + "aB3dE6_h-" * 3),
+    ),
+    (
+        "twitter",
+        ("AAAAAAAAAAAAAAAAAAAA",),
+        r"A{20,22}[A-Za-z0-9]{8,}(?:%[A-F0-9]{2}[A-Za-z0-9]+){1,8}",
+        ("A" * 21 + _B64 * 2 + "%3D" + _B64 * 3,),
     ),
     ("telegram", (":AA",), r"(?<=\d{8}):(AA[\w-]{30,40})(?![\w-])", ("123456789:AA" + "aB3dE6gH_1-" * 3,)),
     (
@@ -225,6 +273,13 @@ SECRETS: tuple[tuple[str, tuple[str, ...], str, tuple[str, ...]], ...] = (
         r"access-(?:sandbox|development|production)-[0-9a-f-]{36}",
         ("access-production-" + _UUID,),
     ),
+    ("razorpay", ("rzp_live_", "rzp_test_"), r"rzp_(?:live|test)_[A-Za-z0-9]{14,}", ("rzp_live_" + _B64,)),
+    (
+        "braintree",
+        ("access_token$",),
+        r"access_token\$[a-z]{4,12}\$[0-9a-z]{12,20}\$[0-9a-f]{32}",
+        ("access_token$production$" + "a1b2" * 4 + "$" + _HEX * 4,),
+    ),
     ("twilio", ("SK",), r"SK[0-9a-f]{32}(?![A-Za-z0-9])", ("SK" + _HEX * 4,)),
     ("sendgrid", ("SG.",), r"SG\.[\w-]{16,32}\.[\w-]{32,64}", ("SG." + "aB3dE6gH1jK" * 2 + "." + "aB3dE6g" * 6 + "h",)),
     (
@@ -232,6 +287,12 @@ SECRETS: tuple[tuple[str, tuple[str, ...], str, tuple[str, ...]], ...] = (
         ("xkeysib-", "xsmtpsib-"),
         r"x(?:key|smtp)sib-[0-9a-f]{64}-[A-Za-z0-9]{16}",
         ("xkeysib-" + _HEX * 8 + "-" + _B64,),
+    ),
+    (
+        "resend",
+        ("re_",),
+        r"re_(?=[a-z]{0,9}[A-Z0-9])[A-Za-z0-9]{6,10}_[A-Za-z0-9]{20,}",
+        ("re_" + "aB3dE6gH_" + _B64 * 2,),
     ),
     ("mailgun", ("key-",), r"key-[0-9a-f]{32}(?![A-Za-z0-9])", ("key-" + _HEX * 4,)),
     ("mailchimp", ("-us",), r"[0-9a-f]{32}-us\d{1,2}(?![A-Za-z0-9])", (_HEX * 4 + "-us12",)),
@@ -250,8 +311,20 @@ SECRETS: tuple[tuple[str, tuple[str, ...], str, tuple[str, ...]], ...] = (
     ),
     ("airtable", ("pat",), r"pat[A-Za-z0-9]{14}\.[0-9a-f]{64}", ("patAbCd0123EfGh45." + _HEX * 8,)),
     ("dropbox", ("sl.",), r"sl\.[\w=-]{100,}", ("sl." + _B64 * 8,)),
+    (
+        "hubspot",
+        ("pat-na1-", "pat-na2-", "pat-eu1-", "pat-ap1-"),
+        rf"pat-[a-z]{{2}}\d-{_UUID_SHAPE}",
+        ("pat-na1-" + _UUID,),
+    ),
+    (
+        "asana",
+        ("1/", "2/"),
+        r"(?<![\d/])[12]\\{0,8}/\d{12,20}(?:\\{0,8}/\d{12,20})?:[0-9a-f]{32}",
+        ("2/" + "12345678" * 2 + "/" + "12345678" * 2 + ":" + _HEX * 4,),
+    ),
     ("figma", ("figd_",), r"figd_[\w-]{36,}", ("figd_" + "aB3dE6_h-" * 5,)),
-    ("linear", ("lin_api_",), r"lin_api_[A-Za-z0-9]{32,}", ("lin_api_" + "aB3dE6gH" * 5,)),
+    ("linear", ("lin_api_", "lin_oauth_"), r"lin_(?:api|oauth)_[A-Za-z0-9]{32,}", ("lin_api_" + "aB3dE6gH" * 5,)),
     ("notion", ("ntn_", "secret_"), r"(?:ntn|secret)_[A-Za-z0-9]{40,}", ("ntn_" + "aB3dE6gHi" * 5 + "j",)),
     ("contentful", ("CFPAT-",), r"CFPAT-[\w-]{40,}", ("CFPAT-" + "aB3dE6_h-" * 5,)),
     ("adobe", ("p8e-",), r"p8e-[A-Za-z0-9]{32}(?![A-Za-z0-9])", ("p8e-" + _B64 * 2,)),
@@ -269,6 +342,10 @@ SECRETS: tuple[tuple[str, tuple[str, ...], str, tuple[str, ...]], ...] = (
     ("sentry", ("sntrys_",), r"sntrys_[\w+/=]{40,}", ("sntrys_eyJpYXQiO" + _B64 * 4 + "_" + _B64 * 2 + "aB3dE6gHi1j",)),
     ("sentry", ("sntryu_",), r"sntryu_[0-9a-f]{64}", ("sntryu_" + _HEX * 8,)),
     ("newrelic", ("NRAK-", "NRJS-", "NRII-"), r"NR(?:AK|JS|II)-[A-Za-z0-9-]{19,}", ("NRAK-" + "ABCD2345" * 3 + "ABC",)),
+    ("axiom", ("xaat-", "xapt-"), rf"xa[ap]t-{_UUID_SHAPE}", ("xaat-" + _UUID,)),
+    ("launchdarkly", ("sdk-", "mob-", "api-"), rf"(?:sdk|mob|api)-{_UUID_SHAPE}", ("sdk-" + _UUID,)),
+    ("wakatime", ("waka_",), rf"waka_(?:tok_)?{_UUID_SHAPE}", ("waka_" + _UUID,)),
+    ("adafruit", ("aio_",), r"aio_[A-Za-z0-9]{28}(?![A-Za-z0-9])", ("aio_" + "aB3dE6g" * 4,)),
     ("posthog", ("phx_",), r"phx_[A-Za-z0-9]{40,}", ("phx_" + _B64 * 3,)),
     (
         "jwt",

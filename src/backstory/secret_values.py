@@ -17,11 +17,20 @@ SHORTEST = {ANY: 6, MIXED: 8, OPAQUE: 12}  # minimum characters of a secret, by 
 LONGEST_WORD = 40  # maximum characters of a word
 LONGEST_LOOK = 120  # characters of a value that are examined
 LONGEST_CODE = 4  # names in a row after which a value counts as an expression
+LONGEST_CERTAIN = 2000  # characters of a value in a sentence
+SHORTEST_RANDOM = 16  # minimum characters of a value that looks random
 SHORTEST_CERTAIN = 4  # minimum characters of a password in a configuration file: PASSWORD=abcd
 
 _CONSONANTS = "bcdfghjklmnpqrstvwxzBCDFGHJKLMNPQRSTVWXZ"
 _HEX = "0123456789abcdefABCDEF"
 _ODD = "#$%^~@"  # characters that occur in passwords but rarely in expressions
+_SIGNS_OF_SECRETS = "-!#$%&*?@^~+=/.:"
+_IN_PASSWORDS = "!#$%^&*?@~+"
+#: Parts of technical words with digits, which are no passwords.
+_TECHNICAL = (
+    *("base64", "b64", "base32", "utf", "sha", "md5", "oauth", "http", "x509", "ipv", "ed25519", "pbkdf2", "argon2"),
+    *("bcrypt", "i18n", "k8s", "aes", "rsa", "rfc", "iso", "hs256", "rs256", "p256", "python", "version", "127"),
+)
 _PAIRS = ("<>", "{}", "[]", "()", "%%", "@@", "**")
 _REGEX = ("[a-z", "[A-Z", "[0-9", "[^\\", "(?:", "(?P", "\\w", "\\d", "\\S")  # parts of regular expressions
 _TYPE_ENDS = ("Key", "Type", "Token", "Secret", "Str", "Byte", "Credential", "Config", "Provider")
@@ -43,7 +52,7 @@ _FAKE_WORDS = (
 def is_secret(value: str, level: int, quoted: bool, certain: bool) -> bool:
     """Whether a value is a secret. `certain`: it is assigned in a configuration file, not in code: NAME=value."""
     value = value[:LONGEST_LOOK]
-    if any(part in value for part in _REGEX):
+    if any(part in value for part in _REGEX) or (value[0:1].isalpha() and value[1:3] in (":\\", ":/")):
         return False
     value = _without_redactions(value).replace("\\", "")
     shortest = SHORTEST_CERTAIN if certain and level == ANY else SHORTEST[level]
@@ -74,7 +83,13 @@ def _is_reference(value: str) -> bool:
         return True
     if first + value[-1] in _PAIRS and not value[1:-1].strip(NAME + " .:/|,*\"'$%!{}"):
         return True
-    if "..." in value or "…" in value or (first == "<" and value.partition(">")[0][1:].isalpha()):
+    if (
+        "..." in value
+        or "…" in value
+        or "***" in value
+        or value[1:2] == ":"
+        or (first == "<" and value.partition(">")[0][1:].isalpha())
+    ):
         return True
     for opening, closing in (("://", ""), ("${", "}"), ("{{", "}}"), ("$(", ")"), ("%(", ")s")):
         if opening in value and closing in value.partition(opening)[2]:
@@ -218,3 +233,56 @@ def _is_opaque(value: str) -> bool:
         last = kind
     has_digit = value.strip(LETTERS) != "" and any(sign in value for sign in DIGITS)
     return changes > len(value) // (4 if has_digit else 5)
+
+
+# Values that show by themselves that they are secrets
+
+
+def is_certain(value: str, level: int) -> bool:
+    """Whether a value near a name can only be a secret: it looks like no word, number, version, date or path."""
+    value = value.removeprefix("base64:")
+    if not SHORTEST[level] <= len(value) <= LONGEST_CERTAIN or value.strip(IDENTIFIER + _SIGNS_OF_SECRETS):
+        return False
+    letters = sum(sign.isalpha() for sign in value)
+    if letters < 3 or value[0] in "-/.=" or _is_reference(value) or _is_placeholder(value) or is_fake(value):
+        return False
+    if _is_random(value):
+        return True
+    return level == ANY and _is_chosen(value)
+
+
+def _is_random(value: str) -> bool:
+    """Whether a value looks made by a program: letters and digits alternate often. Also true for hexadecimal digits."""
+    if len(value) < SHORTEST_RANDOM or value.strip(IDENTIFIER + "+/=~.-%") or not any(sign in value for sign in DIGITS):
+        return False
+    parts = _segments(value)
+    if len(parts) > 3 and value.isupper() and len({len(part) for part in parts}) == 1:
+        return True  # AB1CD-EFG2H-I3JKL-MN4OP
+    if "=" in value.rstrip("=") or all(_is_name(part) for part in parts):
+        return False
+    if any(_is_word(part) and len(part) > 5 for part in parts):
+        return False
+    changes, last = 0, ""
+    for sign in value:
+        kind = "digit" if sign.isdigit() else "capital" if sign.isupper() else "small" if sign.islower() else "sign"
+        changes += kind != last
+        last = kind
+    return changes > len(value) // 4
+
+
+def _is_chosen(value: str) -> bool:
+    """Whether a value looks like a password that somebody chose: a word with digits and signs in or around it."""
+    has_sign = any(sign in value for sign in _IN_PASSWORDS)
+    if any(sign in value for sign in "/.:=") or any(word in value.lower() for word in _TECHNICAL):
+        return False
+    if not any(sign in value for sign in DIGITS):  # P@ssWord
+        return has_sign and value[0].isupper() and value[-1] not in "!?"
+    parts = _segments(value.rstrip("!?"))
+    if len(parts) > 1:  # maple-harbor-1234
+        is_numbered = parts[-1].isdigit() and len(parts[-1]) > 3
+        return has_sign or is_numbered or not all(_is_name(part) for part in parts)
+    part = parts[0] if parts else ""
+    word = part.rstrip(DIGITS)
+    if word.isalpha():  # maple123, maple1!
+        return len(part) - len(word) > (0 if has_sign else 2)
+    return not part[:1].isdigit() or len(part) > 9
