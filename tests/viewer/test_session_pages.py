@@ -310,7 +310,8 @@ def test_a_session_shows_what_it_was_told_and_used(open_page: Opener, machine: B
     assert fact["id"] in {each["id"] for each in told["observations"]}
     page = open_page(f"#/s/{session['id']}")
     summary = page.locator(".details summary")
-    expect(summary).to_contain_text(f"told about {told['tokens']} tokens")
+    tokens = told["tokens"]
+    expect(summary).to_contain_text(f"told about {tokens if tokens < 1000 else f'{tokens / 1000:.1f}K'} tokens")
     summary.click()
     facts = page.locator(".details .facts")
     expect(facts).to_contain_text("900K read (900K from the cache), 12K written")

@@ -92,9 +92,10 @@ def rebuilt(
     """Make a session from its transcript if that is whole, else from what the worker has stored. Blocks."""
     known, client = resumable.read(transcript) if transcript else None, Client(paths.socket, ANSWER_S)
     messages = tuple(map(session_file.from_json, known.news)) if known else ()
-    row, parent = {}, None
+    row, parent, totals = {}, None, {}
     try:
         row = _session(client, content_id)
+        totals = _totals(client, content_id) if row else {}
         if row and not messages:
             turns = client.items(f"/api/sessions/{row['id']}/turns")
             messages = tuple(_message(turn["role"], turn["text"], turn["at"]) for turn in turns if turn["text"])
@@ -105,7 +106,7 @@ def rebuilt(
             log.warning("What is stored of session %s could not be read: %s", content_id, error)
     if not (messages := messages or given):
         return None
-    about = _metadata(row, messages, known.cwd if known else "")
+    about = _metadata(row, totals, messages, known.cwd if known else "")
     return SessionFile(ContentId(content_id), replace(about, parent_id=parent), messages)
 
 
@@ -115,13 +116,23 @@ def _session(client: Client, content_id: str) -> dict[str, Any]:
     return row if row["content_session_id"] == content_id else {}
 
 
+def _totals(client: Client, content_id: str) -> dict[str, Any]:
+    """Return the totals that runs reported of a session; empty if none did."""
+    try:
+        totals: dict[str, Any] = client.get(f"/api/agent-sessions/{quote(content_id, safe='')}")
+    except BackstoryError as error:
+        if error.status != 404:
+            raise
+        return {}
+    return totals
+
+
 def _message(role: str, text: str, at: str) -> Message:
     return Message(role, ({"type": "text", "text": text},), at)
 
 
-def _metadata(row: Mapping[str, Any], messages: tuple[Message, ...], cwd: str) -> Metadata:
+def _metadata(row: Mapping[str, Any], totals: Mapping[str, Any], messages: tuple[Message, ...], cwd: str) -> Metadata:
     """Return what is known about a session, from its row in the store."""
-    totals = row.get("totals") or {}
     return Metadata(
         model=totals.get("model") or "",
         cwd=row.get("cwd") or cwd,
