@@ -255,18 +255,22 @@ def test_i16_the_summary_of_a_compaction_loses_the_sentence_in_its_copy_too(stor
 
 
 def test_i16_who_is_observing_what_is_forgotten_starts_again(store: Store) -> None:
-    """An answer that was asked for before may say it."""
+    """An answer that was asked for before may say what an earlier round said."""
 
-    def take(tx: Tx) -> None:
+    def take(tx: Tx, prompt: str, reply: str) -> None:
         row = sessions.get_or_create(tx, report("session_start", "s"), Project("shop", "shop"))
-        number = sessions.add_prompt(tx, row, "Please look at the till.", AT).number
-        turns.add_reply(tx, row, number, "The dingo is gone.", AT)
-        events.add(tx, row, report("stop", "s", last_assistant_message="It stays."))
+        number = sessions.add_prompt(tx, row, prompt, AT).number
+        turns.add_reply(tx, row, number, reply, AT)
+        events.add(tx, row, report("stop", f"s{number}", last_assistant_message=reply))
         events.close_round(tx, row.id)
 
-    store.write(take)
+    store.write(lambda tx: take(tx, "Please look at the till.", "The dingo is gone."))
+    first = store.write(lambda tx: events.claim(tx, 60_000))
+    assert first
+    store.write(lambda tx: events.finish(tx, first, Stored(Reply(), "offline")))
+    store.write(lambda tx: take(tx, "And at the door.", "It stays."))
     claim = store.write(lambda tx: events.claim(tx, 60_000))
-    assert claim
+    assert claim and any("dingo" in (turn.text or "") for turn in claim.round.turns)
     forget_matching(store, "dingo")
     answer = Stored(Reply((Observation("change", "The dingo is gone"),)), "claude")
     with pytest.raises(LeaseLost):

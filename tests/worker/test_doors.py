@@ -89,7 +89,7 @@ def test_a_header_that_decides_is_refused_if_it_comes_twice(shared: Box, route: 
     """Of two, a proxy may believe the one, and the worker the other."""
     values = {"own": f"127.0.0.1:{shared.port}", "token": shared.token}
     status, answer = raw(shared, f"{route} HTTP/1.1", *(line.format(**values) for line in DOUBLED[name]))
-    assert status == 400, answer
+    assert status == 400 and (name == "length" or "several" in str(answer)), answer
 
 
 def test_a_target_with_a_host_of_its_own_is_refused(shared: Box) -> None:
