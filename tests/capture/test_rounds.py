@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import sqlite3
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -246,6 +247,76 @@ def check_round(number: int, round: Round, place: int, stored: dict[str, list[di
     for row in told:
         text = json.dumps(row).replace(f"{word}.", "").replace(f"{word}x", "").replace(f"make {word}", "")
         assert "word" not in text, row
+
+
+def damaged(rounds: list[Round], damage: Callable[[Path], None], later: list[Round]) -> dict[int, dict[str, Any]]:
+    """Live some rounds without ids of prompts, damage the transcript, and go on. Return the tool use of each round that
+    is stored, with the words of the prompt of its number."""
+
+    async def whole() -> None:
+        for number, round in enumerate([*rounds, *later]):
+            if number == len(rounds):
+                damage(day.transcript)
+            await day.live(number, round)
+        await day.end()
+
+    with tempfile.TemporaryDirectory() as folder:
+        day = Day(Path(folder), NOBODY)
+        asyncio.run(whole())
+        stored = dict(_rows(day))
+        assert not any(b"hush" in file.read_bytes() for file in day.data.rglob("*") if file.is_file())
+    asked = {row["prompt_number"]: row["prompt"] for row in stored["user_prompts"]}
+    for row in stored["turns"]:
+        assert row["role"] == "user" or row["text"][-6:-1] in (asked[row["prompt_number"]] or ""), row
+    uses = [row for row in stored["events"] if row["tool_use_id"]]
+    return {int(row["tool_use_id"][4]): row | {"asked": asked.get(row["prompt_number"])} for row in uses}
+
+
+def halve(transcript: Path) -> None:
+    """Cut a transcript in the middle of a line, as a full disk or a kill does."""
+    raw = transcript.read_bytes()
+    middle = raw.index(b"\n", len(raw) // 2)
+    transcript.write_bytes(raw[: middle - 50])
+
+
+@pytest.mark.parametrize("prompt", [HEARD, LOST])
+@pytest.mark.parametrize("before", [HEARD, LOST])
+def test_the_prompt_after_a_cut_is_read(prompt: str, before: str) -> None:
+    """The line of the prompt is appended to half a line. What was done for it never counts for one before the cut."""
+    rounds = [Round(stop=before) for _ in range(4)] + [Round(stop=before, tools=(LOST,))]
+    uses = damaged(rounds, halve, [Round(prompt, (LOST,), LOST), Round(prompt, (LOST,), LOST)])
+    for number in (5, 6):
+        assert uses[number]["asked"] == f"Please make word{number}"
+        assert f"word{number}x" in uses[number]["payload"]
+
+
+def blot_out(number: int) -> Callable[[Path], None]:
+    """Make the line of a prompt unreadable."""
+
+    def damage(transcript: Path) -> None:
+        lines = transcript.read_bytes().splitlines(keepends=True)
+        (at,) = [n for n, line in enumerate(lines) if re.search(rb"make (word|hush)%d[\"<]" % number, line)]
+        lines[at] = lines[at][:60] + b"\n"
+        transcript.write_bytes(b"".join(lines))
+
+    return damage
+
+
+def test_a_hook_tells_the_prompt_whose_line_cannot_be_read() -> None:
+    rounds = [Round(), Round(), Round(HEARD, (LOST,), LOST, lag=BEFORE_STOP)]
+    uses = damaged(rounds, blot_out(2), [Round()])
+    assert [uses[number]["asked"] for number in range(4)] == [f"Please make word{number}" for number in range(4)]
+    assert "word2x" in uses[2]["payload"]
+
+
+@pytest.mark.parametrize("private", [False, True])
+@pytest.mark.parametrize("stop", [HEARD, LOST])
+def test_nobody_tells_a_prompt_and_its_events_are_held_back(private: bool, stop: str) -> None:
+    """Its hook was lost, and its line cannot be read: it may have been private."""
+    rounds = [Round(), Round(stop=stop), Round(LOST, (LOST,), LOST, private=private, lag=BEFORE_STOP)]
+    uses = damaged(rounds, blot_out(2), [Round()])
+    assert [uses[number]["asked"] for number in (0, 1, 3)] == [f"Please make word{number}" for number in (0, 1, 3)]
+    assert (uses[2]["status"], uses[2]["reason"], uses[2]["payload"]) == ("tombstone", "untold", None)
 
 
 # A day takes a third of a second: there are fewer than of other things, and a failing one is not made smaller.

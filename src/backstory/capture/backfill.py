@@ -10,7 +10,7 @@ from itertools import groupby
 
 from backstory import ids
 from backstory.batches import batches
-from backstory.capture.intake import WORK, Intake, take_event, without_forgotten
+from backstory.capture.intake import WORK, Intake, take_event, take_untold, without_forgotten
 from backstory.errors import NotFound
 from backstory.model import NO_EVENTS, OBSERVED, Report, Session, SessionStatus
 from backstory.project import Project, group_of
@@ -62,19 +62,27 @@ class Backfill:
         if left is None:
             return "skipped" if report.kind not in NO_EVENTS else ""
         report = left
-        settings, session = self._intake.settings, sessions.by_content_id(tx, report.agent, report.content_id)
-        if report.kind in NO_EVENTS:
-            taken = (
-                None if _is_copy(tx, session, report, where) else WORK[report.kind](tx, settings, report, where, None)
-            )
-            return "turns" if taken and taken.skipped is None else ""
+        session = sessions.by_content_id(tx, report.agent, report.content_id)
+        is_untold = report.gap_since is not None and rounds.is_prompt_missing(tx, session, report)
+        if report.kind not in NO_EVENTS:
+            return self._take_event(tx, session, report, where, is_untold)
+        if is_untold or _is_copy(tx, session, report, where):
+            return ""
+        taken = WORK[report.kind](tx, self._intake.settings, report, where, None)
+        return "turns" if taken.skipped is None else ""
+
+    def _take_event(self, tx: Tx, session: Session | None, report: Report, where: Project, is_untold: bool) -> str:
         if _is_copy(tx, session, report, where):
             return "known"
-        if session and (known := _known(tx, session, report)):
-            event = known if isinstance(known, StoredEvent) and known.kind in OBSERVED else None
+        known = _known(tx, session, report) if session else None
+        if session and known:
+            event = known if isinstance(known, StoredEvent) and known.kind in OBSERVED and not is_untold else None
             return "added" if event and rounds.move_known(tx, session, event, report) else "known"
         try:
-            taken = WORK.get(report.kind, take_event)(tx, settings, report, where, None)
+            if is_untold:
+                taken = take_untold(tx, self._intake.settings, report, where, "hold back")
+            else:
+                taken = WORK.get(report.kind, take_event)(tx, self._intake.settings, report, where, None)
         except NotFound:
             return "skipped"  # the end of a session whose reports were not wanted
         return {None: "added", "duplicate": "known"}.get(taken.skipped, "skipped")

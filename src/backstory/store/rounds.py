@@ -16,8 +16,9 @@ from backstory.store.prompts import PromptPlace
 
 def is_prompt_missing(tx: Tx, session: Session | None, report: Report) -> bool:
     """Tell whether the prompt of a report was not reported yet. Without the agent's id of the prompt, it is probably
-    missing if the session has none, or if the round at that moment has ended."""
-    if report.kind not in OBSERVED:
+    missing if the session has none, if the round at that moment has ended, or if it began before a gap of the
+    transcript."""
+    if report.kind not in OBSERVED and report.kind != "reply":
         return False
     if session is None:
         return True
@@ -28,7 +29,7 @@ def is_prompt_missing(tx: Tx, session: Session | None, report: Report) -> bool:
         return False  # a hook of the user made the agent continue
     at = report.occurred_at
     prompt = prompts.at(tx, session.id, at)
-    if prompt is None:
+    if prompt is None or (report.gap_since is not None and prompt.created_at <= report.gap_since):
         return True
     last = tx.one("round_last_end", session_id=session.id, prompt_number=prompt.prompt_number, at=at)
     return last is not None and last["kind"] == "stop"

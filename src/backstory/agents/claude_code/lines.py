@@ -6,6 +6,7 @@ import re
 from collections.abc import Container, Mapping
 from typing import Any
 
+from backstory import ids
 from backstory.agents.claude_code.payloads import without_reminders
 
 _INTERRUPTED = "[Request interrupted by user"
@@ -118,3 +119,17 @@ def is_interruption(entry: Mapping[str, Any]) -> bool:
     content = message.get("content") if isinstance(message, dict) else None
     texts = [content] if isinstance(content, str) else [b.get("text") for b in blocks(message)]
     return any(isinstance(text, str) and text.startswith(_INTERRUPTED) for text in texts)
+
+
+def message_id(entry: Mapping[str, Any]) -> str:
+    """Return the id of the assistant's message that an entry is a part of."""
+    message = entry.get("message")
+    return str(message.get("id")) if isinstance(message, dict) and entry.get("type") == "assistant" else ""
+
+
+def stamp(given: Any) -> str | None:
+    """Return a time in our form; None if it is not a time."""
+    try:
+        return ids.from_ms(ids.at_ms(given)) if isinstance(given, str) else None
+    except (ValueError, OverflowError, OSError):
+        return None

@@ -11,7 +11,7 @@ from typing import Any
 from backstory import ids
 from backstory.agents.claude_code import lines
 from backstory.agents.claude_code.payloads import NAME, without_reminders
-from backstory.agents.claude_code.transcript_files import entries
+from backstory.agents.claude_code.transcript_files import begins_with, entries
 from backstory.agents.claude_code.usage import Usage, counted_cost
 from backstory.agents.transcripts import Mark
 from backstory.model import ContentId, Kind, Report
@@ -71,6 +71,9 @@ class Transcript:
     `whole` says that nothing more is coming: the last round has ended, and a last line without a line break is read.
     A fork begins with a copy of another conversation. Its lines are skipped if the file shows that they are older.
     With `queued`, prompts are reported that were sent in the middle of a round. Hooks report them by themselves.
+
+    A line that cannot be read may be a prompt. What follows it belongs to no round, until it names its prompt, answers
+    a tool use of the round before, or the next prompt is read.
     """
 
     def __init__(self, path: Path, start: Mark | None = None, whole: bool = False, queued: bool = False) -> None:
@@ -92,16 +95,23 @@ class Transcript:
         self._last: Mapping[str, Any] | None = None
         self._usage = Usage()
         self._cost: dict[str, int] = {}  #: session -> what the client counted
+        self._gap_since: str | None = None  #: when the last entry before an unreadable line was written
+        self._before_gap = self._round
         self._is_copy = False  #: the file begins with another conversation, whose cost the client counts, too
 
     def __iter__(self) -> Iterator[Report]:
-        for offset, entry in entries(self._path, self.mark.offset, self._whole):
-            if self._queued and (text := lines.queued_prompt(entry)) and self._is_ours(entry):
+        if self._round.uuid and not begins_with(self._path, self.mark.offset, self._round.uuid):
+            self._round, self._marks, self._offset = _Round(), [Mark()], 0
+        for offset, entry in entries(self._path, self._offset, self._whole):
+            if entry is None:
+                yield from self._reply()
+                yield from self._begin_gap()
+            elif self._queued and (text := lines.queued_prompt(entry)) and self._is_ours(entry):
                 yield from self._reply()
                 yield self._report(entry, "prompt", entry["uuid"], {"prompt": text})
             elif "message" not in entry and entry.get("type") != "system":
                 if not self._round.uuid and not self._born:
-                    self._born = _stamp(entry.get("timestamp")) or ""
+                    self._born = lines.stamp(entry.get("timestamp")) or ""
                 if title := lines.title(entry, self._uuids):
                     self._titles[title[1]] = (title[0], entry.get("sessionId"))
                 if (cost := counted_cost(entry)) is not None:
@@ -136,16 +146,34 @@ class Transcript:
             return False
         if not _SESSION.fullmatch(uuid):
             return False
-        at = _stamp(entry.get("timestamp")) or self._at
+        at = lines.stamp(entry.get("timestamp")) or self._at
         if at < self._born:
             self._is_copy = True
             return False
         self._at = at
         return True
 
+    def _begin_gap(self) -> Iterator[Report]:
+        """Forget the round: the next prompt may stand in a line that cannot be read. Subagents' files have none."""
+        if self._last and self._last.get("isSidechain") and not self._before_gap.uuid and not self._round.uuid:
+            return
+        if self._round.ended:
+            yield from self._end()
+        if self._gap_since is None:
+            self._before_gap = self._round
+        self._gap_since, self._round = self._at, _Round()
+
+    def _name_round(self, entry: Mapping[str, Any], use: _Use | None) -> None:
+        """Find out to which prompt the answer to a tool use after a gap belongs."""
+        given, before = entry.get("promptId"), self._before_gap
+        if (use and use.round and use.round == before.uuid) or (given and given == before.prompt_id):
+            self._gap_since, self._round = None, before  # no prompt was in the gap
+        elif isinstance(given, str) and given:
+            self._round.prompt_id = given[:512]
+
     def _read(self, entry: Mapping[str, Any]) -> Iterator[Report]:
         kind, aside = entry.get("type"), bool(entry.get("isSidechain"))
-        if not aside and (self._said is None or _message(entry) != self._said.message):
+        if not aside and (self._said is None or lines.message_id(entry) != self._said.message):
             yield from self._reply()
         if kind == "assistant":
             self._read_assistant(entry, aside)
@@ -153,7 +181,8 @@ class Transcript:
             if entry.get("subtype") == "compact_boundary":
                 self._boundary = entry
                 yield from self._used()
-                self._keep_mark()
+                if self._gap_since is None:
+                    self._keep_mark()
             elif entry.get("subtype") in ("stop_hook_summary", "turn_duration") and self._round.said:
                 self._round.ended = not entry.get("preventedContinuation")
         elif kind == "user" and entry.get("isCompactSummary"):
@@ -191,7 +220,7 @@ class Transcript:
         self._round.is_answered, self._round.error = is_answered, ""
         # Each block of a message is a line, so its texts come one after the other under its id.
         if texts:
-            said_by = _message(entry)
+            said_by = lines.message_id(entry)
             if self._said is None:
                 self._said = _Said(said_by, entry, [])
             self._said.texts = [*self._said.texts, *texts][:100]
@@ -210,6 +239,8 @@ class Transcript:
         results = [block for block in lines.blocks(entry["message"]) if block.get("type") == "tool_result"]
         for block in results:
             use = self._open.pop(str(block.get("tool_use_id"))[:512], None)
+            if self._gap_since is not None and not aside:
+                self._name_round(entry, use)
             if use is None:
                 continue
             if lines.was_rejected(entry, block):
@@ -263,9 +294,13 @@ class Transcript:
 
     def _asked(self, entry: Mapping[str, Any], text: str) -> Iterator[Report]:
         yield from self._end()
+        if self._gap_since is not None:
+            self._round = self._before_gap
+            yield from self._end()
         given = entry.get("promptId")
         # Older clients gave a prompt no id of its own; the id of its line serves as well.
         yield from self._used()
+        self._gap_since = None
         self._round = _Round(entry["uuid"], given[:512] if isinstance(given, str) and given else entry["uuid"])
         self._keep_mark()
         yield self._report(entry, "prompt", entry["uuid"], {"prompt": text})
@@ -287,7 +322,10 @@ class Transcript:
 
     def _ending(self, now: _Round) -> dict[str, Any]:
         """Return the last message of a round, or how the round ended without one and what was under way."""
-        if now.is_answered and not now.is_interrupted and not now.error:
+        is_stopped = now.is_interrupted or now.error
+        if self._gap_since is not None and not now.is_answered and not is_stopped:
+            return {}  # how it ended cannot be read
+        if now.is_answered and not is_stopped:
             return {"last_assistant_message": without_reminders("\n".join(now.said))}
         uses = [rejected.use for rejected in now.rejected]
         uses += [use for use in self._open.values() if use.round == now.uuid]
@@ -336,30 +374,19 @@ class Transcript:
     ) -> Report:
         given = entry.get("promptId")
         given = self._aside.get(given, given) if isinstance(given, str) and kind != "prompt" else given
+        named = given[:512] if isinstance(given, str) and given and kind != "stop" else self._round.prompt_id
         cwd, branch = entry.get("cwd"), entry.get("gitBranch")
         return Report(
             agent=NAME,
             kind=kind,
             content_id=ContentId(entry["sessionId"]),
             event_id=f"transcript-{name}"[:512],
-            occurred_at=_stamp(entry.get("timestamp")) or self._at,
+            occurred_at=lines.stamp(entry.get("timestamp")) or self._at,
             cwd=cwd if isinstance(cwd, str) and len(cwd) <= 4096 else "",
             git_branch=branch[:512] if isinstance(branch, str) and branch else None,
             tool_name=tool,
             tool_use_id=name if tool else None,
-            prompt_id=given[:512] if isinstance(given, str) and given and kind != "stop" else self._round.prompt_id,
+            prompt_id=named,
+            gap_since=None if named else self._gap_since,
             payload={key: value for key, value in payload.items() if value is not None},
         )
-
-
-def _message(entry: Mapping[str, Any]) -> str:
-    message = entry.get("message")
-    return str(message.get("id")) if isinstance(message, dict) and entry.get("type") == "assistant" else ""
-
-
-def _stamp(given: Any) -> str | None:
-    """Return a time in our form; None if it is not a time."""
-    try:
-        return ids.from_ms(ids.at_ms(given)) if isinstance(given, str) else None
-    except (ValueError, OverflowError, OSError):
-        return None

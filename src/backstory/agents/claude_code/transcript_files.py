@@ -19,6 +19,10 @@ from backstory.files import open_below, open_regular
 TAIL_BYTES = 1 << 20
 #: Maximum bytes of a line. Longer ones are skipped.
 MAX_LINE_BYTES = 32 << 20
+#: Objects that are tried when the entry at the end of a damaged line is looked for.
+MAX_STARTS = 1000
+#: How the entries of a conversation begin, as the client writes them.
+_FIRST_KEY = b'{"parentUuid":'
 _CHAIN = (b'"type":"user"', b'"type":"assistant"', b'"type":"system"', b'"type": "')
 _TITLES = (b'{"type":"custom-title"', b'{"type":"ai-title"', b'{"type":"summary"')
 _BEGINS = (b'{"type":"queue-operation"', b'{"type":"cost-state"', *_TITLES, *(b"{" + mark for mark in _CHAIN))
@@ -46,13 +50,28 @@ class _Unzipped(gzip.GzipFile):
         self._under.close()
 
 
-def entries(path: Path, offset: int, whole: bool) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the entries that matter, each with the offset of its line."""
+def entries(path: Path, offset: int, whole: bool) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    """Yield the entries that matter, each with the offset of its line. A line that cannot be read is None."""
     with opened(path) as source:
         source.seek(offset)
-        for at, _, line in read_lines(source, offset, whole):
-            if _matters(line) and (entry := parsed(line)):
+        for at, size, line in read_lines(source, offset, whole):
+            matters = _matters(line)
+            entry = parsed(line) if matters else None
+            if entry:
                 yield at, entry
+            elif matters or size > len(line) or _is_damaged(line):
+                yield at, None
+                if last := _appended(line):
+                    yield at + last[0], last[1]
+
+
+def begins_with(path: Path, offset: int, uuid: str) -> bool:
+    """Whether the entry with this id stands at an offset. If not, the file was cut and has grown since. A summary of
+    what was before may stand there, too: a round goes on after it."""
+    with opened(path) as source:
+        source.seek(offset)
+        entry = next((parsed(line) for _, _, line in read_lines(source, offset, True)), None)
+    return entry is not None and (entry.get("uuid") == uuid or entry.get("subtype") == "compact_boundary")
 
 
 def read_lines(
@@ -92,6 +111,34 @@ def _matters(line: bytes) -> bool:
     if b'"attachment":{' in line[:1000]:
         return b'"type":"queued_command"' in line[:1000]
     return any(mark in line for mark in _CHAIN)
+
+
+def _is_damaged(line: bytes) -> bool:
+    """Whether a line that was not parsed is no entry: its end or its beginning is missing, or another was appended."""
+    is_whole = line.startswith(b"{") and line.endswith((b"}\n", b"}\r\n", b"}"))
+    return not line.isspace() and (not is_whole or line.find(_FIRST_KEY, 1) > 0)
+
+
+def _appended(line: bytes) -> tuple[int, dict[str, Any]] | None:
+    """Return the entry at the end of a line that begins with a part of another, and where it begins. A client that was
+    killed leaves such a part, and the next one appends to it. What may be a value in the part itself is not returned:
+    anybody may have written it."""
+    text, decoder, at = line.decode("latin-1").rstrip(), json.JSONDecoder(), 0
+    for _ in range(MAX_STARTS):
+        at = text.find('{"', at)
+        if at < 0:
+            return None
+        try:
+            _, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            at += 1  # of the part: its end is missing
+            continue
+        if end == len(text):
+            is_value = text[max(at - 9, 0) : at].rstrip().endswith((":", ",", "["))
+            entry = None if is_value else parsed(line[at:])
+            return (at, entry) if entry and {"type", "sessionId"} <= entry.keys() else None
+        at = end
+    return None
 
 
 def beside(path: Path) -> list[Path]:

@@ -39,6 +39,7 @@ class Happened(msgspec.Struct):
     tool_name: Annotated[str, msgspec.Meta(max_length=512)] | None = None
     tool_use_id: Id | None = None
     prompt_id: Id | None = None
+    gap_since: Annotated[str, msgspec.Meta(max_length=40)] | None = None
     payload: dict[str, Any] = {}
 
 
