@@ -139,9 +139,9 @@ class KeptTranscripts:
 
         known, private_ids = await asyncio.to_thread(self._store.read, lambda tx: _known(tx, key))
         is_private, clean = bool(known and known.is_private), list[TranscriptEntry]()
-        for batch in batches(entries, _length, MAX_ENTRIES, PIECE):
+        for batch, size in await asyncio.to_thread(_pieces, entries):
             work = partial(_prepared, key.session.agent, batch, is_private, private_ids)
-            more, is_private = await processes.run(work, size=sum(map(_length, batch)))
+            more, is_private = await processes.run(work, size=size)
             clean += more
         return await self._intake.write(lambda tx: kept.append(tx, key, "sdk", clean, is_private, self._secret))
 
@@ -309,6 +309,11 @@ def _length(entry: Mapping[str, Any]) -> int:
         return written_size(entry)
     except RecursionError:
         return PIECE  # it is nested too deeply to be kept
+
+
+def _pieces(entries: Sequence[Mapping[str, Any]]) -> list[tuple[list[Mapping[str, Any]], int]]:
+    """Return batches of entries, each with its size."""
+    return [(batch, sum(map(_length, batch))) for batch in batches(entries, _length, MAX_ENTRIES, PIECE)]
 
 
 def _prepared(

@@ -15,12 +15,11 @@ import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection, Pipe
 from typing import Any, TypeVar
 
-from backstory.batches import batches
 from backstory.capture.bodies import SMALL, is_slow
 from backstory.errors import BackstoryError, Broken, TooLarge
 from backstory.jobs import place_of
@@ -39,9 +38,6 @@ LIMIT_S = 60
 NICE = 5
 #: Processes that are tried for a piece of work.
 ATTEMPTS = 2
-#: Bytes and number of the pieces of work that are done together, so that other work comes in between.
-PIECES = 256 << 10
-MAX_PIECES = 100
 _COMMAND = "from backstory.capture.processes import serve; serve()"
 
 
@@ -108,13 +104,6 @@ class Processes:
     async def read(self, work: Callable[..., T], raw: bytes, *args: Any) -> T:
         """Read a body with a function of a module, here if that takes no time."""
         return await self.run(work, raw, *args, size=len(raw)) if is_slow(raw) else work(raw, *args)
-
-    async def run_all(self, pieces: Iterable[tuple[Callable[[], T], int]]) -> list[T]:
-        """Run functions, each with the size of its arguments, several at a time."""
-        made: list[T] = []
-        for batch in batches(pieces, lambda piece: piece[1], MAX_PIECES, PIECES):
-            made += await self.run(_each, [work for work, _ in batch], size=sum(size for _, size in batch))
-        return made
 
     async def run(self, work: Callable[..., T], *args: Any, size: int) -> T:
         """Run a function of a module with arguments of about `size` bytes. Both can be pickled. A small
@@ -209,10 +198,6 @@ def serve() -> None:
             signal.setitimer(signal.ITIMER_PROF, 0)
             connection.send(reply)
             del work, args, reply
-
-
-def _each(pieces: list[Callable[[], Any]]) -> list[Any]:
-    return [work() for work in pieces]
 
 
 def _result(work: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, BackstoryError | None]:

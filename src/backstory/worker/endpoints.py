@@ -7,7 +7,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from starlette.convertors import IntegerConvertor, register_url_convertor
@@ -26,6 +26,7 @@ from backstory.store.confined import confined_to
 from backstory.worker.principal import Principal, Scope
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 #: Other names of a field, which clients of earlier memory programs send.
 ALIASES: dict[str, tuple[str, ...]] = {
@@ -124,7 +125,9 @@ def _handler(endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
         async def read() -> tuple[Any, Any]:
             body = None
             if endpoint.body:
-                body = _to_body(await processes.read(endpoint.read, await read_bytes(request)), endpoint.body)
+                body = await processes.read(endpoint.read, await read_bytes(request))
+                # A reader of a type of its own has converted the body, beside the worker if it is large.
+                body = body if isinstance(body, msgspec.Struct) else to_body(body, endpoint.body)
             return body, _to_query(request, endpoint.query) if endpoint.query else None
 
         try:
@@ -186,7 +189,7 @@ async def read_bytes(request: Request) -> bytes:
     return b"".join(chunks)
 
 
-def _to_body(value: Any, shape: type) -> Any:
+def to_body(value: Any, shape: type[T]) -> T:
     """Convert a decoded body to its type."""
     if isinstance(value, dict):
         value = _without_aliases(value, shape)

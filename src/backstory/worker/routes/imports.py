@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -12,12 +11,10 @@ from backstory import gate
 from backstory.agents import DEFAULT_AGENT
 from backstory.capture import bodies
 from backstory.capture.backfill import MAX_REPORTS, Backfill
-from backstory.capture.processes import processes
 from backstory.model import ContentId, Kind, Report
 from backstory.store import transcripts
 from backstory.store.db import Store
-from backstory.truncate import written_size
-from backstory.worker.endpoints import Call, Endpoint, needs_capture
+from backstory.worker.endpoints import Call, Endpoint, needs_capture, to_body
 from backstory.worker.routes.hooks import Id, Name, parse_time
 from backstory.worker.routes.hooks import Path as PathText
 
@@ -60,6 +57,14 @@ class Batch(msgspec.Struct):
     done: ReadFile | None = None
 
 
+class CleanBatch(msgspec.Struct):
+    """A batch that was read: its events are reports."""
+
+    reports: list[Report]
+    project: str
+    done: ReadFile | None
+
+
 class ImportedReports(msgspec.Struct):
     """How many events were new, were known, and are private or not wanted; and how many replies were new."""
 
@@ -88,16 +93,14 @@ class Imports:
     def table(self) -> list[Endpoint]:
         route = "/api/import/reports"
         return [
-            needs_capture("POST", route, self.take, ImportedReports, Batch, read=bodies.whole),
+            needs_capture("POST", route, self.take, ImportedReports, Batch, read=_read),
             needs_capture("GET", route, self.known, Known, query=FileQuery),
         ]
 
     async def take(self, call: Call) -> ImportedReports:
         """Store earlier events."""
-        batch: Batch = call.body
-        # Each event is stripped separately, when it becomes a report.
-        reports = await processes.run_all((_to_report(each), written_size(each.payload)) for each in batch.reports)
-        counts = await self._backfill.take(reports, batch.project)
+        batch: CleanBatch = call.body
+        counts = await self._backfill.take(batch.reports, batch.project)
         if (file := batch.done) is not None:
             path = gate.text(file.path)
             read = transcripts.ReadTranscript(READER, path, file.inode, file.size, file.changed_ns, file.size)
@@ -111,8 +114,14 @@ class Imports:
         return Known(ReadFile(read.path, read.inode, read.size, read.changed_ns) if read else None)
 
 
-def _to_report(event: Happened) -> partial[Report]:
+def _read(raw: bytes) -> CleanBatch:
+    """Read a body. Each event is stripped separately, when it becomes a report."""
+    batch = to_body(bodies.whole(raw), Batch)
+    return CleanBatch([_to_report(each) for each in batch.reports], batch.project, batch.done)
+
+
+def _to_report(event: Happened) -> Report:
     fields = msgspec.structs.asdict(event)
     fields["content_id"] = ContentId(fields.pop("session_id"))
     fields["occurred_at"] = parse_time(event.occurred_at, "occurred_at")
-    return partial(Report, **fields)
+    return Report(**fields)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import groupby
 from typing import Annotated, Literal
 
@@ -13,14 +12,13 @@ import msgspec
 from backstory import ids
 from backstory.capture import bodies
 from backstory.capture.intake import Intake
-from backstory.capture.processes import processes
 from backstory.exchange import turn_lines
 from backstory.exchange.turn_lines import Said
 from backstory.model import ContentId, Report
 from backstory.project import Project
 from backstory.store import forgotten
 from backstory.store.db import Tx
-from backstory.worker.endpoints import Call, Endpoint, needs_capture
+from backstory.worker.endpoints import Call, Endpoint, needs_capture, to_body
 from backstory.worker.routes.hooks import Id, Name, parse_time
 from backstory.worker.routes.hooks import Path as PathText
 
@@ -49,6 +47,13 @@ class Conversation(msgspec.Struct):
     agent: Name = turn_lines.NAME
 
 
+class CleanConversation(msgspec.Struct):
+    """A conversation that was read: private text and secrets are removed."""
+
+    turns: list[Said]
+    agent: str
+
+
 class Taken(msgspec.Struct):
     """How many turns were new, were known, and belong to excluded projects."""
 
@@ -64,12 +69,12 @@ class TurnImports:
         self._intake, self._wake, self._key = intake, wake, key
 
     def table(self) -> list[Endpoint]:
-        return [needs_capture("POST", "/api/import/turns", self.take, Taken, Conversation, read=bodies.whole)]
+        return [needs_capture("POST", "/api/import/turns", self.take, Taken, Conversation, read=_read)]
 
     async def take(self, call: Call) -> Taken:
         """Store turns of conversations. Each is stored once, by its session and number."""
-        agent: str = call.body.agent
-        turns = await processes.run_all((_to_said(turn), len(turn.text)) for turn in call.body.turns)
+        conversation: CleanConversation = call.body
+        agent, turns = conversation.agent, conversation.turns
         wanted = [turn for turn in turns if not await self._is_excluded(agent, turn)]
         added = 0
         for start in range(0, len(wanted), STORED):
@@ -93,7 +98,12 @@ class TurnImports:
         return await self._intake.unwanted(report, Project(turn.project, turn.project)) is not None
 
 
-def _to_said(turn: SaidTurn) -> partial[Said]:
-    """Convert a turn. Each is stripped separately, so that an open private tag hides no other turn."""
+def _read(raw: bytes) -> CleanConversation:
+    """Read a body. Each turn is stripped separately, so that an open private tag hides no other turn."""
+    conversation = to_body(bodies.whole(raw), Conversation)
+    return CleanConversation([_to_said(turn) for turn in conversation.turns], conversation.agent)
+
+
+def _to_said(turn: SaidTurn) -> Said:
     at = min(parse_time(turn.at, "at"), ids.now())
-    return partial(Said, turn.project, turn.session, turn.number, turn.role, turn.text, at, turn.speaker or None)
+    return Said(turn.project, turn.session, turn.number, turn.role, turn.text, at, turn.speaker or None)
