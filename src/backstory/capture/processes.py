@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import gc
 import logging
 import os
@@ -170,6 +171,7 @@ class Processes:
     def _end_idle(self) -> None:
         while self._idle:
             self._close(self._idle.pop())
+        _give_back()
 
     def stop(self) -> None:
         """End all processes. Work that is under way fails."""
@@ -182,6 +184,12 @@ class Processes:
             self._threads.shutdown(cancel_futures=True)
         self._end_idle()
         self._reset()
+
+
+def _give_back() -> None:
+    """Give freed memory back to the system. glibc keeps that of large bodies, in case that others follow."""
+    with contextlib.suppress(AttributeError, OSError):  # another C library
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def serve() -> None:
