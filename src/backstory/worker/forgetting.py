@@ -90,7 +90,8 @@ class Forgetting:
         self._embedding, self._own_transcripts, self._files = embedding, own_transcripts, files
         self._key, self._orders = key, Orders(intake.settings.paths)
         self._left: dict[str, Order] = {}  #: orders of the previous worker, and those that failed
-        self._unwiped: dict[str, Forgotten] = {}  #: orders whose rows are deleted, but not their texts in files
+        #: orders whose rows are deleted, but not their texts in files; None: only files that are in use are left
+        self._unwiped: dict[str, Forgotten | None] = {}
         self._wiping = asyncio.Lock()
         self.job = Job("wipe", self._finish)
 
@@ -100,8 +101,8 @@ class Forgetting:
         for name, order in self._left.items():
             try:
                 await self._delete(name, order)
-            except StoreUnavailable as error:
-                log.warning("%s", error)  # the job tries again
+            except Exception as error:  # the job tries again; without a worker nobody would
+                self.job.failed(error)
 
     async def preview(self, order: Order) -> Forgotten:
         """Return what would be deleted. It is deleted in a transaction that is rolled back."""
@@ -195,6 +196,7 @@ class Forgetting:
         while True:
             while self._left:
                 name, order = next(iter(self._left.items()))
+                self._left[name] = self._left.pop(name)  # if it fails, the others come first
                 await self._carry_out(name, order)
                 del self._left[name]
             if await self._wipe() and not self._left:
@@ -207,10 +209,14 @@ class Forgetting:
             unwiped = dict(self._unwiped)
             try:
                 erasure = await asyncio.to_thread(self._store.read, forget.open_erasure)
-                if erasure is not None:
-                    for gone in unwiped.values() or [Forgotten()]:
+                # Another forgetting may have finished the erasure of one whose words it did not know yet.
+                unclean = [gone for gone in unwiped.values() if gone is not None]
+                if erasure is not None or unclean:
+                    for gone in unclean or [Forgotten()]:
                         await asyncio.to_thread(self._files.clean, gone)
                     await asyncio.to_thread(self._store.scrub)
+                    self._unwiped |= dict.fromkeys(unwiped)
+                if erasure is not None:
                     await self._intake.write(lambda tx: forget.finish_erasures(tx, erasure))
                 if not await asyncio.to_thread(self._files.clean_marked):
                     return False

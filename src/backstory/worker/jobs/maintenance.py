@@ -164,7 +164,8 @@ class Maintenance:
             return
         self._remove_abandoned_at = time.monotonic() + ABANDONED_S
         paths = self._paths
-        for folder in (paths.data, paths.bin, paths.agent_runs, paths.observer, *paths.agent_sessions.glob("*")):
+        ours = (paths.data, paths.bin, paths.agent_runs, paths.observer, paths.forgetting)
+        for folder in (*ours, *paths.agent_sessions.glob("*")):
             with contextlib.suppress(OSError):
                 remove_abandoned(folder)
 
