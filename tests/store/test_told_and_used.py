@@ -9,7 +9,7 @@ from test_queue import put
 from test_titles import KEY, make
 
 from backstory.exchange.load import Load
-from backstory.model import Observation, Reply, Session
+from backstory.model import ClaimMark, Observation, Reply, Session
 from backstory.observe import prices
 from backstory.recall import activity
 from backstory.store import contexts, forget, hidden, queries, sessions, table_rows, usage
@@ -23,7 +23,8 @@ def learned(store: Store) -> tuple[Session, list[int]]:
     """A session that was told the three observations of another one."""
     put(store, "a", kind="prompt")
     put(store, "a", kind="stop")
-    made = tuple(Observation("change", f"Change {number}", narrative=f"It is number {number}.") for number in range(3))
+    about = [("change", f"Change {number}", f"It is number {number}.") for number in range(3)]
+    made = tuple(Observation(kind, title, narrative=text, mark=ClaimMark.EARLIER) for kind, title, text in about)
     observe(store, Reply(made))
     numbers = [row["id"] for row in store.read(lambda tx: tx.all("observations_of_whole_session", session_id=1))]
     session = store.write(lambda tx: make(tx, "told"))
@@ -41,7 +42,7 @@ def test_what_a_session_was_told_is_what_stands_of_it(store: Store) -> None:
     (one,) = told(store, session)
     assert (one["cause"], one["tokens"], one["gone"]) == ("startup", 120, 0)
     assert [each["id"] for each in one["observations"]] == numbers
-    assert one["observations"][1] == {"id": numbers[1], "type": "change", "title": "Change 1"}
+    assert one["observations"][1] == {"id": numbers[1], "type": "change", "mark": "earlier", "title": "Change 1"}
     store.write(lambda tx: hidden.hide_observation(tx, numbers[0]))
     (one,) = told(store, session)
     assert ([each["id"] for each in one["observations"]], one["gone"]) == (numbers[1:], 1)

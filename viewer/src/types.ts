@@ -242,7 +242,7 @@ export interface ToldContext {
   at: string;
   tokens: number;
   gone: number;
-  observations: { id: number; type: string; title: string }[];
+  observations: { id: number; type: string; mark: Mark; title: string }[];
 }
 
 export interface TurnStep {

@@ -150,7 +150,7 @@ def _print_told(told: list[Row]) -> None:
         about = f"{show.count(count, 'observation')}{gone}"
         show.paragraph(f"Told {cause}, {show.when(one['at'])}: about {one['tokens']:,} tokens, {about}", hang="  ")
         for observation in one["observations"]:
-            show.line(f"  #{observation['id']} {observation['type']}: {observation['title']}")
+            show.line(f"  #{observation['id']} {observation['type']}: {show.titled(observation)}")
 
 
 def _print_rounds(row: Row) -> None:

@@ -26,6 +26,7 @@ class ToldObservation:
 
     id: int
     type: str
+    mark: str  #: of its title
     title: str
 
 
@@ -65,7 +66,7 @@ def of_session(tx: Tx, session_id: int) -> list[Row]:
     """Return what a session was told, oldest first."""
     told: dict[int, list[ToldObservation]] = defaultdict(list)
     for row in tx.all("context_observations_of_session", session_id=session_id):
-        told[row["context_id"]].append(ToldObservation(row["id"], row["type"], row["title"]))
+        told[row["context_id"]].append(ToldObservation(row["id"], row["type"], row["mark"], row["title"]))
     found = []
     for row in tx.all("contexts_of_session", session_id=session_id):
         known = told[row["id"]]

@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { address, go, href } from "../address";
 import { get, observationsOf, patch, post, useLoad } from "../api";
-import { Button, Confirm, Copy, State, Text, Time, toast, tried } from "../components";
+import { Button, Confirm, Copy, Said, State, Text, Time, toast, tried } from "../components";
 import { download } from "../download";
 import { money } from "../format";
 import { isOfSession, useEvents } from "../stream";
@@ -285,7 +285,7 @@ function Told({ told }: { told: ToldContext[] }) {
               {one.observations.map((row) => (
                 <li key={row.id}>
                   <a href={href(`/o/${row.id}`)}>
-                    #{row.id} <Text text={row.title} />
+                    #{row.id} <Said mark={row.mark} /><Text text={row.title} />
                   </a>
                 </li>
               ))}

@@ -105,7 +105,7 @@ SELECT id, session_id, cause, at, tokens, observations FROM contexts WHERE sessi
 
 -- name: context_observations_of_session
 -- Those of other groups are left out by their project.
-SELECT t.context_id, o.id, o.type, o.title, o.project_key FROM contexts c
+SELECT t.context_id, o.id, o.type, o.mark, o.title, o.project_key FROM contexts c
 JOIN context_observations t ON t.context_id = c.id JOIN observations o ON o.id = t.observation_id
 JOIN sdk_sessions s ON s.id = o.session_id
 WHERE c.session_id = :session_id AND o.hidden_at IS NULL AND s.hidden_at IS NULL ORDER BY c.id, o.id;
