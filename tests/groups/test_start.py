@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +15,7 @@ import pytest
 from claude import binary
 
 from backstory.errors import BackstoryError
-from backstory.groups import start, state_dir
+from backstory.groups import sandbox, start, state_dir
 from backstory.groups.ipc_files import CLOSE, IpcFiles
 from backstory.groups.messages import put_message, take_close, take_messages
 from backstory.groups.model_env import model_variables
@@ -28,6 +31,22 @@ KEY = {"ANTHROPIC_API_KEY": "sk-secret"}
 @pytest.fixture
 def paths(tmp_path: Path) -> GroupPaths:
     return GroupPaths(tmp_path / "data", "ours")
+
+
+def test_no_agent_can_hold_up_the_start_of_another(paths: GroupPaths, tmp_path: Path) -> None:
+    """An agent can lock every directory that it sees, also those that it only reads. The main group sees most."""
+    both = (paths, GroupPaths(paths.data, "main"))
+    for each in both:
+        state_dir.prepare(each, tmp_path / "none")
+    seen = {mount.outside for each in both for mount in sandbox.mounts(each) if mount.outside.is_dir()}
+    folders = {folder for top in seen for folder in (top, *top.rglob("*")) if folder.is_dir()}
+    assert paths.state.parent in folders
+    with ThreadPoolExecutor(1) as pool, ExitStack() as opened:
+        for folder in folders:
+            handle = os.open(folder, os.O_RDONLY)
+            opened.callback(os.close, handle)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        pool.submit(state_dir.prepare, paths, tmp_path / "none").result(timeout=10)
 
 
 def test_the_directories_are_made_once_and_skills_each_time(paths: GroupPaths, tmp_path: Path) -> None:

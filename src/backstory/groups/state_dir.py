@@ -51,7 +51,7 @@ def prepare(paths: GroupPaths, skills: Path) -> None:
         _write_once(data, ("groups", group), "CLAUDE.md", INSTRUCTIONS.format(group=group))
         _write_once(data, ("sessions", group, ".claude"), "settings.json", json.dumps(SETTINGS, indent=2) + "\n")
         IpcFiles(paths).prepare()
-        with locked(paths.state.parent):  # which no sandbox sees
+        with locked(paths.ipc.parent):  # no sandbox sees it, so no agent can hold the lock
             _sync_skills(paths, skills)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
