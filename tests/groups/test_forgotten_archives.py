@@ -76,8 +76,11 @@ def test_a_forgotten_prompt_leaves_archives_and_titles(desk: Desk) -> None:
     assert "the-door-code-is-4711" in name
     clean(desk)
     assert list(desk.archived("family")) == [name]  # nothing was forgotten yet
-    IpcFiles(desk.paths("family")).prepare()
-    snapshots.write_history(IpcFiles(desk.paths("family")), run(desk.pointers.history("family")))
+    desk.create("main")
+    for group in ("family", "main"):
+        IpcFiles(desk.paths(group)).prepare()
+        snapshots.write_history(IpcFiles(desk.paths(group)), run(desk.pointers.resumable(group)))
+        assert "4711" in (desk.paths(group).ipc / "session_history.json").read_text()
 
     def work(tx: Tx) -> None:
         gone = Forgotten(key=KEY)
@@ -91,9 +94,10 @@ def test_a_forgotten_prompt_leaves_archives_and_titles(desk: Desk) -> None:
     ((name, text),) = desk.archived("family").items()
     assert "4711" not in name + text
     assert "And the garden?" in text
-    snapshot = (desk.paths("family").ipc / "session_history.json").read_text()
-    assert "4711" not in snapshot
-    assert '"Conversation"' in snapshot
+    for group in ("family", "main"):  # the main group is told of the sessions of all
+        snapshot = (desk.paths(group).ipc / "session_history.json").read_text()
+        assert "4711" not in snapshot
+        assert '"Conversation"' in snapshot
     (entry,) = run(desk.pointers.history("family"))
     assert entry.name == "Conversation"
     # Nor does the next part of the conversation bring it back.

@@ -11,15 +11,15 @@ from pathlib import Path
 from backstory.agents import DEFAULT_AGENT
 from backstory.errors import BadInput
 from backstory.files import open_directory, remove
-from backstory.groups import snapshots
+from backstory.groups import names, snapshots
 from backstory.groups.archive import Archives
 from backstory.groups.ipc_files import IpcFiles
 from backstory.groups.names import GroupPaths
-from backstory.groups.pointers import entry_of
+from backstory.groups.pointers import entries_of, resumable
 from backstory.model import ContentId
 from backstory.store import forgotten, groups, sessions
 from backstory.store.db import Store, Tx
-from backstory.store.groups import UNTITLED, Archive
+from backstory.store.groups import UNTITLED, Archive, HistoryRow
 from backstory.text import one_line
 
 log = logging.getLogger(__name__)
@@ -37,16 +37,16 @@ class ForgottenArchives:
 
         With `has_words`, all archives are read, and lose the messages for which it is true.
         """
-        for row in self._store.read(groups.listed):
-            group = str(row["name"])
+        before = self._store.read(_resumable)
+        for group in sorted(before, key=names.is_main):  # last the main group, which knows the sessions of all
             try:
                 self._clean_group(group, has_words)
+                self._write_snapshot(group, before[group])
             except (OSError, ValueError, BadInput) as error:  # imported rows can have any names
                 log.warning("archives of the group %s may hold forgotten text: %s", group, type(error).__name__)
 
     def _clean_group(self, group: str, has_words: Callable[[str], bool] | None) -> None:
         paths = GroupPaths(self._data, group)
-        before = self._store.read(lambda tx: groups.history(tx, group))
         for session_id in self._store.read(lambda tx: _forgotten_sessions(tx, group)):
             self._remove_session(paths, session_id)
         for archive in self._store.read(lambda tx: groups.archives(tx, group)):
@@ -56,9 +56,13 @@ class ForgottenArchives:
                 self._remove_file(paths, archive.file)
                 self._store.write(lambda tx, each=archive, title=title: groups.retitle_archive(tx, each, title))  # type: ignore[misc]
         self._archives.write_requested_now(group)
-        after = self._store.read(lambda tx: groups.history(tx, group))
+
+    def _write_snapshot(self, group: str, before: list[HistoryRow]) -> None:
+        """Write what the agent of a group reads of its history again, if that has changed."""
+        paths = GroupPaths(self._data, group)
+        after = self._store.read(lambda tx: resumable(tx, group))
         if after != before and (paths.ipc / snapshots.HISTORY).exists():
-            snapshots.write_history(IpcFiles(paths), [entry_of(paths, row) for row in after])
+            snapshots.write_history(IpcFiles(paths), entries_of(self._data, after))
 
     def _new_title(self, paths: GroupPaths, archive: Archive, has_words: Callable[[str], bool]) -> str | None:
         """Return the title under which an archive is written again; None if it holds nothing that was forgotten."""
@@ -121,6 +125,11 @@ def _named_after(folder: Path, session_id: str, depth: int = 2) -> Iterator[Path
                 yield Path(entry.path)
             elif depth and entry.is_dir(follow_symlinks=False):
                 yield from _named_after(Path(entry.path), session_id, depth - 1)
+
+
+def _resumable(tx: Tx) -> dict[str, list[HistoryRow]]:
+    """Return name of a group -> the sessions that it may resume."""
+    return {name: resumable(tx, name) for name in (str(row["name"]) for row in groups.listed(tx))}
 
 
 def _forgotten_sessions(tx: Tx, group: str) -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,17 +114,10 @@ class Pointers:
         return await asyncio.to_thread(lambda: [self._entry(group, row) for row in rows])
 
     async def resumable(self, group: str) -> list[HistoryEntry]:
-        """Return the sessions that a group may resume, the last one first: its own. The main group may resume all."""
-        if not names.is_main(names.check(group)):
-            return await self.history(group)
-        rows = await self._read(groups.histories)
-
-        def entries() -> Iterator[HistoryEntry]:
-            for row in rows:
-                with suppress(BadInput):  # an imported group can have any name
-                    yield self._entry(row.group_folder, row)
-
-        return await asyncio.to_thread(lambda: [*entries()])
+        """Return the sessions that a group may resume, as `resumable` tells."""
+        names.check(group)
+        rows = await self._read(lambda tx: resumable(tx, group))
+        return await asyncio.to_thread(lambda: [*entries_of(self._data, rows)])
 
     async def owner(self, group: str, history_id: int) -> str:
         """Return the group whose session a group resumes by this number: itself, unless it is the main group."""
@@ -176,6 +169,18 @@ def entry_of(paths: GroupPaths, row: HistoryRow) -> HistoryEntry:
     is_available = archive.is_available(paths, row.session_id)
     about = (row.id, row.session_id, row.name, row.created_at, row.archived_at)
     return HistoryEntry(*about, is_available, row.group_folder)
+
+
+def entries_of(data: Path, rows: Iterable[HistoryRow]) -> Iterator[HistoryEntry]:
+    """Yield the same for rows of any groups."""
+    for row in rows:
+        with suppress(BadInput):  # an imported group can have any name
+            yield entry_of(GroupPaths(data, row.group_folder), row)
+
+
+def resumable(tx: Tx, group: str) -> list[HistoryRow]:
+    """Return the sessions that a group may resume, the last one first: its own. The main group may resume all."""
+    return groups.histories(tx) if names.is_main(group) else groups.history(tx, group)
 
 
 def _pointer(tx: Tx, group: str) -> Pointer:
