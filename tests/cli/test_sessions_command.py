@@ -105,6 +105,8 @@ def test_a_session_is_exported(talked: Box, tmp_path: Path) -> None:
     assert "**Claude Code** (2026-01-05 12:30):\n\nA code that is typed twice counts twice.\n" in text
     target = tmp_path / "cart.json"
     talked.cli("sessions", "export", CART, "--format", "json", "--output", str(target))
+    again = talked.cli("sessions", "export", CART, "--json", "--yes", "--output", str(target)).stdout
+    assert json.loads(again)["file"] == str(target)
     written = json.loads(target.read_text())
     assert [turn["role"] for turn in written["turns"]] == ["user", "assistant"]
     assert written["content_session_id"] == CART

@@ -203,7 +203,8 @@ def export_session(options: argparse.Namespace) -> None:
     lines = client.lines(route(str(row["id"]), f"/export?format={'json' if is_json else 'markdown'}"))
     with output.opened(options.output, options.yes, json_escaped if is_json else escaped) as out:
         out.writelines(lines)
-    if output.is_file(options.output):
+    about = {"session": row["id"], "file": options.output}
+    if output.is_file(options.output) and not show.printed_json(options, about):
         print(f"Exported session S{row['id']} to {options.output}.")
 
 
