@@ -50,6 +50,7 @@ def report(names: Names, given: Mapping[str, Any]) -> tuple[Names, Clean]:
 
 
 def _stripped(names: Names, value: dict[str, Any]) -> tuple[Names, Clean]:
+    # The names come first, so that no tag of the payload hides them, under a key that the payload does not have.
     first = next(key for key in map("-".__mul__, count()) if key not in value)
     whole = {first: [*names.values()], **value}
     clean = privacy.strip_json(whole)
