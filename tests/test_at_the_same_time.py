@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import subprocess
@@ -11,6 +12,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from box import Box, until
@@ -169,6 +171,14 @@ from backstory.worker.guard import make_token
 print(*(x for n in range(25) for x in (forgotten.key(Paths(here / str(n))).hex(), make_token(here / str(n) / "token"))))
 """
     assert len(set(in_processes(code, tmp_path / "fresh"))) == 1
+
+
+def test_a_directory_that_cannot_be_locked_is_used_all_the_same(tmp_path: Path) -> None:
+    """Such as one on NFS, whose client refuses to lock what is open for reading."""
+    refused = OSError(errno.EBADF, os.strerror(errno.EBADF))
+    with mock.patch("fcntl.flock", side_effect=refused):
+        token = make_token(tmp_path / "data" / "token")
+    assert token == make_token(tmp_path / "data" / "token")
 
 
 def test_no_setting_is_lost(tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ from typing import IO, Any
 ABANDONED_S = 3600.0
 #: Seconds in which a program that another thread starts closes the files of this process.
 FORKED_S = 1.0
+#: Errors of a file system that cannot lock directories, such as NFS.
+NO_LOCKS = (errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP)
 #: Temporary files, also those of earlier versions, which are named by a process.
 _TEMPORARY = re.compile(r"\..+\.([0-9a-f]{16}|[0-9]+)\.tmp|\.backstory[a-z-]*\.[0-9]+")
 #: Working directory of the observer's own sessions, in any data directory. Sessions in it are never observed.
@@ -113,11 +115,16 @@ def sync(path: Path) -> None:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of a directory, so that one thread of one process at a time makes or changes what is in it."""
+    """Hold the lock of a directory, so that one thread of one process at a time makes or changes what is in it. Where
+    directories cannot be locked, it is used without."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise
         yield
     finally:
         os.close(handle)
