@@ -101,6 +101,21 @@ def test_without_the_credential_nothing_is_shown(browser: Browser, machine: Box)
         context.close()
 
 
+@pytest.mark.parametrize("fragment", ["#/health", "#/settings"])
+def test_what_anybody_is_told_of_the_worker_is_no_state_of_it(browser: Browser, machine: Box, fragment: str) -> None:
+    """A page whose session has ended says so, also if the answer that all may have comes first."""
+    context, wrong = browser.new_context(), list[str]()
+    try:
+        page = context.new_page()
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.route(re.compile("/api/(?!health)"), lambda route: None)  # no other answer comes
+        page.goto(address(machine, fragment))
+        expect(page.get_by_text("This browser is not signed in.")).to_be_visible()
+    finally:
+        context.close()
+    assert not wrong
+
+
 @pytest.fixture(scope="module")
 def site() -> Iterator[str]:
     """Another site on this machine: an empty page at a port of its own."""

@@ -4,6 +4,7 @@ import { address, href, setParam } from "../address";
 import { get, type Load, post, useLoad } from "../api";
 import { Badge, Button, Confirm, Copy, State, Text, Time, toast, tried } from "../components";
 import { duration } from "../format";
+import { getHealth } from "../health";
 import { useEvents } from "../stream";
 import { plural } from "../text";
 import type { Finding, Health, Page, QueueRow } from "../types";
@@ -16,7 +17,7 @@ const LOADED = 100;
 const SHOWN = 8;
 
 export default function HealthPage() {
-  const load = useLoad<Health>((abort) => get("/api/health", {}, abort), []);
+  const load = useLoad<Health>(getHealth, []);
   useEvents((event) => event === "queue", load.reload);
   useEffect(() => {
     const timer = setInterval(load.reload, LOOK_MS);

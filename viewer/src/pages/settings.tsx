@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import { address, setParam } from "../address";
 import { type ApiError, get, patch, toApiError, useLoad } from "../api";
 import { Badge, Button, State, Text, toast } from "../components";
+import { getHealth } from "../health";
 import { plural } from "../text";
 import type { Health, Setting } from "../types";
 import { Provider } from "./provider";
@@ -20,7 +21,7 @@ const PARTS: [string, RegExp][] = [
 
 export default function Settings() {
   const load = useLoad<{ items: Setting[] }>((abort) => get("/api/settings", {}, abort), []);
-  const health = useLoad<Health>((abort) => get("/api/health", {}, abort), [load.data]);
+  const health = useLoad<Health>(getHealth, [load.data]);
   const { params } = address.value;
   const words = (params.get("words") ?? "").toLowerCase();
   const isShort = params.get("changed") === "1";
