@@ -268,7 +268,8 @@ def test_i16_what_somebody_still_reads_is_wiped_when_they_are_done(running: Box)
         assert told.returncode == 1
         assert "wiped when that ends" in told.stderr
         assert not holding(running)
-    until(lambda: not running.rows("SELECT 1 FROM erasures"), "the wiping", 60)
+    until(lambda: not list((running.data / "forgetting").glob("*.json")), "the wiping", 60)  # the order goes last
+    assert not running.rows("SELECT 1 FROM erasures")
     assert_nowhere(running, CANARY)
 
 
