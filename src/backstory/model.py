@@ -63,11 +63,11 @@ class Report:
     tool_name: str | None = None
     tool_use_id: str | None = None
     prompt_id: str | None = None  #: the agent's own id of the prompt, if it has one
-    gap_since: str | None = None  #: its prompt may stand in a part of the transcript that begins here and is unreadable
     transcript_path: str | None = None
     is_notification: bool = False  #: a prompt that the agent wrote itself; it has no number
     #: the fields of its kind: tool_input, tool_response, error, prompt, source, reason, last_assistant_message …
     payload: Mapping[str, Any] = field(default_factory=dict)
+    gap_since: str | None = None  #: its prompt may stand in a part of the transcript that begins here and is unreadable
 
     def __post_init__(self) -> None:
         names, payload = gate.report({name: getattr(self, name) for name in _NAMES}, self.payload)

@@ -185,7 +185,7 @@ def test_what_is_told_again_is_not_remembered_again(desk: Desk) -> None:
 
 def test_files_that_were_named_are_not_opened_again(desk: Desk) -> None:
     """`claude` opens a file that a prompt names with @. What is told again is told as it is."""
-    (desk.box.project / "secret.txt").write_text("The number is 4242.")
+    (desk.box.project / "secret.txt").write_text("The animal is a quokka.")
     with desk.model(["I see.", "Yes."]) as endpoint:
         first = desk.run("Do not open it: secret.txt")
         file = desk.box.data / "agent-sessions" / first.id / "session.json"
@@ -194,7 +194,7 @@ def test_files_that_were_named_are_not_opened_again(desk: Desk) -> None:
         desk.run("Go on.", first.id)
         asked = json.dumps(endpoint.of()[-1].body)
     assert "@secret.txt" in asked
-    assert "4242" not in asked
+    assert "quokka" not in asked
 
 
 def test_a_session_without_session_json_begins_with_the_history_of_the_caller(desk: Desk) -> None:

@@ -367,7 +367,7 @@ def test_a_huge_payload_is_refused_and_a_large_one_keeps_its_head_and_tail(runni
     assert "16 MiB" in note.read_text()
     assert running.spooled() == []
     running.hook("PostToolUse", TOOL | {"tool_response": {"stdout": "HEAD" + "m" * 1_000_000 + "TAIL"}})
-    (row,) = running.rows("SELECT payload FROM events")
+    (row,) = until(lambda: running.rows("SELECT payload FROM events"), "the event, which a busy machine spools first")
     assert len(row["payload"]) < 300_000
     stdout = json.loads(row["payload"])["tool_response"]["stdout"]
     assert stdout.startswith("HEAD")

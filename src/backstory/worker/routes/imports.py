@@ -124,4 +124,5 @@ def _to_report(event: Happened) -> Report:
     fields = msgspec.structs.asdict(event)
     fields["content_id"] = ContentId(fields.pop("session_id"))
     fields["occurred_at"] = parse_time(event.occurred_at, "occurred_at")
+    fields["gap_since"] = parse_time(event.gap_since, "gap_since") if event.gap_since else None
     return Report(**fields)
