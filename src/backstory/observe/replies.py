@@ -9,7 +9,7 @@ from dataclasses import fields
 from typing import NamedTuple
 
 from backstory.errors import BackstoryError
-from backstory.labels import without_label
+from backstory.labels import names_user, without_commits, without_label
 from backstory.model import ClaimMark, Observation, Round, Summary
 from backstory.observe.modes import Mode
 from backstory.observe.offline.acts import read_acts, relative
@@ -151,7 +151,7 @@ def _field(body: str, name: str) -> str:
 def _text(raw: str, limit: int) -> str:
     """The text of a field without tags and entities, in one line, cut to `limit`."""
     bare = _TAG.sub(" ", harmless(_TAG.sub(" ", raw)))  # twice, because invisible characters may split a tag
-    return cut(one_line(harmless(html.unescape(html.unescape(bare)))), limit)
+    return cut(without_commits(one_line(harmless(html.unescape(html.unescape(bare))))), limit)
 
 
 def _items(body: str, name: str, limit: int) -> list[str]:
@@ -210,7 +210,7 @@ def _claimed(text: str, said: str) -> tuple[ClaimMark, str]:
 def _is_false_claim(text: str, said: str) -> bool:
     """Whether a model tells as the user's word what the user did not say."""
     label, rest = without_label(text)
-    is_users = bool(label) and ClaimMark.USER in label
+    is_users = names_user(label)
     return is_users and f" {_plain(rest)} " not in f" {said} "
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import groupby
 
-from backstory.labels import unlabelled
+from backstory.labels import unlabelled, without_commits
 from backstory.model import NO_REPLY_YET, Session
 from backstory.recall.hand_off import Line, Repetitions, asked, results
 from backstory.recall.relevance import Ranked
@@ -99,5 +99,5 @@ def _under_way(tx: Tx, session: Session) -> Iterator[Line]:
 
 def _end(text: str) -> str:
     """The end of a text, from the beginning of a word."""
-    text = unlabelled(text)
+    text = without_commits(unlabelled(text))
     return text if len(text) <= MAX_REPLY else f"…{text[-MAX_REPLY:].partition(' ')[2] or text[-MAX_REPLY:]}"

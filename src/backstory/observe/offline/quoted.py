@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from backstory.labels import without_label
+from backstory.labels import names_decision, names_user, without_label
 
 _SOURCE = (
     r"(?:issues?|tickets?|page|(?:web)?site|articles?|posts?|blog|comment(?:s|ers?)?|review(?:s|ers?)?|readme(?:\.md)?|"
@@ -24,8 +24,8 @@ _REPORTS = re.compile(
     re.IGNORECASE,
 )
 _WHOLE = re.compile(r"[\"“«].*[\"”»][.!]?$")
-#: Labels under which an agent may speak for itself: `Decision: …`
-_OWN_LABELS = ("decision", "proposed", "earlier", "asked", "pinned", "noted", "system")
+#: Labels under which an agent may speak for itself, besides `Decision: …`
+_OWN_LABELS = ("proposed", "earlier", "asked", "pinned", "noted", "system")
 _OPENS, _CLOSES = re.compile(r"<blockquote\b[^>]{0,200}>", re.IGNORECASE), re.compile(r"</blockquote>", re.IGNORECASE)
 
 
@@ -53,7 +53,8 @@ def speaks_for_another(sentence: str) -> bool:
 
 def _has_speaker(sentence: str) -> bool:
     label, _ = without_label(sentence)
-    return bool(label) and not label.startswith(_OWN_LABELS)
+    is_own = names_decision(label) or (label.startswith(_OWN_LABELS) and not names_user(label))
+    return bool(label) and not is_own
 
 
 def reported(sentences: Iterable[str]) -> Iterator[tuple[str, bool, bool]]:

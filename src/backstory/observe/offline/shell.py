@@ -99,7 +99,7 @@ class Command:
 def read_commands(line: str, depth: int = 0) -> list[Command]:
     """Return the simple commands of a shell line, in order, with those of a line that it gives to another shell."""
     found: list[Command] = []
-    for words in _split(line[:20_000]):
+    for words in _split(line[:20_000].replace("\\\n", " ")):
         command = _read(words)
         inner = _given_to_shell(command.words) if command and depth < _DEPTH else ""
         if inner:
@@ -141,7 +141,13 @@ def _split(line: str) -> list[list[str]]:
 
 def _read(words: list[str]) -> Command | None:
     words = [words[0].lstrip("("), *words[1:]]  # a subshell may begin without a blank
-    words = _unwrap([word for word in words if word not in ("", "(", ")", "{", "}", "!", "do", "then", "else")])
+    words = _unwrap(
+        [
+            word
+            for word in words
+            if word not in ("", "(", ")", "{", "}", "!", "do", "then", "else", "if", "elif", "while", "until")
+        ]
+    )
     if not words:
         return None
     program = posixpath.basename(words[0]) or words[0]

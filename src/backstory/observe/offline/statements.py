@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
+from backstory.labels import without_commits
 from backstory.model import Turn
 from backstory.observe.offline.cues import CUES
 from backstory.observe.offline.quoted import is_quote_open, own_lines, reported, speaks_for_another
@@ -107,7 +108,7 @@ def _of_message(text: str, source: str, round_: int, turn: int) -> tuple[Stateme
     is_planned = source == "prompt" and bool(_PLANNED.match(text))
     return tuple(
         Statement(
-            text=COMMIT_LABEL.sub("", _with_items(parts, at, source)),
+            text=without_commits(COMMIT_LABEL.sub("", _with_items(parts, at, source))),
             source=source,
             round=round_,
             turn=turn,

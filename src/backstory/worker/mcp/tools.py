@@ -14,7 +14,7 @@ from backstory import ids
 from backstory.capture import bodies
 from backstory.capture.processes import processes
 from backstory.errors import BadInput, NotFound
-from backstory.labels import labelled, unlabelled, unlabelled_lines
+from backstory.labels import labelled, unlabelled, unlabelled_lines, without_commits
 from backstory.model import ClaimMark
 from backstory.text import cut, harmless, local
 from backstory.worker.endpoints import Endpoint, perform
@@ -354,11 +354,11 @@ def _observation_lines(row: dict[str, Any]) -> Iterator[str]:
         if text:
             yield cut(unlabelled_lines(text), LONGEST)
     if row.get("asked"):
-        yield f"Asked: {unlabelled(row['asked'])}"
+        yield f"Asked: {without_commits(unlabelled(row['asked']))}"
     facts = zip(row["fact_marks"], row["facts"], strict=True)
     yield from (f"- {cut(labelled(mark, fact), 500)}" for mark, fact in facts)
     if row.get("answered"):
-        yield f"Answered then: {unlabelled(row['answered'])}"
+        yield f"Answered then: {without_commits(unlabelled(row['answered']))}"
     labels = {"files_modified": "Changed", "files_read": "Read", "concepts": "Concepts", "changed": "Changed since"}
     for name, label in labels.items():
         if row.get(name):

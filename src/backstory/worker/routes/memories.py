@@ -14,6 +14,7 @@ from backstory import ids
 from backstory.capture.intake import Intake
 from backstory.capture.processes import processes
 from backstory.errors import BadInput
+from backstory.labels import without_commits
 from backstory.model import OURSELVES, ContentId, Event, Observation, Reply, Report, Round, Session
 from backstory.project import Project
 from backstory.store import events, feed, forget, memories, observations, projects, sessions
@@ -186,8 +187,8 @@ def _store(tx: Tx, session: Session, report: Report, added: events.Added) -> obs
     text: str = payload["text"]
     observation = Observation(
         type=payload["type"],
-        title=one_line(payload["title"]) or cut(one_line(text), 120),
-        narrative=text,
+        title=without_commits(one_line(payload["title"]) or cut(one_line(text), 120)),
+        narrative=without_commits(text),
         concepts=tuple(dict.fromkeys(one_line(c) for c in payload["concepts"] if one_line(c))),
         event_ids=(added.id,),
     )
