@@ -88,6 +88,11 @@ def test_secrets_as_they_are_written_are_redacted_alone(area: str, text: str, se
         "mlkem_key: MLKEM768PrivateKey,",
         "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
         "fn re_Export_all_the_things_from_here() {}",
+        "POSTGRES_PASSWORD: ${POSTGRES_PASSWORD:?required-1}",
+        "pass: v2.3.1 is out; pass: lint, test",
+        "PASS: TestParse123 (0.02s)",
+        "the passwords:\n  minimum12_of_all: 3",
+        "ssh-keygen -t ed25519 -N '' -C bob2@example.org",
         "pip install sdk-python mob-app api-client",
     ],
 )

@@ -14,6 +14,11 @@ KEYS = (
 WRITTEN: tuple[tuple[str, bool, str], ...] = (
     ("cookie", True, "Cookie: lang=de; csrf=@; theme=light"),
     ("cookie", True, "curl -b 'consent=yes; tz=UTC; auth_session=@' https://shop.example/cart"),
+    ("prose", True, "Please use this password to go on:\n\n@\n\nIt may also be found in a file."),
+    ("prose", True, "Using generated security password:\n\n@"),
+    ("prose", False, "user: jan\npass: @"),
+    ("config", False, "username jan password 7 @"),
+    ("command", False, "ssh-keygen -q -t rsa -N '@' -f deploy"),
     ("cookie", True, '"cookie": "_ga=GA1; connect.sid=@; x=1"'),
     ("cookie", True, "> cookie: color=blue; PHPSESSID=@"),
     ("typed", True, 'val apiKey: String = "@"'),

@@ -45,6 +45,7 @@ _OPTIONS: tuple[tuple[str, tuple[str, ...], int, str], ...] = (
     ("snmp", ("-A", "-X"), _APART, ""),
     ("smbclient", ("-U", "--user"), _EITHER, "%"),
     ("lftp", ("-u",), _APART, ","),
+    ("ssh-keygen", ("-N", "-P"), _APART, ""),
     ("curl", ("-u", "--user", "--proxy-user"), _EITHER, ":"),
     ("openssl", ("-passin", "-passout"), _APART, "pass:"),
     ("openssl", ("-k",), _APART, ""),

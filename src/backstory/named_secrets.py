@@ -96,6 +96,10 @@ def _value(text: str, low: str, name: Name, unsure: bool, cache: "_Cache") -> "t
     level = _level(name, low, tight)
     if not level:
         return None
+    if sign == ":" and text[start : start + 1] == "?" and text[name.begin - 2 : name.begin] == "${":
+        return None  # ${NAME:?message}
+    if sign == ":" and name.whole == "pass" and not name.is_upper:
+        level = ANY  # `pass: …` of a login, if the value can be nothing else
     if sign:
         start, end, quoted = extent(text, skip(text, start), sign, text[max(0, name.begin - 1) : name.begin])
         is_line = tight and not quoted and (name.is_upper or _is_line(text, name.begin, end))
@@ -157,7 +161,7 @@ def _level_of_value(text: str, name: Name, sign: str, level: int, span: tuple[in
         return OPAQUE if quoted and sign == "," else 0
     if sign == ">":
         return level if text.startswith(("</", "<\\/"), span[1]) else 0
-    if name.stem == "pass" and level == OPAQUE:
+    if name.stem == "pass" and (level == OPAQUE or name.whole == "pass"):
         return MIXED if quoted or sign == "=" else 0  # excludes `PASS: TestName`
     return level
 

@@ -80,7 +80,7 @@ _AROUND_LITERALS = (
 #: `_is_candidate` detects what contains `pass`.
 _COMMANDS = tuple(
     b"curl mysql mariadb mongo cqlsh psexec evil-winrm ldap 7z zip unzip sqlcmd ipmitool mosquitto_ redis-cli keytool "
-    b"jarsigner snmp smbclient lftp openssl login sudo".split()
+    b"jarsigner snmp smbclient lftp openssl login sudo ssh-keygen".split()
 )
 _OPTIONS = frozenset(b"%c" % letter for letter in b"pwaukxsnd-b")
 _IN_COMMANDS = bytes(b if chr(b) in "abcdefghijklmnopqrstuvwxyz0123456789_-" else 32 for b in range(256))

@@ -5,9 +5,9 @@ methods only, because the hook runs it. Each step examines a window of bounded s
 """
 
 try:
-    from .secret_values import DIGITS, LETTERS, NAME, is_certain
+    from .secret_values import ANY, DIGITS, LETTERS, NAME, OPAQUE, is_certain
 except ImportError:  # the hook has only this directory on its path
-    from secret_values import DIGITS, LETTERS, NAME, is_certain  # type: ignore[no-redef,import-not-found]
+    from secret_values import ANY, DIGITS, LETTERS, NAME, OPAQUE, is_certain  # type: ignore[no-redef,import-not-found]
 
 NAME_WINDOW = 48  # characters of a name on either side of its stem
 MAX_SPACES = 20  # characters between name, separator and value
@@ -330,8 +330,18 @@ def told(text: str, name: Name, level: int, unsure: bool) -> "tuple[int, int] | 
             return None
         if any(one in word for one in _ENDS_OF_SENTENCES):
             return None
-        links = not shown or word[-1] in ":=|" or shown.lower() in _LINKS
-    return None
+        is_kind = len(word) == 1 and word in DIGITS  # username bob password 7 …
+        links = not shown or word[-1] in ":=|" or shown.lower() in _LINKS or (is_kind and position < 4)
+    return _below(text, name.end + len(line), level) if line.rstrip().endswith(":") else None
+
+
+def _below(text: str, at: int, level: int) -> "tuple[int, int] | None":
+    """Return the span of a random value that stands alone below the sentence that announces it."""
+    window = text[at : at + TOLD_WINDOW]
+    below = window.replace("\\r", "  ").replace("\\n", "  ").lstrip()
+    start = at + len(window) - len(below)
+    value = "".join(below.split(None, 1)[:1]).partition('"')[0]
+    return (start, start + len(value)) if level == ANY and is_certain(value, OPAQUE) else None
 
 
 def _before_wrap(word: str) -> str:
