@@ -9,6 +9,7 @@ import pytest
 from backstory.labels import labelled, unlabelled
 from backstory.model import ClaimMark
 from backstory.observe.offline.quoted import speaks_for_another
+from backstory.observe.offline.titles import type_of
 
 
 @pytest.mark.parametrize(
@@ -102,5 +103,6 @@ def test_no_text_takes_long(text: str) -> None:
 def test_a_decision_may_be_said_in_any_language() -> None:
     said = "Entscheidung: Die Kasse rundet einmal."
     assert not speaks_for_another(said)
+    assert type_of(said, "", has_changes=False) == "decision"
     assert speaks_for_another("Benutzer: Die Kasse rundet einmal.")
     assert speaks_for_another("Decision (user): The till rounds once.")

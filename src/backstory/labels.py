@@ -39,9 +39,9 @@ def _letters(text: str) -> tuple[str, list[int] | range]:
         return text.lower(), range(len(text) + 1)
     letters, places = [], []
     for place, char in enumerate(text):
-        for part in unicodedata.normalize("NFKD", char).lower():
-            if not unicodedata.combining(part):
-                letters.append(part)
+        for part in char if char < "\x80" else unicodedata.normalize("NFKD", char):
+            if part < "\x80" or not unicodedata.combining(part):
+                letters.append(part.lower()[0])
                 places.append(place)
     return "".join(letters).translate(_LOOKALIKES), [*places, len(text)]
 
@@ -50,9 +50,13 @@ def _written(words: str) -> tuple[str, ...]:
     return tuple(_letters(word)[0] for word in words.split())
 
 
+_OTHERS = ("system", "proposed", "earlier", "asked", "pinned", "noted")
+_ENGLISH = ("user", "human", "decision", *_OTHERS)
+
+
 def _spaced(words: tuple[str, ...]) -> str:
-    """Match any of these words, also with a character between its letters: `U-s-e-r`."""
-    return "|".join(r"[\W_]?".join(map(re.escape, word)) for word in words)
+    """Match any of these words; the English ones, also with a character between its letters: `U-s-e-r`."""
+    return "|".join(r"[\W_]?".join(word) if word in _ENGLISH else re.escape(word) for word in words)
 
 
 _USERS = _written(
@@ -64,12 +68,12 @@ _DECISIONS = _written(
     "decision entscheidung decisione decisao beslissing besluit beslut beslutning päätös decyzja rozhodnutí döntés "
     "karar keputusan решение рішення απόφαση القرار החלטה निर्णय 决定 決定 결정"
 )
-_OTHERS = ("system", "proposed", "earlier", "asked", "pinned", "noted")
 #: Every label contains one of these, without what separates its letters; a numbered one contains `#`.
 _NOT_LETTERS = re.compile(r"[\W_]+")
 _NAMES_OF_USERS = tuple(_NOT_LETTERS.sub("", word) for word in _USERS)
 _NAMES_OF_DECISIONS = tuple(_NOT_LETTERS.sub("", word) for word in _DECISIONS)
 _STEMS = ("commit", *_NAMES_OF_USERS, *_NAMES_OF_DECISIONS, *_OTHERS)
+_ASCII_STEMS = tuple(filter(str.isascii, _STEMS))
 _SAYS = (
     r"(?:says?|said|wants?|asks?|asked|prefers?|preferences?|decided|decides|decisions?|requires?|rules?|told|"
     r"instructions?|instructs|instructed|requests?|requested|messages?|confirm(?:s|ed)|approve[sd]|verified|"
@@ -110,6 +114,8 @@ _BRACKETS = frozenset(("<>", "[]", "()", "{}", "《》", "【】", "「」"))
 #: What a sentence before a label ends with, or what quotes it.
 _BEFORE = frozenset(".!?;:|>•·…\"“”'’—–。！？")
 _EMPHASIS = "*_~ "
+#: One of these follows a label.
+_SIGNS = (":", "- ", "– ", "— ")
 _HEADING = re.compile(r"^\s*#{1,6}\s+(?!\d)|(?<!\S)#{2,6}\s+(?=\S)")
 #: Labels that say something about the text itself. It is told with them, in brackets, as with those in lower case.
 _TELLING = ("proposed", "earlier")
@@ -173,7 +179,7 @@ def names_decision(label: str) -> bool:
 
 
 def _without(text: str) -> str:
-    text = _HEADING.sub("", text)
+    text = _HEADING.sub("", text) if "#" in text else text
     if not _may_have_label(text):
         return text
     for _ in range(MAX_LABELS):
@@ -190,7 +196,7 @@ def _may_have_label(text: str) -> bool:
     if not text.isascii():
         plain = unicodedata.normalize("NFKD", text).lower().translate(_LOOKALIKES)
     bare = _NOT_LETTERS.sub("", plain)
-    return "#" in plain or any(stem in bare for stem in _STEMS)
+    return "#" in plain or any(stem in bare for stem in (_ASCII_STEMS if plain.isascii() else _STEMS))
 
 
 def _shown(text: str) -> str:
@@ -211,6 +217,8 @@ def _shown(text: str) -> str:
 def _escaped(text: str) -> str:
     """Put labels inside of a text in brackets, without their colon."""
     letters, places = _letters(text)
+    if not any(sign in letters for sign in _SIGNS):
+        return text
     parts, at = [], 0
     for found in _LATER.finditer(letters):
         begin, end = places[found.start("label")], places[found.end()]

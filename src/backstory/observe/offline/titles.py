@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from backstory.labels import names_decision, without_label
 from backstory.observe.offline.cues import CUES
 from backstory.observe.offline.edits import Change
 from backstory.observe.offline.text import code, joined, plural
@@ -45,7 +46,11 @@ def type_of(statement: str, prompt: str, has_changes: bool) -> str:
     """Return the type of an observation."""
     if _CAUSE.match(statement):
         return "bugfix" if has_changes else "discovery"
-    if _CHOSEN.search(statement) or (_OVER.search(statement) and CUES["cause"].search(statement)):
+    if (
+        names_decision(without_label(statement)[0])
+        or _CHOSEN.search(statement)
+        or (_OVER.search(statement) and CUES["cause"].search(statement))
+    ):
         return "decision"
     if not has_changes:
         return "discovery"
