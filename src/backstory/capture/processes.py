@@ -122,12 +122,16 @@ class Processes:
                 request = pickle.dumps((work, args))
                 return await loop.run_in_executor(self._threads, self._run, work, args, request, is_huge)
             finally:
+                if self._timer:
+                    self._timer.cancel()
                 self._timer = loop.call_later(IDLE_S, self._end_idle)
 
     def _run(self, work: Callable[..., T], args: tuple[Any, ...], request: bytes, is_huge: bool) -> T:
         result: T
         for _ in range(ATTEMPTS):
             process = self._take()
+            if self._is_stopping:
+                break
             if process is None:
                 return work(*args)
             try:
@@ -158,9 +162,11 @@ class Processes:
         with contextlib.suppress(OSError):
             process = _Process()
             self._all.add(process)
-            if process.is_up():
+            if process.is_up() and not self._is_stopping:  # `stop` may have looked before it was added
                 return process
             self._close(process)
+            if self._is_stopping:
+                return None
         log.warning("no process could be started; a large body is read by the worker itself")
         return None
 
