@@ -106,15 +106,15 @@ def test_i16_what_was_asked_for_is_forgotten_by_the_next_worker(box: Box, way: s
 
 
 def test_i16_kills_at_any_moment_end_no_forgetting(box: Box) -> None:
-    """The worker is killed five times, at other moments each time."""
+    """The worker is killed three times, at other moments each time."""
     chance = random.Random(16)
     worker = box.start()
     work(box, WHOLE)
-    for number in range(5):
+    for number in range(2):
         work(box, renamed(HOOKS, f"n{number}"), f"s-{number}")
     asked = ask(box, {"matching": CANARY})
     until(lambda: orders(box), "the order")
-    for _ in range(5):
+    for _ in range(3):
         time.sleep(chance.uniform(0, 0.15))  # the moment of the kill
         box.kill(worker)
         worker = box.start()
