@@ -246,7 +246,8 @@ def imported(box: Box, folder: Path, largest_kb: int = 150_000) -> dict[str, Any
 
 
 def uses_of(files: list[Path]) -> set[str]:
-    """Every tool use that was answered, by a result or by the user's rejection, counted the plain way."""
+    """Every tool use that was answered, by a result or by the user's rejection, counted the plain way. A question that
+    the user wants to talk about first did not happen."""
     used, answered = set(), set()
     for file in files:
         for line in gzip.decompress(file.read_bytes()).splitlines():
@@ -256,7 +257,8 @@ def uses_of(files: list[Path]) -> set[str]:
                     used.add(block["id"])
                 elif block["type"] == "tool_result":
                     said = json.dumps(block.get("content"))
-                    if not (block.get("is_error") and "Permission to" in said):
+                    did_not_happen = "Permission to" in said or "wants to clarify these questions" in said
+                    if not (block.get("is_error") and did_not_happen):
                         answered.add(block["tool_use_id"])
     return used & answered
 
