@@ -31,7 +31,6 @@ _CAPITALS = (
 _CAPITAL = tuple((word.translate(None, _NOT_CAPITAL), word) for word in _CAPITALS.split())
 _SMALL = tuple(b"dapi cmVm oy2 s. pat -us cio Mj Mz Nj Nz".split())
 _DISCORD = frozenset(b"MT Mj Mz ND NT Nj Nz OD OT".split())
-
 #: Minimum length of a token in bytes. Shorter runs of token characters are dropped before tokens are searched, which
 #: leaves a twentieth of ordinary text.
 _TOKEN = 20
@@ -64,7 +63,6 @@ _CERTAIN = frozenset(word[:-1] for word in _SEPARATED.split() if word.endswith(b
 #: Prefixes that a UUID follows.
 _BEFORE_UUID = frozenset(b"pat-na1- pat-na2- pat-eu1- pat-ap1- xaat- xapt- sdk- mob- api-".split())
 _SK_KINDS = (b"ant", b"or", b"proj", b"svcacct", b"admin", b"None", b"lf")
-
 #: Literals that are rare enough to need no further check.
 _RARE = (
     b"fio-u- .atlasv1. _mmk sk.eyJ eyJrIjoi ZXlKaGJHY LS0tLS1CRUdJTi pylf_v 1//0 1\\/\\/0 vercel_blob_rw_ mdb_sa_sk_"
@@ -78,20 +76,19 @@ _AROUND_LITERALS = (
 )
 #: Commands that take a password as an option, and the first letters of these options. `command_secrets` reads them.
 #: `_is_candidate` detects what contains `pass`.
-_COMMANDS = tuple(
-    b"curl mysql mariadb mongo cqlsh psexec evil-winrm ldap 7z zip unzip sqlcmd ipmitool mosquitto_ redis-cli keytool "
-    b"jarsigner snmp smbclient lftp openssl login sudo ssh-keygen".split()
+_COMMANDS = frozenset(
+    b"curl zip unzip sqlcmd ipmitool redis-cli keytool jarsigner smbclient lftp openssl login sudo ssh-keygen".split()
 )
+_FAMILIES = tuple(b"mysql mariadb mongo cqlsh psexec evil-winrm ldap 7z mosquitto_ snmp".split())
 _OPTIONS = frozenset(b"%c" % letter for letter in b"pwaukxsnd-b")
 _IN_COMMANDS = bytes(b if chr(b) in "abcdefghijklmnopqrstuvwxyz0123456789_-" else 32 for b in range(256))
-_COMMAND = 300  # bytes between a command and its option
+_COMMAND = 300  # bytes between a command and its option, and of a script of `expect`
 _ARGUMENTS = (b"net user ", b"rabbitmqctl", b"convertto-sec", b" /p:", b" /pass:")  # of other commands
 _SCHEMES = tuple(b"basic bearer token bot digest apikey".split())  # of an Authorization header
 _HASHES = (b"$6$", b"$5$", b"$1$", b"$apr1$", b"$y$", b"$2a$", b"$2b$", b"$2y$", b"$argon2", b"access_token$")
 #: Every name of a secret contains one of these.
 _STEMS = tuple(b"pass pwd secret token credential auth key psk _pat _pw".split())
 _PASSWORDS = frozenset((b"pass", b"pwd", b"secret", b"psk", b"_pw"))
-
 #: What may follow a stem within a word.
 _TAILS = (b"in pass:", b"out pass:", *b"w phrase code s key value hash base data orization".split())
 _BEFORE_PASS = (b"sshpass", b"chpass", b"wpa_pass", b"htpass")
@@ -267,12 +264,14 @@ def _literals(data: bytes, low: bytes, tokens: bytes, matches: set[str]) -> None
     identified = [low[at : at + 100] for at in _positions(low, b"identified ")]
     if any(word in window for window in identified for word in (b" by '", b' by "', b" by `", b" by \\")):
         matches.add("identified")
-    if b"$" in data:
-        matches.update([word.decode() for word in _HASHES if word in data])
+    positions = _positions(data, b"$")
+    near = data if len(positions) > MANY else b"\n".join([data[max(0, at - 12) : at + 9] for at in positions])
+    matches.update([word.decode() for word in _HASHES if word in near])
     if b"|" in tokens:
         matches.update([word.decode() for word in (b"prod:", b"dev:", b"preview:") if word in data])
-    numbers = [at for at in _positions(tokens, b":") if tokens[at - 8 : at].isdigit()]
-    if any(not tokens[at + 1 : at + 33].strip(_HEX) for at in numbers):
+    if any(
+        tokens[at - 8 : at].isdigit() and not tokens[at + 1 : at + 33].strip(_HEX) for at in _positions(tokens, b":")
+    ):
         matches.update(("1/", "2/"))
     if b"432:" in data:
         matches.update([word for word in (":5432:", ":6432:") if word.encode() in data])
@@ -289,7 +288,8 @@ def _literals(data: bytes, low: bytes, tokens: bytes, matches: set[str]) -> None
             matches.update(("sig=", "signature=") if word == "sig" else (word,))
     if _has_command(low):
         _find_with("command_secrets", "command", data, matches)
-    if b"cookie" in low:
+    cookies = [low[at + 6 : at + 70].lstrip(b"\\\"'`") for at in _positions(low, b"cookie")]
+    if any(rest[:1] in (b":", b",", b"=") or (rest[:1] == b" " and b"=" in rest) for rest in cookies):
         _find_with("cookie_secrets", "cookie", data, matches)
 
 
@@ -303,13 +303,16 @@ def _has_command(low: bytes) -> bool:
     positions = [at for at in _positions(low, b" -") if low[at + 2 : at + 3] in _OPTIONS]
     for at in positions[: MANY // 4]:
         window = low[max(0, at - _COMMAND) : at].replace(b"\\n", b" ").replace(b"\\t", b" ").translate(_IN_COMMANDS)
-        if any(word.startswith(_COMMANDS) for word in window.split()):
+        if any(word in _COMMANDS or word.startswith(_FAMILIES) for word in window.split()):
             return True
-    return len(positions) > MANY // 4 or (b"expect" in low and b"send " in low) or any(one in low for one in _ARGUMENTS)
+    scripts = [low[at : at + _COMMAND + 20] for at in _positions(low, b"expect")]
+    if any(b"send " in script and (b"assword" in script or b"assphrase" in script) for script in scripts):
+        return True
+    return len(positions) > MANY // 4 or any(one in low for one in _ARGUMENTS)
 
 
 def _module(name: str):  # type: ignore[no-untyped-def]
-    """Import a module of this directory, with or without the package: the hook has only this directory on its path."""
+    # The hook has only this directory on its path.
     return __import__(f"{__package__}.{name}", fromlist=[name]) if __package__ else __import__(name)
 
 
@@ -347,14 +350,12 @@ def _is_candidate(data: bytes, low: bytes, at: int, stem: bytes, matches: set[st
         _find_with("command_secrets", "command", data, matches)
     elif stem in (b"pass", b"auth") and low[max(0, at - 11) : at].endswith((b"requirepass", b"masterauth")):
         matches.update(("requirepass", "masterauth"))
-    elif (
-        stem == b"auth"
-        and low.startswith(b"orization", at)
-        and any(word in low[at + 9 : at + 129] for word in _SCHEMES)
-    ):
+    elif low.startswith(b"orization", at) and any(word in low[at + 9 : at + 129] for word in _SCHEMES):
         matches.add("authorization")
     window = low[at : at + 48]
     rest = window.lstrip(_NAME)
+    if stem == b"pass" and low[at - 5 : at - 4] in (b" ", b"n", b"t") and window[:1] in (b" ", b"\\", b"\n"):
+        return b"_pass" in low[max(0, at - 48) : at + 1] or _may_be_option(low, at)  # the verb, or a statement
     return rest[:1] in _NAME_ENDS and _assigned(data, low, at, stem, at + len(window) - len(rest))
 
 
