@@ -74,7 +74,7 @@ def strip_json(value: Any, secrets: bool = True) -> Any:
 def cut(value: Any) -> Any:
     """Truncate a decoded JSON value to the size that is stored. No cut goes through a secret, and private keys near a
     cut are redacted first, because half of either may not be recognised."""
-    redact = _Redaction() if _has_hints(value) else None
+    redact = _Redaction(value)
     short = shorten(value, MAX_FIELD_CHARS + _LONGEST_KEY, redact)
     return shorten(_redact_all(short, frozenset((_BLOCK,))), MAX_FIELD_CHARS, redact)
 
@@ -87,15 +87,19 @@ def _has_hints(value: Any) -> bool:
 
 
 class _Redaction:
-    """Redacts the surroundings of cuts until it has done so much that it would take too long."""
+    """Redacts the surroundings of cuts until it has done so much that it would take too long. From then on the whole
+    value decides: to look through all of it takes longer than a few cuts."""
 
-    def __init__(self) -> None:
-        self._left = _CUTS_CHARS
+    def __init__(self, value: Any) -> None:
+        self._value, self._left = value, _CUTS_CHARS
+        self._is_clean: bool | None = None
 
     def __call__(self, text: str) -> str | None:
         """Return a text without its secrets; None if it is too late for that."""
         if self._left < 0:
-            return None
+            if self._is_clean is None:
+                self._is_clean = not _has_hints(self._value)
+            return text if self._is_clean else None
         hints = _hints(text)
         self._left -= len(text) + _CALL_CHARS if hints else _CHECK_CHARS
         return _redact(text, hints)
