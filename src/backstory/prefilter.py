@@ -354,8 +354,6 @@ def _is_candidate(data: bytes, low: bytes, at: int, stem: bytes, matches: set[st
         matches.add("authorization")
     window = low[at : at + 48]
     rest = window.lstrip(_NAME)
-    if stem == b"pass" and low[at - 5 : at - 4] in (b" ", b"n", b"t") and window[:1] in (b" ", b"\\", b"\n"):
-        return b"_pass" in low[max(0, at - 48) : at + 1] or _may_be_option(low, at)  # the verb, or a statement
     return rest[:1] in _NAME_ENDS and _assigned(data, low, at, stem, at + len(window) - len(rest))
 
 
