@@ -524,6 +524,13 @@ def test_time_is_linear_on_any_input(unit: str) -> None:
     prefilter.suspicious(text.encode())
 
 
+@pytest.mark.parametrize("secret", ["", "ghp_" + "a1B2" * 9])
+def test_more_cuts_than_can_be_looked_at_keep_nothing_that_may_be_a_secret(secret: str) -> None:
+    """Two thousand texts are cut. Where a secret stands in any of them, what was not looked at goes."""
+    short = str(privacy.cut([f"{'w ' * (number % 120)}{secret} {'word ' * 300}" for number in range(2000)]))
+    assert (len(short) < 100_000) == bool(secret)
+
+
 @pytest.mark.timeout(60)
 def test_nested_tags_are_linear_too() -> None:
     """A hundred thousand inside one another, and as many put together from their halves."""
